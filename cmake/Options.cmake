@@ -1,0 +1,37 @@
+# shade::options: what every file of ours is compiled with.
+add_library(shade_options INTERFACE)
+add_library(shade::options ALIAS shade_options)
+target_compile_features(shade_options INTERFACE cxx_std_20)
+target_include_directories(shade_options INTERFACE "${PROJECT_SOURCE_DIR}")
+target_compile_options(shade_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
+
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC follows std::vector and std::string through inlining and reports bounds it cannot know (bugs 100366, 105651).
+  target_compile_options(shade_options INTERFACE -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds
+    # Designated initialisers leave the other fields at their defaults on purpose.
+    -Wno-missing-field-initializers)
+elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(shade_options INTERFACE -Wno-missing-designated-field-initializers)
+endif()
+
+if(SHADE_SANITIZE)
+  target_compile_options(shade_options INTERFACE -fsanitize=${SHADE_SANITIZE} -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
+  target_link_options(shade_options INTERFACE -fsanitize=${SHADE_SANITIZE})
+endif()
+
+if(SHADE_TIDY)
+  find_program(CLANG_TIDY NAMES clang-tidy-19 REQUIRED)
+  set(SHADE_CLANG_TIDY "${CLANG_TIDY}" "--quiet")
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  # A precompiled header is part of the key by content; the macros that change every second are not used.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+    "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime" ${CCACHE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(shade_options INTERFACE -fpch-preprocess)
+  endif()
+endif()

@@ -1,0 +1,63 @@
+# One folder = one room = one target = one namespace.
+#
+#   shade_room(comm SOURCES mesh.cpp group.cpp USES base LIBRARIES CLI11::CLI11)
+#
+# USES names rooms this one may include; the same table is enforced on includes by tools/check_layers. A room that
+# speaks libtorch says TORCH and gets the shared precompiled header.
+function(shade_room name)
+  cmake_parse_arguments(ROOM "TORCH" "" "SOURCES;USES;LIBRARIES" ${ARGN})
+  add_library(shade_${name} STATIC ${ROOM_SOURCES})
+  add_library(shade::${name} ALIAS shade_${name})
+  target_link_libraries(shade_${name} PUBLIC shade::options PRIVATE ${ROOM_LIBRARIES})
+  foreach(room IN LISTS ROOM_USES)
+    target_link_libraries(shade_${name} PUBLIC shade::${room})
+  endforeach()
+  if(ROOM_TORCH)
+    target_link_libraries(shade_${name} PUBLIC shade::torch)
+    shade_precompile(shade_${name})
+  endif()
+  if(SHADE_TIDY)
+    set_target_properties(shade_${name} PROPERTIES CXX_CLANG_TIDY "${SHADE_CLANG_TIDY}")
+  endif()
+endfunction()
+
+# libtorch's headers take seconds each; they are compiled once for all targets that use them.
+function(shade_precompile target)
+  if(NOT SHADE_TIDY)
+    target_precompile_headers(${target} REUSE_FROM shade_pch)
+  endif()
+endfunction()
+
+if(NOT SHADE_TIDY)
+  file(WRITE "${PROJECT_BINARY_DIR}/generated/pch.cpp" "")
+  add_library(shade_pch OBJECT "${PROJECT_BINARY_DIR}/generated/pch.cpp")
+  target_link_libraries(shade_pch PRIVATE shade::options shade::torch)
+  target_precompile_headers(shade_pch PRIVATE
+    <string> <vector> <memory> <functional> <ATen/ATen.h> <torch/csrc/distributed/c10d/Backend.hpp>
+    <torch/csrc/distributed/c10d/Store.hpp>)
+endif()
+
+# shade_test(comm SOURCES group_test.cpp USES comm test_support LABELS unit [TIMEOUT s]) is one binary, named after its
+# room; every test in it becomes a CTest test.
+function(shade_test name)
+  cmake_parse_arguments(TEST "TORCH;SERIAL" "TIMEOUT" "SOURCES;USES;LABELS;ENVIRONMENT" ${ARGN})
+  add_executable(${name} ${TEST_SOURCES})
+  target_link_libraries(${name} PRIVATE shade::options GTest::gtest rapidcheck)
+  foreach(room IN LISTS TEST_USES)
+    target_link_libraries(${name} PRIVATE shade::${room})
+  endforeach()
+  if(TEST_TORCH)
+    shade_precompile(${name})
+  endif()
+  if(NOT TEST_TIMEOUT)
+    set(TEST_TIMEOUT 120)
+  endif()
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
+  set_tests_properties(${name} PROPERTIES LABELS "${TEST_LABELS}" TIMEOUT ${TEST_TIMEOUT}
+    SKIP_REGULAR_EXPRESSION "every test was skipped"
+    ENVIRONMENT "SHADE_BIN=$<TARGET_FILE:shade>;SHADE_SOURCE=${PROJECT_SOURCE_DIR};${TEST_ENVIRONMENT}")
+  if(TEST_SERIAL)
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+  endif()
+endfunction()

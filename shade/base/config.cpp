@@ -1,0 +1,228 @@
+#include "shade/base/config.h"
+
+#include <toml++/toml.h>
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "shade/base/error.h"
+#include "shade/base/strings.h"
+
+namespace shade {
+namespace {
+
+template <class... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+
+bool parse_switch(std::string_view word) {
+  if (word == "true" || word == "1" || word == "on" || word == "yes") return true;
+  if (word == "false" || word == "0" || word == "off" || word == "no") return false;
+  throw UsageError(text("'", word, "' is not a switch; expected true or false"));
+}
+
+int64_t parse_whole(std::string_view word) {
+  const auto value = parse_integer(word);
+  SHADE_REQUIRE(value, "'", word, "' is not a whole number");
+  return *value;
+}
+
+double parse_finite(std::string_view word) {
+  const auto value = parse_real(word);
+  SHADE_REQUIRE(value && *value - *value == 0, "'", word, "' is not a finite number");
+  return *value;
+}
+
+template <class T>
+T parse_element(std::string_view word) {
+  if constexpr (std::is_same_v<T, int64_t>)
+    return parse_whole(word);
+  else if constexpr (std::is_same_v<T, Bytes>)
+    return parse_bytes(word);
+  else
+    return std::string(word);
+}
+
+double magnitude(int64_t v) { return static_cast<double>(v); }
+double magnitude(double v) { return v; }
+double magnitude(Bytes v) { return static_cast<double>(v.count); }
+double magnitude(Seconds v) { return v.count(); }
+
+std::string print(bool v) { return v ? "true" : "false"; }
+std::string print(int64_t v) { return std::to_string(v); }
+std::string print(double v) { return Json(v).dump(); }  // shortest text that reads back as the same number
+std::string print(const std::string& v) { return v; }
+std::string print(Bytes v) {
+  for (const auto& [unit, size] : {std::pair{"GiB", GiB(1)}, {"MiB", MiB(1)}, {"KiB", KiB(1)}})
+    if (v.count != 0 && v.count % size.count == 0) return text(v.count / size.count, unit);
+  return std::to_string(v.count);
+}
+std::string print(Seconds v) { return print(v.count()) + "s"; }
+template <class T>
+std::string print(const std::vector<T>& list) {
+  std::vector<std::string> words;
+  for (const auto& element : list) words.push_back(print(element));
+  return join(words, ",");
+}
+
+Json typed(bool v) { return v; }
+Json typed(int64_t v) { return v; }
+Json typed(double v) { return v; }
+Json typed(const std::string& v) { return v; }
+Json typed(Bytes v) { return v.count; }
+Json typed(Seconds v) { return v.count(); }
+template <class T>
+Json typed(const std::vector<T>& list) {
+  Json out = Json::array();
+  for (const auto& element : list) out.push_back(typed(element));
+  return out;
+}
+
+std::string normal(std::string_view key) {
+  std::string out(key);
+  std::replace(out.begin(), out.end(), '-', '_');
+  return out;
+}
+
+// The word that Field::set would read, whatever the TOML type: one parser serves files and the command line.
+std::string toml_word(const toml::node& node, const std::string& key, const std::string& source) {
+  if (const auto* v = node.as_string()) return v->get();
+  if (const auto* v = node.as_integer()) return std::to_string(v->get());
+  if (const auto* v = node.as_floating_point()) return Json(v->get()).dump();
+  if (const auto* v = node.as_boolean()) return v->get() ? "true" : "false";
+  if (const auto* list = node.as_array()) {
+    std::vector<std::string> words;
+    for (const auto& element : *list) words.push_back(toml_word(element, key, source));
+    return join(words, ",");
+  }
+  throw UsageError(
+      text(source, ": ", key, " has a value of an unexpected type; expected text, a number, a switch or a list"));
+}
+
+}  // namespace
+
+Field::Field(std::string key, Value value, FieldInfo info)
+    : key_(std::move(key)), value_(std::move(value)), info_(std::move(info)), default_(str()) {}
+
+void Field::set(std::string_view word) {
+  const auto check = [&](const auto& value) {
+    const double size = magnitude(value);
+    const auto limit = [&](const char* relation, double bound) {
+      throw UsageError(text("'", word, "' is out of range; expected ", relation, " ", print(bound),
+                            info_.unit.empty() ? "" : " ", info_.unit));
+    };
+    if (info_.min && size < *info_.min) limit("at least", *info_.min);
+    if (info_.max && size > *info_.max) limit("at most", *info_.max);
+  };
+  try {
+    std::visit(Overloaded{
+                   [&](bool* v) { *v = parse_switch(word); },
+                   [&](std::string* v) { *v = word; },
+                   [&](int64_t* v) {
+                     const auto n = parse_whole(word);
+                     check(n);
+                     *v = n;
+                   },
+                   [&](double* v) {
+                     const auto n = parse_finite(word);
+                     check(n);
+                     *v = n;
+                   },
+                   [&](Bytes* v) {
+                     const auto n = parse_bytes(word);
+                     check(n);
+                     *v = n;
+                   },
+                   [&](Seconds* v) {
+                     const auto n = parse_seconds(word);
+                     check(n);
+                     *v = n;
+                   },
+                   [&]<class T>(std::vector<T>* v) {
+                     std::vector<T> list;
+                     for (const auto& part : word.empty() ? std::vector<std::string>{} : split(word, ',')) {
+                       list.push_back(parse_element<T>(trim(part)));
+                       if constexpr (!std::is_same_v<T, std::string>) check(list.back());
+                     }
+                     *v = std::move(list);
+                   },
+                   [&](Choice& v) { v.set(word); },
+               },
+               value_);
+  } catch (const UsageError& fault) {
+    throw UsageError(text(key_, ": ", fault.what()));
+  }
+}
+
+std::string Field::str() const {
+  return std::visit(Overloaded{[](const Choice& v) { return v.get(); }, [](const auto* v) { return print(*v); }},
+                    value_);
+}
+
+Json Field::json() const {
+  return std::visit(Overloaded{[](const Choice& v) { return Json(v.get()); }, [](const auto* v) { return typed(*v); }},
+                    value_);
+}
+
+std::string Field::help() const {
+  std::string out = info_.help;
+  if (const auto* choice = std::get_if<Choice>(&value_)) out += text(": ", join(choice->names, "|"));
+  out += text(" [", default_.empty() ? "empty" : default_, info_.unit.empty() ? "" : " ", info_.unit, "]");
+  return out;
+}
+
+Field& Config::find(std::string_view key, const std::string& source) {
+  const auto wanted = normal(key);
+  std::vector<std::string> keys;
+  for (auto& field : fields_) {
+    if (field.key() == wanted) return field;
+    keys.push_back(field.key());
+  }
+  throw UsageError(text(source.empty() ? "" : source + ": ", "unknown key '", key, "'", suggestion(wanted, keys)));
+}
+
+void Config::set(std::string_view key, std::string_view word) { find(key, "").set(word); }
+
+void Config::read_toml(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  SHADE_REQUIRE(in, "cannot read the configuration ", file, "; expected a TOML file");
+  std::ostringstream content;
+  content << in.rdbuf();
+  read_toml_text(content.str(), file.string());
+}
+
+void Config::read_toml_text(std::string_view toml_text, const std::string& source) {
+  toml::table document;
+  try {
+    document = toml::parse(toml_text, source);
+  } catch (const toml::parse_error& fault) {
+    throw UsageError(
+        text(source, ":", fault.source().begin.line, ":", fault.source().begin.column, ": ", fault.description()));
+  }
+  for (const auto& [section, node] : document) {
+    const auto* table = node.as_table();
+    SHADE_REQUIRE(table != nullptr, source, ": '", section.str(),
+                  "' stands outside of a [section]; expected keys inside sections");
+    for (const auto& [name, value] : *table) {
+      const auto key = text(section.str(), ".", name.str());
+      auto& field = find(key, source);
+      try {
+        field.set(toml_word(value, key, source));
+      } catch (const UsageError& fault) {
+        throw UsageError(text(source, ":", value.source().begin.line, ": ", fault.what()));
+      }
+    }
+  }
+}
+
+Json Config::json() const {
+  Json out = Json::object();
+  for (const auto& field : fields_) {
+    const auto dot = field.key().find('.');
+    out[field.key().substr(0, dot)][field.key().substr(dot + 1)] = field.json();
+  }
+  return out;
+}
+
+}  // namespace shade

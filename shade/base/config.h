@@ -1,0 +1,112 @@
+// Configuration fields, declared once.
+//
+//   struct WatchdogConfig {
+//     Seconds peer_timeout{10};
+//     void declare(Fields& f) { f.add("peer_timeout", peer_timeout, {.help = "...", .min = 0.5}); }
+//   };
+//   Config config;
+//   config.add("comm", watchdog);
+//
+// From that one line the field is read from TOML, overridden by `--comm.peer_timeout 5s`, printed by --help with its
+// default and unit, validated, and written into result files.
+#pragma once
+
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "shade/base/json.h"
+#include "shade/base/names.h"
+#include "shade/base/units.h"
+
+namespace shade {
+
+struct FieldInfo {
+  std::string help;
+  std::string unit;                // for plain numbers: "samples", "tokens"
+  std::optional<double> min, max;  // inclusive; for lists, of every element
+  std::vector<std::string> flags;  // spellings on the command line beside --section.key, e.g. "--batch-size"
+};
+
+// An enum seen through its names.
+struct Choice {
+  std::vector<std::string> names;
+  std::function<std::string()> get;
+  std::function<void(std::string_view)> set;
+};
+
+class Field {
+ public:
+  using Value = std::variant<bool*, int64_t*, double*, std::string*, Bytes*, Seconds*, std::vector<int64_t>*,
+                             std::vector<Bytes>*, std::vector<std::string>*, Choice>;
+
+  Field(std::string key, Value value, FieldInfo info);
+
+  const std::string& key() const { return key_; }  // "section.name"
+  const FieldInfo& info() const { return info_; }
+  bool is_switch() const { return std::holds_alternative<bool*>(value_); }
+
+  // Parses, validates and assigns; lists are comma-separated. Throws UsageError naming the key.
+  void set(std::string_view word);
+
+  std::string str() const;   // the present value, as set() would read it
+  Json json() const;         // the present value, typed
+  std::string help() const;  // help text, unit, range or choices, default
+
+ private:
+  std::string key_;
+  Value value_;
+  FieldInfo info_;
+  std::string default_;
+};
+
+class Fields {
+ public:
+  Fields(std::string section, std::deque<Field>& into) : section_(std::move(section)), into_(into) {}
+
+  template <class T>
+  void add(const std::string& name, T& value, FieldInfo info) {
+    Field::Value reference = [&]() -> Field::Value {
+      if constexpr (NamedEnum<T>) {
+        return Choice{all_names<T>(), [&value] { return to_string(value); },
+                      [&value](std::string_view word) { value = parse_name<T>(word); }};
+      } else {
+        return &value;
+      }
+    }();
+    into_.emplace_back(section_ + "." + name, std::move(reference), std::move(info));
+  }
+
+ private:
+  std::string section_;
+  std::deque<Field>& into_;
+};
+
+// Refers to the sections it was given; they must outlive it.
+class Config {
+ public:
+  template <class Section>
+  void add(const std::string& name, Section& section) {
+    Fields fields(name, fields_);
+    section.declare(fields);
+  }
+
+  void read_toml(const std::filesystem::path& file);
+  void read_toml_text(std::string_view toml, const std::string& source);
+  void set(std::string_view key, std::string_view word);  // '-' and '_' are the same in keys
+
+  std::deque<Field>& fields() { return fields_; }
+  Json json() const;  // {section: {name: value}}
+
+ private:
+  Field& find(std::string_view key, const std::string& source);
+
+  std::deque<Field> fields_;
+};
+
+}  // namespace shade

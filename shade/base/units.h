@@ -1,0 +1,45 @@
+// Quantities with their units: no bare number crosses a room's border or reaches a report.
+#pragma once
+
+#include <chrono>
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace shade {
+
+struct Bytes {
+  int64_t count = 0;
+
+  auto operator<=>(const Bytes&) const = default;
+  Bytes& operator+=(Bytes other) {
+    count += other.count;
+    return *this;
+  }
+  friend Bytes operator+(Bytes a, Bytes b) { return {a.count + b.count}; }
+  friend Bytes operator-(Bytes a, Bytes b) { return {a.count - b.count}; }
+};
+
+constexpr Bytes KiB(int64_t n) { return {n << 10}; }
+constexpr Bytes MiB(int64_t n) { return {n << 20}; }
+constexpr Bytes GiB(int64_t n) { return {n << 30}; }
+
+// "4096", "64MiB", "1.5 GB" (1000s), "2k" is refused: a unit must be said whole. Throws UsageError.
+Bytes parse_bytes(std::string_view word);
+std::string to_string(Bytes bytes);  // "64 MiB", "1.50 GiB", "17 B"
+
+using Seconds = std::chrono::duration<double>;
+using Millis = std::chrono::duration<double, std::milli>;
+using Clock = std::chrono::steady_clock;
+
+// "10", "10s", "500ms", "2min". Throws UsageError.
+Seconds parse_seconds(std::string_view word);
+std::string to_string(Seconds duration);  // "812 us", "12.3 ms", "4.56 s", "3 min 20 s"
+
+std::string to_string_bandwidth(Bytes bytes, Seconds duration);  // "2.41 GB/s" (1e9 bytes)
+
+// A number with `digits` significant digits and no exponent for ordinary sizes: 12.3, 0.0451, 1234.
+std::string significant(double value, int digits = 3);
+
+}  // namespace shade

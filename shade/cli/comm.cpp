@@ -1,0 +1,55 @@
+// shade comm: the collectives of this machine, measured.
+#include <cstdio>
+
+#include "shade/base/strings.h"
+#include "shade/base/terminal.h"
+#include "shade/cli/verb.h"
+#include "shade/experiment/collectives.h"
+
+namespace shade::cli {
+namespace {
+
+void print(const std::vector<experiment::CollectiveRow>& rows) {
+  Table table({"collective", "size", "ours", "algorithm bw", "bus bw", "stock", "ratio"});
+  for (const auto& row : rows) {
+    const auto bus = Seconds(row.ours / std::max(1e-9, comm::bus_factor(row.collective, row.ranks)));
+    table.add({to_string(row.collective), to_string(row.bytes), to_string(row.ours),
+               to_string_bandwidth(row.bytes, row.ours), to_string_bandwidth(row.bytes, bus), to_string(row.stock),
+               significant(row.ratio(), 2)});
+  }
+  std::printf("%s", table.str().c_str());
+  std::printf(
+      "\n%d ranks, %s, best of the iterations, slowest rank. size: bytes of the full buffer. algorithm bw: "
+      "size / time.\nbus bw: what the links carry, (W-1)/W of it for gathers and scatters, twice that for "
+      "all_reduce.\nratio: ours / stock c10d, measured in turns.\n",
+      rows.empty() ? 0 : rows.front().ranks, rows.empty() ? "" : to_string(rows.front().dtype).c_str());
+}
+
+}  // namespace
+
+int run_comm(const Arguments& arguments) {
+  comm::CommConfig comm_config;
+  experiment::CollectivesConfig bench;
+  Config config;
+  config.add("collectives", bench);
+  config.add("comm", comm_config);
+  CommandLine line("comm", "The collectives of this machine, measured beside stock c10d's.",
+                   "shade comm --ranks 2 --sizes 1MiB,64MiB --json comm.json");
+  line.add(config);
+  if (const auto status = line.parse(arguments)) return *status;
+  if (const auto status = start_ranks(line, "comm", arguments, comm_config)) return *status;
+
+  in_world(line, comm_config, [&](comm::World& world) {
+    SHADE_REQUIRE(world.size() > 1, "a world of one rank has no collectives to measure; add --ranks 2");
+    const auto rows = experiment::measure_collectives(world, bench);
+    if (world.rank() != 0) return;
+    print(rows);
+    if (line.json_file.empty()) return;
+    Json out{{"rows", Json::array()}, {"config", config.json()}};
+    for (const auto& row : rows) out["rows"].push_back(row.json());
+    write_json(line.json_file, out);
+  });
+  return 0;
+}
+
+}  // namespace shade::cli

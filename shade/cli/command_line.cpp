@@ -1,0 +1,77 @@
+#include <algorithm>
+#include <cstdio>
+
+#include "shade/base/log.h"
+#include "shade/base/strings.h"
+#include "shade/cli/verb.h"
+
+namespace shade::cli {
+
+CommandLine::CommandLine(std::string verb, std::string summary, std::string example)
+    : verb_(std::move(verb)), app_(std::move(summary), "shade " + verb_) {
+  app_.footer("Example:\n  " + std::move(example));
+  app_.get_formatter()->column_width(36);
+  app_.allow_extras();  // ours name the nearest option
+  app_.add_option("--json", json_file, "also write the result as JSON to this file")->type_name("FILE");
+  app_.add_option("--ranks", ranks,
+                  "start this many ranks on this host; absent: the world given by torchrun, Slurm or "
+                  "mpirun, or one process")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096));
+  app_.add_option("--log-level", log_level_, "debug, info, warning, error or off [warning]")->type_name("LEVEL");
+}
+
+void CommandLine::add(Config& config) {
+  config_ = &config;
+  app_.add_option("--config", config_file_, "read these fields from a TOML file; options override it")
+      ->type_name("FILE");
+  for (auto& field : config.fields()) {
+    std::vector<std::string> names = field.info().flags;
+    names.push_back("--" + field.key());
+    auto dashed = "--" + field.key();
+    std::replace(dashed.begin(), dashed.end(), '_', '-');
+    if (dashed != names.back()) names.push_back(dashed);
+    const auto spelled = join(names, ",");
+    // The word is kept and applied in parse(), after the file, so that options win.
+    auto* option = app_.add_option(spelled, words_[field.key()], field.help());
+    option->type_name(field.is_switch() ? "[true|false]" : "VALUE");
+    option->group(field.key().substr(0, field.key().find('.')));
+    option->expected(field.is_switch() ? 0 : 1, 1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+}
+
+std::optional<int> CommandLine::parse(const Arguments& arguments) {
+  Arguments reversed(arguments.rbegin(), arguments.rend());  // CLI11 takes them as a stack
+  try {
+    app_.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    std::printf("%s", app_.help().c_str());
+    return 0;
+  } catch (const CLI::ParseError& fault) {
+    throw UsageError(fault.what());
+  }
+  for (const auto& word : app_.remaining()) {
+    if (word.starts_with("-")) throw UsageError(text("unknown option '", word, "'", suggestion_for(word)));
+    throw UsageError(text("unexpected argument '", word, "'"));
+  }
+  log::set_level(log::parse_level(log_level_));
+  if (config_ != nullptr) {
+    if (!config_file_.empty()) config_->read_toml(config_file_);
+    for (auto& field : config_->fields()) {
+      const auto* option = app_.get_option("--" + field.key());
+      if (option->count() == 0) continue;
+      const auto& word = words_[field.key()];
+      field.set(field.is_switch() && word.empty() ? "true" : word);
+    }
+  }
+  return std::nullopt;
+}
+
+std::string CommandLine::suggestion_for(const std::string& word) const {
+  std::vector<std::string> names;
+  for (const auto* option : app_.get_options())
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+  return suggestion(word.substr(0, word.find('=')), names);
+}
+
+}  // namespace shade::cli

@@ -1,0 +1,30 @@
+// shade launch: ranks on this host, with torchrun's variables.
+#include <algorithm>
+
+#include "shade/cli/verb.h"
+
+namespace shade::cli {
+
+int run_launch(const Arguments& arguments) {
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  comm::LaunchOptions options;
+  std::string timeout = "10s";
+  CommandLine line("launch",
+                   "Starts ranks of a command on this host with torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR, "
+                   "...), prefixes their output with the rank,\nand ends all of them when one fails.",
+                   "shade launch -n 4 -- ./my_program --its-option 1");
+  line.app().add_option("-n,--nproc", options.ranks, "number of ranks [1]")->type_name("N")->check(CLI::Range(1, 4096));
+  line.app()
+      .add_option("--peer-timeout", timeout, "a rank that stays stopped this long ends the job [10s]")
+      ->type_name("TIME");
+  line.app().add_flag("!--no-prefix", options.prefix, "don't write [rank] before lines");
+  if (const auto status = line.parse(Arguments(arguments.begin(), dashes))) return *status;
+  SHADE_REQUIRE(dashes != arguments.end() && dashes + 1 != arguments.end(),
+                "nothing to launch; expected a command after --, e.g. shade launch -n 2 -- hostname");
+  options.peer_timeout = parse_seconds(timeout);
+  if (line.ranks) options.ranks = *line.ranks;
+  options.command.assign(dashes + 1, arguments.end());
+  return report(comm::launch(options));
+}
+
+}  // namespace shade::cli

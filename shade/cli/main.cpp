@@ -1,0 +1,75 @@
+// shade: the program. Finds the verb, runs it, turns errors into messages and exit statuses (docs/errors.md).
+#include <c10/util/Exception.h>
+
+#include <array>
+#include <cstdio>
+
+#include "shade/base/strings.h"
+#include "shade/base/terminal.h"
+#include "shade/cli/verb.h"
+#include "shade/cli/version.h"
+#include "shade/comm/errors.h"
+
+namespace shade::cli {
+namespace {
+
+constexpr std::array<Verb, 2> kVerbs{{
+    {"comm", "the collectives of this machine, measured", run_comm},
+    {"launch", "start ranks of any command on this host", run_launch},
+}};
+
+void print_help() {
+  std::printf(
+      "Shade trains large models sharded over many ranks, with or without differential privacy.\n\n"
+      "usage: shade VERB [options]\n\nverbs\n");
+  for (const auto& verb : kVerbs) std::printf("  %-10s %s\n", verb.name, verb.summary);
+  std::printf(
+      "\n  shade VERB --help   options and an example\n  shade --version     versions and backends\n\n"
+      "Example:\n  shade comm --ranks 2\n");
+}
+
+const Verb& find(const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& verb : kVerbs) {
+    if (name == verb.name) return verb;
+    names.emplace_back(verb.name);
+  }
+  throw UsageError(text("unknown verb '", name, "'", suggestion(name, names), " (shade --help lists them)"));
+}
+
+int fail(const std::string& verb, const std::string& what, int status) {
+  std::fprintf(stderr, "%s %s\n",
+               coloured(verb.empty() ? "shade:" : "shade " + verb + ":", Colour::red, stderr).c_str(), what.c_str());
+  if (status == 2 && !verb.empty()) std::fprintf(stderr, "  shade %s --help shows the options.\n", verb.c_str());
+  return status;
+}
+
+int run(const Arguments& arguments) {
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
+    print_help();
+    return 0;
+  }
+  if (arguments[0] == "--version" || arguments[0] == "version") {
+    std::printf("%s", version_text().c_str());
+    return 0;
+  }
+  std::string verb;
+  try {
+    const auto& found = find(arguments[0]);
+    verb = found.name;
+    return found.run({arguments.begin() + 1, arguments.end()});
+  } catch (const UsageError& fault) {
+    return fail(verb, fault.what(), 2);
+  } catch (const comm::PeerLost& fault) {
+    return fail(verb, fault.what(), comm::kPeerLostStatus);
+  } catch (const c10::Error& fault) {
+    return fail(verb, fault.what_without_backtrace(), 1);
+  } catch (const std::exception& fault) {
+    return fail(verb, fault.what(), 1);
+  }
+}
+
+}  // namespace
+}  // namespace shade::cli
+
+int main(int argc, char** argv) { return shade::cli::run({argv + 1, argv + argc}); }

@@ -1,0 +1,54 @@
+#include <c10/util/Exception.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "shade/base/strings.h"
+#include "shade/base/terminal.h"
+#include "shade/cli/verb.h"
+#include "shade/comm/errors.h"
+
+namespace shade::cli {
+
+std::optional<int> start_ranks(const CommandLine& line, const std::string& verb, const Arguments& arguments,
+                               const comm::CommConfig& config) {
+  if (!line.ranks || *line.ranks == 1) return std::nullopt;
+  if (comm::place_from_environment().origin != "alone") return std::nullopt;  // in_world checks the size
+  comm::LaunchOptions options{.ranks = *line.ranks,
+                              .command = {"/proc/self/exe", verb},
+                              .peer_timeout = config.peer_timeout,
+                              .pass_rank0 = true};
+  options.command.insert(options.command.end(), arguments.begin(), arguments.end());
+  return report(comm::launch(options));
+}
+
+void in_world(const CommandLine& line, const comm::CommConfig& config, const std::function<void(comm::World&)>& body) {
+  const auto place = comm::place_from_environment(line.ranks);
+  auto world = comm::World::connect(place, config, {.overdue = [](const std::string& message) {
+                                      std::fprintf(stderr, "shade: %s\n", message.c_str());
+                                      std::_Exit(comm::kPeerLostStatus);
+                                    }});
+  try {
+    body(world);
+  } catch (const c10::Error& fault) {
+    world.fail(fault.what_without_backtrace());
+    throw;
+  } catch (const std::exception& fault) {
+    world.fail(fault.what());
+    throw;
+  }
+  world.leave();
+}
+
+int report(const comm::LaunchResult& result) {
+  if (!result.first) return result.status;
+  const auto headline = result.first->rank < 0
+                            ? result.first->reason
+                            : text("rank ", result.first->rank, " failed first: ", result.first->reason);
+  std::fprintf(stderr, "%s %s\n", coloured("shade:", Colour::red, stderr).c_str(), headline.c_str());
+  if (!result.positions.empty()) std::fprintf(stderr, "  where the ranks were: %s\n", result.positions.c_str());
+  return result.status;
+}
+
+}  // namespace shade::cli

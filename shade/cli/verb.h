@@ -1,0 +1,66 @@
+// A verb of the program: one file each, listed once in main.cpp.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shade/base/config.h"
+#include "shade/comm/launch.h"
+#include "shade/comm/world.h"
+
+namespace shade::cli {
+
+using Arguments = std::vector<std::string>;
+
+struct Verb {
+  const char* name;
+  const char* summary;
+  int (*run)(const Arguments& arguments);
+};
+
+int run_comm(const Arguments& arguments);
+int run_launch(const Arguments& arguments);
+
+// The command line of one verb: its own options, the fields of its configuration, and the options all verbs share.
+class CommandLine {
+ public:
+  CommandLine(std::string verb, std::string summary, std::string example);
+
+  CLI::App& app() { return app_; }
+  void add(Config& config);  // every field becomes --section.key, and its short flags; --config reads a TOML file
+
+  // Empty: go on. Otherwise the verb is over (help was printed) with this status. Throws UsageError.
+  std::optional<int> parse(const Arguments& arguments);
+
+  std::string json_file;     // --json
+  std::optional<int> ranks;  // --ranks
+
+ private:
+  std::string suggestion_for(const std::string& word) const;
+
+  std::string verb_;
+  CLI::App app_;
+  Config* config_ = nullptr;
+  std::map<std::string, std::string> words_;  // what was given for a field, by key
+  std::string config_file_;
+  std::string log_level_ = "warning";
+};
+
+// With --ranks N outside of a world: starts N ranks of this very command and returns their status. Otherwise empty.
+std::optional<int> start_ranks(const CommandLine& line, const std::string& verb, const Arguments& arguments,
+                               const comm::CommConfig& config);
+
+// Joins the world, runs the body, leaves; if the body throws, the other ranks are told why.
+void in_world(const CommandLine& line, const comm::CommConfig& config, const std::function<void(comm::World&)>& body);
+
+// Prints who failed first and where everybody was; returns the exit status.
+int report(const comm::LaunchResult& result);
+
+}  // namespace shade::cli

@@ -1,0 +1,9 @@
+#pragma once
+
+#include <string>
+
+namespace shade::cli {
+
+std::string version_text();  // ours, libtorch's, compiler, backends
+
+}  // namespace shade::cli

@@ -1,0 +1,45 @@
+// The transports we don't own, one file each. A backend that isn't built is a stub file that says so; CMake chooses.
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <string>
+
+#include "shade/base/names.h"
+#include "shade/base/units.h"
+
+namespace c10d {
+class Backend;
+class Store;
+}  // namespace c10d
+
+namespace shade::comm {
+
+enum class BackendKind { automatic, gloo, nccl, simulated };
+
+inline std::span<const Name<BackendKind>> names_of(BackendKind) {
+  static constexpr Name<BackendKind> kNames[] = {{"auto", BackendKind::automatic},
+                                                 {"gloo", BackendKind::gloo},
+                                                 {"nccl", BackendKind::nccl},
+                                                 {"simulated", BackendKind::simulated}};
+  return kNames;
+}
+
+struct BackendOptions {
+  std::string name;     // of the group; unique in its world
+  std::string address;  // gloo: the local address to listen on; 127.0.0.1 keeps a single-host world on loopback
+  Seconds timeout{60};  // to connect; operations themselves have no time limit, the watchdog has
+  int local_rank = 0;   // nccl: the device
+};
+
+// All ranks of the group must call this together; blocks until they are connected.
+c10::intrusive_ptr<c10d::Backend> make_gloo(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+                                            const BackendOptions& options);
+
+c10::intrusive_ptr<c10d::Backend> make_nccl(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+                                            const BackendOptions& options);
+bool nccl_built();           // is NCCL in this binary?
+int nccl_devices();          // GPUs it could use here
+std::string nccl_version();  // "2.30.7", or why there is none
+
+}  // namespace shade::comm

@@ -1,0 +1,20 @@
+// Stands in for nccl.cpp in a build without CUDA.
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "shade/comm/backends/backends.h"
+#include "shade/comm/errors.h"
+
+namespace shade::comm {
+
+c10::intrusive_ptr<c10d::Backend> make_nccl(c10::intrusive_ptr<c10d::Store>, int, int, const BackendOptions&) {
+  throw UsageError(
+      "this build has no NCCL backend; use --comm.backend gloo, or build the cuda preset: "
+      "tools/bootstrap cuda && cmake --preset cuda && cmake --build --preset cuda");
+}
+
+bool nccl_built() { return false; }
+int nccl_devices() { return 0; }
+std::string nccl_version() { return "not in this build (preset cuda has it)"; }
+
+}  // namespace shade::comm

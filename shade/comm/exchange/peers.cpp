@@ -1,0 +1,94 @@
+#include "shade/comm/exchange/peers.h"
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "shade/comm/errors.h"
+
+namespace shade::comm {
+namespace {
+
+// Gloo's own time limits are not ours: the watchdog ends a job whose peer is gone, however long a message may take.
+constexpr auto kNoLimit = std::chrono::hours(24 * 30);
+
+int tag_of(uint32_t count) { return static_cast<int>(count & 0x3fffffff); }
+
+// "[.../pair.cc:538] Connection closed by peer [127.0.0.1]:4242. This may be ..." -> the part that says something.
+std::string gloo_reason(std::string what) {
+  if (const auto bracket = what.find("] "); what.starts_with("[") && bracket != std::string::npos)
+    what.erase(0, bracket + 2);
+  return what.substr(0, what.find(". "));
+}
+
+}  // namespace
+
+Peers::Peers(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::vector<int> global_ranks)
+    : backend_(std::move(backend)),
+      rank_(rank),
+      global_ranks_(std::move(global_ranks)),
+      sent_(global_ranks_.size()),
+      received_(global_ranks_.size()) {}
+
+Peers::~Peers() = default;
+
+Transfer Peers::track(c10::intrusive_ptr<c10d::Work> work, int peer, const char* verb) {
+  const std::lock_guard lock(mutex_);
+  if (reason_) std::rethrow_exception(reason_);
+  under_way_.insert(work.get());
+  return {std::move(work), peer, verb};
+}
+
+Transfer Peers::send(const at::Tensor& tensor, int to) {
+  if (tensor.numel() == 0) return {};
+  std::vector<at::Tensor> tensors{tensor};
+  bytes_.count += static_cast<int64_t>(tensor.nbytes());
+  return track(backend_->send(tensors, to, tag_of(sent_[static_cast<size_t>(to)]++)), to, "sending to");
+}
+
+Transfer Peers::recv(const at::Tensor& tensor, int from) {
+  if (tensor.numel() == 0) return {};
+  std::vector<at::Tensor> tensors{tensor};
+  return track(backend_->recv(tensors, from, tag_of(received_[static_cast<size_t>(from)]++)), from, "receiving from");
+}
+
+void Peers::wait(Transfer& transfer) {
+  if (!transfer.work) return;
+  std::string fault;
+  bool completed = false;
+  try {
+    completed = transfer.work->wait(kNoLimit);
+  } catch (const std::exception& error) {
+    fault = gloo_reason(error.what());
+  }
+  std::exception_ptr reason;
+  {
+    const std::lock_guard lock(mutex_);
+    under_way_.erase(transfer.work.get());
+    reason = reason_;
+  }
+  transfer.work.reset();
+  if (reason) std::rethrow_exception(reason);
+  if (!completed) {
+    throw PeerLost(text("lost rank ", global_ranks_[static_cast<size_t>(transfer.peer)], " while ", transfer.verb,
+                        " it (", fault.empty() ? "aborted" : fault, ")"));
+  }
+}
+
+void Peers::wait(std::span<Transfer> transfers) {
+  for (auto& transfer : transfers) wait(transfer);
+}
+
+Bytes Peers::take_sent() { return std::exchange(bytes_, Bytes{}); }
+
+void Peers::abort(std::exception_ptr reason) {
+  const std::lock_guard lock(mutex_);
+  if (reason_) return;
+  reason_ = std::move(reason);
+  for (auto* work : under_way_) work->abort();
+}
+
+std::exception_ptr Peers::aborted() const {
+  const std::lock_guard lock(mutex_);
+  return reason_;
+}
+
+}  // namespace shade::comm

@@ -1,0 +1,118 @@
+#include "shade/comm/transport.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <future>
+
+#include "shade/comm/errors.h"
+#include "shade/comm/exchange/algorithms.h"
+#include "shade/comm/exchange/lane.h"
+
+namespace shade::comm {
+namespace {
+
+class LanePending : public Pending {
+ public:
+  LanePending() : result_(promise_.get_future().share()) {}
+
+  void wait() override { result_.get(); }
+  bool done() const override { return result_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+
+  void succeed() { promise_.set_value(); }
+  void fail(std::exception_ptr reason) { promise_.set_exception(std::move(reason)); }
+
+ private:
+  std::promise<void> promise_;
+  std::shared_future<void> result_;
+};
+
+void carry_out(Peers& peers, Operation& op, Bytes segment) {
+  switch (op.kind) {
+    case Collective::all_gather: return exchange::all_gather(peers, op.output, op.input);
+    case Collective::reduce_scatter: return exchange::reduce_scatter(peers, op.output, op.input, op.reduce, segment);
+    case Collective::all_reduce: return exchange::all_reduce(peers, op.output, op.reduce, segment);
+    case Collective::all_to_all:
+      return exchange::all_to_all(peers, op.output, op.input, op.output_splits, op.input_splits);
+    case Collective::broadcast: return exchange::broadcast(peers, op.output, op.root);
+    case Collective::barrier: return exchange::barrier(peers);
+  }
+}
+
+// The same error, saying which operation it struck.
+std::exception_ptr explained(const Operation& op, const std::string& group, std::exception_ptr cause) {
+  const auto where = text(to_string(op.kind), op.label.empty() ? "" : " ", op.label, " of group ", group, ": ");
+  try {
+    std::rethrow_exception(std::move(cause));
+  } catch (const PeerLost& fault) {
+    return std::make_exception_ptr(PeerLost(where + fault.what()));
+  } catch (const std::exception& fault) {
+    return std::make_exception_ptr(CommError(where + fault.what()));
+  }
+}
+
+class Exchange : public Transport {
+ public:
+  Exchange(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::vector<int> global_ranks, std::string name,
+           Bytes segment)
+      : peers_(std::move(backend), rank, std::move(global_ranks)), name_(std::move(name)), segment_(segment) {
+    if (peers_.size() > 1) lane_ = std::make_unique<Lane>("lane " + name_);
+  }
+
+  ~Exchange() override {
+    // Whoever destroys a group with operations under way has lost interest in them; a lane blocked on a peer that
+    // never comes must not hang the destructor.
+    if (lane_ && open_.load() > 0)
+      abort(std::make_exception_ptr(CommError(text("group ", name_, " was destroyed with operations under way"))));
+  }
+
+  std::shared_ptr<Pending> submit(Operation op, Hooks hooks) override {
+    for (const auto* tensor : {&op.output, &op.input})
+      SHADE_REQUIRE(!tensor->defined() || tensor->is_cpu(), "group ", name_, ": ", to_string(op.kind), " of a ",
+                    tensor->device(), " tensor; the gloo backend moves CPU tensors");
+    auto pending = std::make_shared<LanePending>();
+    ++open_;
+    auto task = [this, pending, op = std::move(op), hooks = std::move(hooks)]() mutable {
+      hooks.started();
+      std::exception_ptr fault;
+      try {
+        if (auto reason = peers_.aborted()) std::rethrow_exception(reason);
+        const at::NoGradGuard no_graph;
+        carry_out(peers_, op, segment_);
+      } catch (...) {
+        fault = explained(op, name_, std::current_exception());
+        peers_.abort(std::current_exception());  // messages are out of step: nothing after this can be trusted
+      }
+      hooks.ended(peers_.take_sent());
+      --open_;
+      op = {};  // tensors are released before the waiter wakes
+      if (fault)
+        pending->fail(fault);
+      else
+        pending->succeed();
+    };
+    if (lane_)
+      lane_->submit(std::move(task));
+    else
+      task();
+    return pending;
+  }
+
+  void abort(std::exception_ptr reason) override { peers_.abort(std::move(reason)); }
+
+ private:
+  Peers peers_;
+  std::string name_;
+  Bytes segment_;
+  std::atomic<int> open_{0};
+  std::unique_ptr<Lane> lane_;  // last: joined before what it uses goes
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_exchange(c10::intrusive_ptr<c10d::Backend> backend, int rank,
+                                         std::vector<int> global_ranks, std::string name, Bytes segment) {
+  return std::make_unique<Exchange>(std::move(backend), rank, std::move(global_ranks), std::move(name), segment);
+}
+
+}  // namespace shade::comm

@@ -1,0 +1,85 @@
+// A set of ranks and its collectives.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shade/comm/activity.h"
+#include "shade/comm/collective.h"
+#include "shade/comm/traffic.h"
+#include "shade/comm/transport.h"
+#include "shade/comm/work.h"
+
+namespace shade::comm {
+
+struct GatherOptions {
+  std::string label;
+};
+struct ReduceOptions {
+  Reduce reduce = Reduce::sum;
+  std::string label;
+};
+struct BroadcastOptions {
+  int root = 0;  // rank within the group
+  std::string label;
+};
+struct AllToAllOptions {
+  std::vector<int64_t> output_splits;  // elements per rank; empty: equal parts
+  std::vector<int64_t> input_splits;
+  std::string label;
+};
+struct BarrierOptions {
+  std::string label;
+};
+
+// A small value: copies are the same group. Every rank of a group must issue the same operations in the same order;
+// different groups are independent and don't queue behind each other (make one per purpose: gathers, reductions,
+// control). Thread-safe, as far as threads keep that order.
+//
+// Tensors are flat or contiguous; sizes need not be divisible by size(): slices follow comm/partition.h. Sums add in
+// rank order 0, 1, ..., W-1, in fp32 for bf16 and fp16 inputs, and are rounded once: the result doesn't depend on
+// which rank owns a slice, so all_reduce equals reduce_scatter + all_gather to the bit.
+class Group {
+ public:
+  int rank() const;
+  int size() const;
+  const std::string& name() const;
+  const std::vector<int>& global_ranks() const;
+
+  // output [N] <- slices of all ranks; input is slice_of(N, size(), rank()), and may be that part of output itself.
+  Work all_gather(at::Tensor output, at::Tensor input, GatherOptions options = {}) const;
+
+  // output = slice_of(N, size(), rank()) of the sum over ranks of input [N]. The output may have a wider dtype.
+  Work reduce_scatter(at::Tensor output, at::Tensor input, ReduceOptions options = {}) const;
+
+  Work all_reduce(at::Tensor tensor, ReduceOptions options = {}) const;  // in place
+  Work broadcast(at::Tensor tensor, BroadcastOptions options = {}) const;
+  Work all_to_all(at::Tensor output, at::Tensor input, AllToAllOptions options = {}) const;
+  Work barrier(BarrierOptions options = {}) const;
+
+  // Ends all operations under way with `reason`; the group is of no use afterwards.
+  void abort(std::exception_ptr reason) const;
+
+  // Made by World; public for tests that bring their own transport.
+  struct Parts {
+    int rank = 0;
+    std::vector<int> global_ranks;
+    std::string name;
+    std::unique_ptr<Transport> transport;
+    std::shared_ptr<Activity> activity;
+    std::shared_ptr<TrafficLog> traffic;
+  };
+  explicit Group(Parts parts);
+  Group() = default;  // no group; any use is an error
+
+ private:
+  Work submit(Operation operation) const;
+  const Parts& parts() const;
+
+  std::shared_ptr<Parts> parts_;
+};
+
+}  // namespace shade::comm

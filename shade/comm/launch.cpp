@@ -1,0 +1,377 @@
+#include "shade/comm/launch.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "shade/base/log.h"
+#include "shade/comm/board.h"
+#include "shade/comm/errors.h"
+#include "shade/comm/store.h"
+
+extern char** environ;
+
+namespace shade::comm {
+namespace {
+
+constexpr Seconds kTick{0.05};
+
+std::string signal_name(int number) {
+  const char* name = ::sigabbrev_np(number);
+  return name != nullptr ? text("SIG", name) : text("signal ", number);
+}
+
+// One stream of one rank: complete lines go out with the rank's prefix, the last ones are remembered for the report.
+class Relay {
+ public:
+  Relay(int from, std::FILE* to, std::string prefix) : from_(from), to_(to), prefix_(std::move(prefix)) {}
+  ~Relay() { close(); }
+  Relay(Relay&& other) noexcept
+      : from_(std::exchange(other.from_, -1)), to_(other.to_), prefix_(other.prefix_), line_(other.line_) {}
+
+  int descriptor() const { return from_; }
+  const std::string& last_words() const { return last_words_; }
+
+  void pump() {
+    std::array<char, 16384> buffer{};
+    while (from_ >= 0) {
+      const auto count = ::read(from_, buffer.data(), buffer.size());
+      if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+      if (count <= 0) return close();
+      line_.append(buffer.data(), static_cast<size_t>(count));
+      size_t begin = 0;
+      for (size_t end = 0; (end = line_.find('\n', begin)) != std::string::npos; begin = end + 1)
+        emit(line_.substr(begin, end - begin));
+      line_.erase(0, begin);
+    }
+  }
+
+ private:
+  void emit(const std::string& line) {
+    std::fprintf(to_, "%s%s\n", prefix_.c_str(), line.c_str());
+    std::fflush(to_);
+    if (!line.empty()) last_words_ = line;
+  }
+  void close() {
+    if (from_ < 0) return;
+    if (!line_.empty()) emit(std::exchange(line_, {}));
+    ::close(from_);
+    from_ = -1;
+  }
+
+  int from_;
+  std::FILE* to_;
+  std::string prefix_;
+  std::string line_;
+  std::string last_words_;
+};
+
+struct Rank {
+  int rank = 0;
+  pid_t pid = -1;
+  bool gone = false;
+  bool stopped = false;
+  int stopped_ticks = 0;
+  int status = 0;
+  std::vector<std::unique_ptr<Relay>> relays;
+};
+
+// Blocks the signals we pass on, before any thread exists that they could be delivered to instead of the descriptor.
+class SignalQueue {
+ public:
+  SignalQueue() {
+    sigset_t watched{};
+    ::sigemptyset(&watched);
+    for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT})
+      ::sigaddset(&watched, signal);
+    ::pthread_sigmask(SIG_BLOCK, &watched, &previous_);
+    descriptor_ = ::signalfd(-1, &watched, SFD_NONBLOCK | SFD_CLOEXEC);
+    SHADE_CHECK(descriptor_ >= 0, "signalfd: ", std::strerror(errno));
+  }
+  ~SignalQueue() {
+    ::close(descriptor_);
+    ::pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
+  }
+  SignalQueue(const SignalQueue&) = delete;
+  SignalQueue& operator=(const SignalQueue&) = delete;
+
+  int descriptor() const { return descriptor_; }
+  const sigset_t& previous() const { return previous_; }
+
+ private:
+  int descriptor_ = -1;
+  sigset_t previous_{};
+};
+
+class Launch {
+ public:
+  explicit Launch(const LaunchOptions& options)
+      : options_(options), store_(host_store("127.0.0.1", 0, Seconds(60))), board_(store_.store, 0) {}
+
+  LaunchResult run() {
+    try {
+      for (int rank = 0; rank < options_.ranks; ++rank) start(rank);
+    } catch (...) {
+      kill_all(SIGKILL);
+      throw;
+    }
+    while (!all_gone()) {
+      wait_for_something();
+      if (failed_ && !ending_) end_the_rest();
+      if (ending_ && Clock::now() > kill_at_) kill_all(SIGKILL);
+    }
+    for (auto& rank : ranks_)
+      for (auto& relay : rank.relays) relay->pump();
+    return result();
+  }
+
+ private:
+  // --- starting ---------------------------------------------------------------------------------------------------
+
+  std::vector<std::string> environment_of(int rank) const {
+    std::map<std::string, std::string> all;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      const std::string line(*entry);
+      const auto equals = line.find('=');
+      if (equals != std::string::npos) all[line.substr(0, equals)] = line.substr(equals + 1);
+    }
+    const auto world = std::to_string(options_.ranks);
+    const auto local = std::to_string(rank);
+    const std::map<std::string, std::string> stated{{"RANK", local},
+                                                    {"LOCAL_RANK", local},
+                                                    {"WORLD_SIZE", world},
+                                                    {"LOCAL_WORLD_SIZE", world},
+                                                    {"GROUP_RANK", "0"},
+                                                    {"GROUP_WORLD_SIZE", "1"},
+                                                    {"ROLE_RANK", local},
+                                                    {"ROLE_WORLD_SIZE", world},
+                                                    {"MASTER_ADDR", "127.0.0.1"},
+                                                    {"MASTER_PORT", std::to_string(store_.port)},
+                                                    {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                                                    {"TORCHELASTIC_RESTART_COUNT", "0"},
+                                                    {"TORCHELASTIC_RUN_ID", text("shade-", ::getpid())}};
+    for (const auto& [key, value] : stated) all[key] = value;
+    // Ranks share the cores; libtorch would give every rank all of them.
+    const auto cores = std::max(1u, std::thread::hardware_concurrency() / static_cast<unsigned>(options_.ranks));
+    all.emplace("OMP_NUM_THREADS", std::to_string(cores));
+    for (const auto& [key, value] : options_.environment) all[key] = value;
+    std::vector<std::string> lines;
+    for (const auto& [key, value] : all) lines.push_back(key + "=" + value);
+    return lines;
+  }
+
+  static std::vector<char*> pointers(std::vector<std::string>& words) {
+    std::vector<char*> out;
+    for (auto& word : words) out.push_back(word.data());
+    out.push_back(nullptr);
+    return out;
+  }
+
+  void start(int number) {
+    Rank rank;
+    rank.rank = number;
+    const bool direct = options_.pass_rank0 && number == 0;
+    std::array<std::array<int, 2>, 2> pipes{};
+    if (!direct)
+      for (auto& pipe : pipes) SHADE_CHECK(::pipe2(pipe.data(), O_CLOEXEC) == 0, "pipe: ", std::strerror(errno));
+    std::array<int, 2> report{};  // stays open until exec succeeds; carries errno if it doesn't
+    SHADE_CHECK(::pipe2(report.data(), O_CLOEXEC) == 0, "pipe: ", std::strerror(errno));
+
+    auto words = options_.command;
+    auto lines = environment_of(number);
+    const auto argv = pointers(words);
+    const auto envp = pointers(lines);
+    const pid_t parent = ::getpid();
+    rank.pid = ::fork();
+    SHADE_CHECK(rank.pid >= 0, "fork: ", std::strerror(errno));
+    if (rank.pid == 0) {  // only async-signal-safe calls from here to exec
+      ::setpgid(0, 0);
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (::getppid() != parent) ::_exit(127);
+      if (!direct) {
+        ::dup2(pipes[0][1], STDOUT_FILENO);
+        ::dup2(pipes[1][1], STDERR_FILENO);
+      }
+      ::pthread_sigmask(SIG_SETMASK, &signals_.previous(), nullptr);
+      ::execvpe(argv[0], argv.data(), envp.data());
+      const int why = errno;
+      [[maybe_unused]] const auto written = ::write(report[1], &why, sizeof why);
+      ::_exit(127);
+    }
+    ::setpgid(rank.pid, rank.pid);
+    ::close(report[1]);
+    int why = 0;
+    const auto count = ::read(report[0], &why, sizeof why);
+    ::close(report[0]);
+    if (!direct) {
+      const auto prefix = options_.prefix ? text("[", number, "] ") : "";
+      for (size_t stream = 0; stream < 2; ++stream) {
+        ::close(pipes[stream][1]);
+        ::fcntl(pipes[stream][0], F_SETFL, O_NONBLOCK);
+        rank.relays.push_back(std::make_unique<Relay>(pipes[stream][0], stream == 0 ? stdout : stderr, prefix));
+      }
+    }
+    ranks_.push_back(std::move(rank));
+    if (count == sizeof why) throw UsageError(text("cannot run '", options_.command[0], "': ", std::strerror(why)));
+  }
+
+  // --- watching ---------------------------------------------------------------------------------------------------
+
+  void wait_for_something() {
+    std::vector<pollfd> polled{{signals_.descriptor(), POLLIN, 0}};
+    for (const auto& rank : ranks_)
+      for (const auto& relay : rank.relays)
+        if (relay->descriptor() >= 0) polled.push_back({relay->descriptor(), POLLIN, 0});
+    ::poll(polled.data(), polled.size(), static_cast<int>(Millis(kTick).count()));
+    for (auto& rank : ranks_)
+      for (auto& relay : rank.relays) relay->pump();
+    handle_signals();
+    for (auto& rank : ranks_) reap(rank);
+    for (auto& rank : ranks_) judge_stop(rank);
+  }
+
+  void handle_signals() {
+    signalfd_siginfo info{};
+    while (::read(signals_.descriptor(), &info, sizeof info) == sizeof info) {
+      const int number = static_cast<int>(info.ssi_signo);
+      if (number == SIGCHLD) continue;
+      if (number == SIGTSTP) {
+        kill_all(SIGSTOP);
+        ::kill(::getpid(), SIGSTOP);
+        kill_all(SIGCONT);
+        continue;
+      }
+      log::info("passing ", signal_name(number), " on to the ranks");
+      kill_all(number);
+      if (number == SIGINT || number == SIGTERM || number == SIGHUP) asked_to_end_ = number;
+    }
+  }
+
+  void reap(Rank& rank) {
+    int status = 0;
+    while (!rank.gone && ::waitpid(rank.pid, &status, WNOHANG | WUNTRACED | WCONTINUED) == rank.pid) {
+      if (WIFSTOPPED(status))
+        rank.stopped = true;
+      else if (WIFCONTINUED(status))
+        rank.stopped = false;
+      else {
+        rank.gone = true;
+        rank.status = status;
+        for (auto& relay : rank.relays) relay->pump();
+        const bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        if (!good) note_failure(rank);
+      }
+      if (!rank.stopped) rank.stopped_ticks = 0;
+    }
+  }
+
+  // Counted in our own rounds: if we were stopped too, nothing was counted.
+  void judge_stop(Rank& rank) {
+    if (rank.gone || !rank.stopped || ending_) return;
+    if (++rank.stopped_ticks * kTick < 0.8 * options_.peer_timeout) return;
+    failed_ = true;
+    if (!first_) first_ = RankFailure{rank.rank, text("stopped for ", to_string(rank.stopped_ticks * kTick))};
+  }
+
+  // A rank that ended because of another rank says so by its status; the first one that doesn't is the cause.
+  void note_failure(const Rank& rank) {
+    failed_ = true;
+    if (ending_ && !is_echo_) return;  // it ended because we ended it
+    const bool exited = WIFEXITED(rank.status);
+    const bool echo = exited && WEXITSTATUS(rank.status) == kPeerLostStatus;
+    if (first_ && (echo || !is_echo_)) return;
+    if (ending_ && !exited) return;
+    is_echo_ = echo;
+    status_ = exited ? WEXITSTATUS(rank.status) : 128 + WTERMSIG(rank.status);
+    first_ = RankFailure{rank.rank, exited ? text("exit status ", WEXITSTATUS(rank.status))
+                                           : text("killed by signal ", WTERMSIG(rank.status), " (",
+                                                  signal_name(WTERMSIG(rank.status)), ")")};
+    for (const auto& relay : rank.relays)
+      if (!relay->last_words().empty() && exited) words_ = relay->last_words();
+  }
+
+  // --- ending -----------------------------------------------------------------------------------------------------
+
+  void end_the_rest() {
+    ending_ = true;
+    read_board();
+    // An echo may overtake its cause by a moment: look once more before the others are ended by us.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    for (auto& rank : ranks_) reap(rank);
+    kill_all(SIGTERM);
+    for (const auto& rank : ranks_)
+      if (!rank.gone && rank.stopped) ::kill(-rank.pid, SIGKILL);  // a stopped process doesn't hear SIGTERM
+    kill_at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(options_.grace);
+  }
+
+  void read_board() {
+    try {
+      bool any = false;
+      for (int rank = 0; rank < options_.ranks; ++rank) any = any || board_.read(rank).has_value();
+      if (!any) return;  // a command that never joined a world of ours
+      positions_ = board_.positions(options_.ranks);
+      if (!first_) return;
+      if (const auto beat = board_.read(first_->rank); beat && beat->standing == Standing::failed) words_ = beat->where;
+      if (const auto verdict = board_.verdict(); verdict && is_echo_) words_ = *verdict;
+    } catch (const std::exception& fault) {
+      log::debug("the board could not be read: ", fault.what());
+    }
+  }
+
+  void kill_all(int signal) {
+    for (const auto& rank : ranks_)
+      if (!rank.gone) ::kill(-rank.pid, signal);
+  }
+
+  bool all_gone() const {
+    return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.gone; });
+  }
+
+  LaunchResult result() const {
+    if (asked_to_end_ != 0 && failed_)
+      return {128 + asked_to_end_, RankFailure{-1, "ended by " + signal_name(asked_to_end_)}, {}};
+    if (!failed_) return {};
+    LaunchResult result{status_ == 0 ? 1 : status_, first_, positions_};
+    if (result.first && !words_.empty()) result.first->reason += ": " + words_;
+    return result;
+  }
+
+  SignalQueue signals_;  // before the store, which has a thread
+  const LaunchOptions& options_;
+  HostedStore store_;
+  Board board_;
+  std::vector<Rank> ranks_;
+  int asked_to_end_ = 0;
+  bool failed_ = false;
+  bool ending_ = false;
+  bool is_echo_ = false;
+  int status_ = 0;
+  std::optional<RankFailure> first_;
+  std::string words_;
+  std::string positions_;
+  Clock::time_point kill_at_;
+};
+
+}  // namespace
+
+LaunchResult launch(const LaunchOptions& options) {
+  SHADE_REQUIRE(options.ranks >= 1 && options.ranks <= 4096, "cannot start ", options.ranks,
+                " ranks on one host; expected 1 to 4096");
+  SHADE_REQUIRE(!options.command.empty(), "nothing to launch; expected a command after --");
+  return Launch(options).run();
+}
+
+}  // namespace shade::comm

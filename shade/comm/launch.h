@@ -1,0 +1,44 @@
+// Ranks on this host: started together, ended together.
+//
+// The launcher hosts the world's store (so that no rank's end takes it away) and states the world in torchrun's
+// variables, so that what runs under torchrun runs here, and the other way round. When a rank fails the others are
+// ended, and the result says which rank failed first, why, and where everybody was.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shade/base/units.h"
+
+namespace shade::comm {
+
+struct LaunchOptions {
+  int ranks = 1;
+  std::vector<std::string> command;                // argv; [0] is looked up in PATH
+  std::map<std::string, std::string> environment;  // added to ours
+  Seconds peer_timeout{10};                        // a rank that stays stopped this long counts as failed
+  Seconds grace{2};                                // between SIGTERM and SIGKILL for the others
+  bool prefix = true;                              // "[2] " before every line of rank 2
+  bool pass_rank0 = false;  // rank 0 writes to our own terminal, unprefixed: it speaks for the job
+};
+
+struct RankFailure {
+  int rank = -1;
+  std::string reason;  // "killed by signal 9 (SIGKILL)", "exit status 1: <its last words>"
+};
+
+struct LaunchResult {
+  int status = 0;  // 0: all ranks succeeded; else the first failure's exit status, or 128 + signal
+  std::optional<RankFailure> first;
+  std::string positions;  // where the ranks were; empty if they never joined a world
+};
+
+// Blocks until all ranks are gone. SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 are passed on to the ranks; Ctrl-Z stops
+// and continues them with us. Changes the calling thread's signal mask while it runs: call it from a program's main
+// thread. If we are killed, the kernel ends the ranks.
+LaunchResult launch(const LaunchOptions& options);
+
+}  // namespace shade::comm

@@ -1,0 +1,40 @@
+#include "shade/comm/store.h"
+
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "shade/comm/errors.h"
+#include "shade/comm/socket.h"
+
+namespace shade::comm {
+namespace {
+
+std::chrono::milliseconds whole_ms(Seconds time) { return std::chrono::duration_cast<std::chrono::milliseconds>(time); }
+
+}  // namespace
+
+HostedStore host_store(const std::string& host, uint16_t port, Seconds timeout) {
+  const auto listener = listen_on(host, port);
+  c10d::TCPStoreOptions options;
+  options.isServer = true;
+  options.waitWorkers = false;
+  options.masterListenFd = listener.descriptor;
+  options.port = listener.port;
+  options.timeout = whole_ms(timeout);
+  return {c10::make_intrusive<c10d::TCPStore>(host, options), listener.port};
+}
+
+c10::intrusive_ptr<c10d::Store> join_store(const std::string& host, uint16_t port, Seconds timeout) {
+  c10d::TCPStoreOptions options;
+  options.isServer = false;
+  options.waitWorkers = false;
+  options.port = port;
+  options.timeout = whole_ms(timeout);
+  try {
+    return c10::make_intrusive<c10d::TCPStore>(host, options);
+  } catch (const std::exception&) {
+    throw CommError(text("no store answers at ", host, ":", port, " within ", to_string(timeout),
+                         "; is rank 0 (or the launcher) running, and is MASTER_ADDR right?"));
+  }
+}
+
+}  // namespace shade::comm

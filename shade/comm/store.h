@@ -1,0 +1,26 @@
+// The world's store: where ranks find each other. One implementation serves all launchers: c10d's TCPStore, bound to
+// one address (loopback on a single host), never to all interfaces.
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <cstdint>
+#include <string>
+
+#include "shade/base/units.h"
+
+namespace c10d {
+class Store;
+}
+
+namespace shade::comm {
+
+struct HostedStore {
+  c10::intrusive_ptr<c10d::Store> store;
+  uint16_t port = 0;
+};
+
+HostedStore host_store(const std::string& host, uint16_t port, Seconds timeout);
+c10::intrusive_ptr<c10d::Store> join_store(const std::string& host, uint16_t port, Seconds timeout);
+
+}  // namespace shade::comm

@@ -1,0 +1,49 @@
+// How a group's operations are carried out. Internal to this room: callers see Group and Work.
+//
+//   exchange  our own algorithms on a backend's send and recv, one thread ("lane") per group         exchange/
+//   native    the backend's own collectives                                                         native.cpp
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+
+#include "shade/comm/collective.h"
+
+namespace c10d {
+class Backend;
+}
+
+namespace shade::comm {
+
+// What the transport tells about one operation. Called once each, in this order, from any thread.
+struct Hooks {
+  std::function<void()> started;
+  std::function<void(Bytes wire)> ended;
+};
+
+// One operation under way. wait() may be called from several threads and more than once; it rethrows every time.
+class Pending {
+ public:
+  virtual ~Pending() = default;
+  virtual void wait() = 0;
+  virtual bool done() const = 0;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  // Must not block. Operations of one transport are carried out in the order submitted.
+  virtual std::shared_ptr<Pending> submit(Operation operation, Hooks hooks) = 0;
+
+  // Ends everything under way with `reason`; later operations fail at once. Idempotent, callable from any thread.
+  virtual void abort(std::exception_ptr reason) = 0;
+};
+
+// `global_ranks[i]` is the world's rank of the group's i-th member, for messages.
+std::unique_ptr<Transport> make_exchange(c10::intrusive_ptr<c10d::Backend> backend, int rank,
+                                         std::vector<int> global_ranks, std::string name, Bytes segment);
+std::unique_ptr<Transport> make_native(c10::intrusive_ptr<c10d::Backend> backend, int rank, int size);
+
+}  // namespace shade::comm

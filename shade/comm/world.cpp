@@ -1,0 +1,267 @@
+#include "shade/comm/world.h"
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <numeric>
+#include <set>
+
+#include "shade/base/log.h"
+#include "shade/base/strings.h"
+#include "shade/comm/errors.h"
+#include "shade/comm/socket.h"
+#include "shade/comm/store.h"
+#include "shade/comm/watchdog.h"
+
+namespace shade::comm {
+
+void CommConfig::declare(Fields& fields) {
+  fields.add("backend", backend, {.help = "transport between ranks; auto: nccl where there are GPUs, else gloo"});
+  fields.add("peer_timeout", peer_timeout,
+             {.help = "a stopped or dead rank ends the job within this time", .min = 1, .max = 86400});
+  fields.add("rendezvous_timeout", rendezvous_timeout,
+             {.help = "how long ranks wait for each other at the start", .min = 1, .max = 86400});
+  fields.add(
+      "stall_timeout", stall_timeout,
+      {.help = "all ranks alive, all waiting for each other: the job ends after this time", .min = 1, .max = 86400});
+  fields.add("interface", interface,
+             {.help = "network interface between hosts, e.g. eth0; empty: the one that leads to rank 0"});
+  fields.add("segment", segment,
+             {.help = "piece in which a reduction is received while the previous one is added", .min = 4096});
+}
+
+struct World::State {
+  Place place;
+  CommConfig config;
+  BackendKind backend = BackendKind::gloo;
+  c10::intrusive_ptr<c10d::Store> store;
+  std::string address = "127.0.0.1";
+  std::shared_ptr<Activity> activity = std::make_shared<Activity>();
+  std::shared_ptr<TrafficLog> traffic = std::make_shared<TrafficLog>();
+  std::shared_ptr<Journal> journal;  // simulated
+  CostModel cost;
+
+  std::mutex mutex;
+  std::set<std::string> names;
+  std::vector<Group> groups;
+  std::exception_ptr lost;
+
+  std::unique_ptr<Watchdog> watchdog;
+  bool ended = false;
+
+  void lose(const std::string& message) {
+    const std::lock_guard lock(mutex);
+    lost = std::make_exception_ptr(PeerLost(message));
+    for (const auto& group : groups) group.abort(lost);
+  }
+
+  void meet();
+  void say_farewell();
+};
+
+namespace {
+
+BackendKind choose(BackendKind asked) {
+  if (asked != BackendKind::automatic) return asked;
+  return nccl_devices() > 0 ? BackendKind::nccl : BackendKind::gloo;
+}
+
+std::string place_key(int rank) { return text("place/", rank); }
+
+}  // namespace
+
+// Everybody says which world it was told to be in; everybody reads everybody's.
+void World::State::meet() {
+  const auto told = std::to_string(place.size);
+  store->set(place_key(place.rank), told);
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < place.size; ++rank) keys.push_back(place_key(rank));
+
+  const auto deadline = Clock::now() + config.rendezvous_timeout;
+  while (true) {
+    {
+      const std::lock_guard lock(mutex);
+      if (lost) std::rethrow_exception(lost);
+    }
+    if (store->check(keys)) break;
+    if (Clock::now() > deadline) {
+      std::vector<int> missing;
+      for (int rank = 0; rank < place.size; ++rank)
+        if (!store->check({place_key(rank)})) missing.push_back(rank);
+      throw CommError(text(missing.size() == 1 ? "rank " : "ranks ", ranges(missing), " of ", place.size,
+                           " did not come to the rendezvous at ", place.store_host, ":", place.store_port, " within ",
+                           to_string(config.rendezvous_timeout), " (world stated by ", place.origin,
+                           "; --comm.rendezvous_timeout changes the limit)"));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  const auto values = store->multiGet(keys);
+  for (int rank = 0; rank < place.size; ++rank) {
+    const auto& value = values[static_cast<size_t>(rank)];
+    const std::string theirs(value.begin(), value.end());
+    if (theirs != told)
+      throw CommError(text("rank ", rank, " was told a world of ", theirs, " ranks, rank ", place.rank, " one of ",
+                           told, "; start all ranks with the same world size"));
+  }
+}
+
+// Whoever hosts the store leaves last: the others' goodbyes go through it.
+void World::State::say_farewell() {
+  const bool hosts = place.rank == 0 && !place.store_hosted && place.store_port != 0;
+  store->set(text("farewell/", place.rank), std::string("1"));
+  if (!hosts) return;
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < place.size; ++rank) keys.push_back(text("farewell/", rank));
+  const auto deadline = Clock::now() + config.peer_timeout;
+  while (!store->check(keys) && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+}
+
+World::World(std::unique_ptr<State> state) : state_(std::move(state)) {}
+World::World(World&&) noexcept = default;
+World& World::operator=(World&&) noexcept = default;
+
+World World::connect(const Place& place, const CommConfig& config, Options options) {
+  if (place.size == 1) return connect(place, config, {}, std::move(options));
+  const bool hosts = place.rank == 0 && !place.store_hosted;
+  auto store = hosts ? host_store(place.store_host, place.store_port, config.rendezvous_timeout).store
+                     : join_store(place.store_host, place.store_port, config.rendezvous_timeout);
+  return connect(place, config, std::move(store), std::move(options));
+}
+
+World World::connect(const Place& place, const CommConfig& config, c10::intrusive_ptr<c10d::Store> store,
+                     Options options) {
+  auto state = std::make_unique<State>();
+  state->place = place;
+  state->config = config;
+  state->backend = choose(config.backend);
+  SHADE_REQUIRE(state->backend != BackendKind::simulated,
+                "a simulated world has no ranks to connect; use World::simulated");
+  if (place.size == 1) return World(std::move(state));
+
+  if (!place.single_host()) {
+    state->address = config.interface.empty() ? local_address_towards(place.store_host, place.store_port)
+                                              : address_of_interface(config.interface);
+  }
+  auto* const shared = state.get();
+  if (options.watchdog) {
+    state->watchdog = std::make_unique<Watchdog>(
+        store->clone(), state->activity,
+        WatchdogOptions{.rank = place.rank,
+                        .size = place.size,
+                        .restart = place.restart,
+                        .peer_timeout = config.peer_timeout,
+                        .stall_timeout = config.stall_timeout,
+                        .store_host = text(place.store_host, ":", place.store_port),
+                        .lost = [shared](const std::string& message) { shared->lose(message); },
+                        .overdue = options.overdue});
+  }
+  state->store = c10::make_intrusive<c10d::PrefixStore>(text("shade/", place.restart), std::move(store));
+  World world(std::move(state));
+  try {
+    world.state_->meet();
+  } catch (const std::exception& fault) {
+    world.fail(fault.what());
+    throw;
+  }
+  world.state_->activity->joined();
+  if (world.state_->watchdog) world.state_->watchdog->all_joined();
+  log::debug("rank ", place.rank, " of ", place.size, " joined (", place.origin, ")");
+  return world;
+}
+
+World World::simulated(int rank, int size, CostModel cost) {
+  auto state = std::make_unique<State>();
+  state->place.rank = rank;
+  state->place.size = size;
+  state->place.origin = "simulated";
+  state->backend = BackendKind::simulated;
+  state->journal = std::make_shared<Journal>();
+  state->cost = cost;
+  return World(std::move(state));
+}
+
+World::~World() {
+  if (state_ && !state_->ended) fail("ended without saying why");
+}
+
+const Place& World::place() const { return state_->place; }
+BackendKind World::backend() const { return state_->backend; }
+TrafficLog& World::traffic() { return *state_->traffic; }
+
+Journal& World::journal() {
+  SHADE_REQUIRE(state_->journal, "only a simulated world keeps a journal");
+  return *state_->journal;
+}
+
+Group World::group(const std::string& name, std::vector<int> ranks, Algorithms algorithms) {
+  auto& my = *state_;
+  if (ranks.empty()) {
+    ranks.resize(static_cast<size_t>(my.place.size));
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  SHADE_REQUIRE(std::is_sorted(ranks.begin(), ranks.end()) && ranks.front() >= 0 && ranks.back() < my.place.size,
+                "group ", name, ": ranks ", ranges(ranks), " are not sorted ranks of a world of ", my.place.size);
+  const auto self = std::find(ranks.begin(), ranks.end(), my.place.rank);
+  SHADE_REQUIRE(self != ranks.end(), "group ", name, " of ranks ", ranges(ranks), " doesn't contain this rank, ",
+                my.place.rank);
+  {
+    const std::lock_guard lock(my.mutex);
+    SHADE_REQUIRE(my.names.insert(name).second, "there is a group '", name, "' already; names are unique in a world");
+  }
+  const int rank = static_cast<int>(self - ranks.begin());
+  const int size = static_cast<int>(ranks.size());
+  const BackendOptions options{
+      .name = name, .address = my.address, .timeout = my.config.rendezvous_timeout, .local_rank = my.place.local_rank};
+
+  std::unique_ptr<Transport> transport;
+  if (my.backend == BackendKind::simulated) {
+    transport = make_native(make_simulated(rank, size, {.cost = my.cost, .journal = my.journal, .global_ranks = ranks}),
+                            rank, size);
+  } else if (size == 1) {
+    transport = make_exchange({}, rank, ranks, name, my.config.segment);
+  } else {
+    my.activity->begin_wait("connecting group " + name);
+    // The members are part of the key: two groups of one name on different ranks (mesh rows) must not meet.
+    auto store = c10::make_intrusive<c10d::PrefixStore>(text("group/", name, "/", ranges(ranks)), my.store);
+    auto backend = my.backend == BackendKind::nccl ? make_nccl(std::move(store), rank, size, options)
+                                                   : make_gloo(std::move(store), rank, size, options);
+    my.activity->end_wait();
+    const bool native =
+        algorithms == Algorithms::native || (algorithms == Algorithms::best && my.backend == BackendKind::nccl);
+    transport = native ? make_native(std::move(backend), rank, size)
+                       : make_exchange(std::move(backend), rank, ranks, name, my.config.segment);
+  }
+  Group group({.rank = rank,
+               .global_ranks = std::move(ranks),
+               .name = name,
+               .transport = std::move(transport),
+               .activity = my.activity,
+               .traffic = my.traffic});
+  const std::lock_guard lock(my.mutex);
+  if (my.lost) std::rethrow_exception(my.lost);
+  my.groups.push_back(group);
+  return group;
+}
+
+void World::leave() {
+  auto& my = *state_;
+  my.ended = true;
+  if (my.place.size == 1 || !my.store) return;
+  if (my.watchdog) my.watchdog->leave();
+  my.say_farewell();
+}
+
+void World::fail(const std::string& reason) {
+  auto& my = *state_;
+  if (my.ended) return;
+  my.ended = true;
+  if (my.watchdog) my.watchdog->fail(reason);
+  const auto cause = std::make_exception_ptr(CommError(reason));
+  const std::lock_guard lock(my.mutex);
+  for (const auto& group : my.groups) group.abort(cause);
+}
+
+}  // namespace shade::comm

@@ -1,0 +1,85 @@
+// The world: all ranks of a job, from rendezvous to farewell.
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shade/base/config.h"
+#include "shade/comm/backends/backends.h"
+#include "shade/comm/backends/simulated.h"
+#include "shade/comm/environment.h"
+#include "shade/comm/group.h"
+
+namespace c10d {
+class Store;
+}
+
+namespace shade::comm {
+
+struct CommConfig {
+  BackendKind backend = BackendKind::automatic;
+  Seconds peer_timeout{10};
+  Seconds rendezvous_timeout{60};
+  Seconds stall_timeout{300};
+  std::string interface;
+  Bytes segment = MiB(4);
+
+  void declare(Fields& fields);
+};
+
+// exchange: our algorithms on send/recv (gloo); native: the backend's own collectives; best: what the backend is best
+// at.
+enum class Algorithms { best, exchange, native };
+
+// Owns the store's connection, the watchdog and every group. Groups may outlive it only to be destroyed.
+// Not copyable; a process may be in several worlds (tests are).
+class World {
+ public:
+  struct Options {
+    // The job is lost and this process did not end by itself within a second (it computes): end it. Programs pass a
+    // function that prints the message and exits; without it the library only makes waiting operations throw.
+    std::function<void(const std::string& message)> overdue;
+    bool watchdog = true;
+  };
+
+  // Meets the other ranks. Throws CommError naming who did not come, or that sizes disagree.
+  static World connect(const Place& place, const CommConfig& config, Options options);
+  static World connect(const Place& place, const CommConfig& config) { return connect(place, config, Options{}); }
+
+  // The same over a store given by the caller (threads of one process share a HashStore).
+  static World connect(const Place& place, const CommConfig& config, c10::intrusive_ptr<c10d::Store> store,
+                       Options options);
+
+  // One rank that stands for `size`: no store, no sockets.
+  static World simulated(int rank, int size, CostModel cost = {});
+
+  World(World&&) noexcept;
+  World& operator=(World&&) noexcept;
+  ~World();  // without leave(): the others are told that this rank failed
+
+  const Place& place() const;
+  int rank() const { return place().rank; }
+  int size() const { return place().size; }
+  BackendKind backend() const;
+
+  // A group of these world ranks (sorted, containing this rank; empty: all). Its members must all call this, in the
+  // same order relative to other groups they share. `name` is unique in the world.
+  Group group(const std::string& name, std::vector<int> ranks = {}, Algorithms algorithms = Algorithms::best);
+
+  TrafficLog& traffic();
+  Journal& journal();  // simulated worlds only
+
+  void leave();                          // normal end; blocks rank 0 while it hosts the store and others still need it
+  void fail(const std::string& reason);  // abnormal end: what the others, and the launcher, will be told
+
+ private:
+  struct State;
+  explicit World(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace shade::comm
