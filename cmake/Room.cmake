@@ -40,7 +40,7 @@ endif()
 # shade_test(comm SOURCES group_test.cpp USES comm test_support LABELS unit [TIMEOUT s]) is one binary, named after its
 # room; every test in it becomes a CTest test.
 function(shade_test name)
-  cmake_parse_arguments(TEST "TORCH;SERIAL" "TIMEOUT" "SOURCES;USES;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(TEST "TORCH;SERIAL" "TIMEOUT" "SOURCES;USES;LABELS;ARGUMENTS;ENVIRONMENT" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE shade::options GTest::gtest rapidcheck)
   foreach(room IN LISTS TEST_USES)
@@ -53,7 +53,7 @@ function(shade_test name)
     set(TEST_TIMEOUT 120)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
-  add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
+  add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 ${TEST_ARGUMENTS})
   set_tests_properties(${name} PROPERTIES LABELS "${TEST_LABELS}" TIMEOUT ${TEST_TIMEOUT}
     SKIP_REGULAR_EXPRESSION "every test was skipped"
     ENVIRONMENT "SHADE_BIN=$<TARGET_FILE:shade>;SHADE_SOURCE=${PROJECT_SOURCE_DIR};${TEST_ENVIRONMENT}")

@@ -23,7 +23,7 @@ double parse_quantity(std::string_view word, const std::array<Unit, N>& units, c
   const auto end = clean.find_first_not_of("0123456789.+-eE");
   // An exponent's letter belongs to the number only if a digit follows; "1e3" is a number, "1EB" would not be.
   const auto number = parse_real(trim(clean.substr(0, end)));
-  const auto unit = end == std::string_view::npos ? std::string_view("") : clean.substr(end);
+  const auto unit = end == std::string_view::npos ? std::string_view("") : trim(clean.substr(end));
   if (number && std::isfinite(*number) && *number >= 0) {
     for (const auto& candidate : units)
       if (unit == candidate.name) return *number * candidate.factor;

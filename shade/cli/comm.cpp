@@ -39,7 +39,7 @@ int run_comm(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
   if (const auto status = start_ranks(line, "comm", arguments, comm_config)) return *status;
 
-  in_world(line, comm_config, [&](comm::World& world) {
+  in_world(line.ranks, comm_config, [&](comm::World& world) {
     SHADE_REQUIRE(world.size() > 1, "a world of one rank has no collectives to measure; add --ranks 2");
     const auto rows = experiment::measure_collectives(world, bench);
     if (world.rank() != 0) return;

@@ -23,8 +23,9 @@ std::optional<int> start_ranks(const CommandLine& line, const std::string& verb,
   return report(comm::launch(options));
 }
 
-void in_world(const CommandLine& line, const comm::CommConfig& config, const std::function<void(comm::World&)>& body) {
-  const auto place = comm::place_from_environment(line.ranks);
+void in_world(std::optional<int> stated_ranks, const comm::CommConfig& config,
+              const std::function<void(comm::World&)>& body) {
+  const auto place = comm::place_from_environment(stated_ranks);
   auto world = comm::World::connect(place, config, {.overdue = [](const std::string& message) {
                                       std::fprintf(stderr, "shade: %s\n", message.c_str());
                                       std::_Exit(comm::kPeerLostStatus);

@@ -58,7 +58,8 @@ std::optional<int> start_ranks(const CommandLine& line, const std::string& verb,
                                const comm::CommConfig& config);
 
 // Joins the world, runs the body, leaves; if the body throws, the other ranks are told why.
-void in_world(const CommandLine& line, const comm::CommConfig& config, const std::function<void(comm::World&)>& body);
+void in_world(std::optional<int> stated_ranks, const comm::CommConfig& config,
+              const std::function<void(comm::World&)>& body);
 
 // Prints who failed first and where everybody was; returns the exit status.
 int report(const comm::LaunchResult& result);

@@ -45,6 +45,12 @@ std::optional<Beat> Board::read(int rank) {
   return Beat::parse(store_->get_to_str(beat_key(rank)));
 }
 
+bool Board::any(int ranks) {
+  for (int rank = 0; rank < ranks; ++rank)
+    if (store_->check({beat_key(rank)})) return true;
+  return false;
+}
+
 std::vector<Beat> Board::read_all(int ranks) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < ranks; ++rank) keys.push_back(beat_key(rank));

@@ -45,6 +45,7 @@ class Board {
 
   void post(int rank, const Beat& beat);
   std::optional<Beat> read(int rank);
+  bool any(int ranks);                    // has anybody joined?
   std::vector<Beat> read_all(int ranks);  // all must have joined
 
   // The first verdict stays; everybody who looks ends with it.

@@ -85,8 +85,27 @@ struct Rank {
   bool gone = false;
   bool stopped = false;
   int stopped_ticks = 0;
-  int status = 0;
+  int status = 0;  // waitpid's
+  int order = 0;   // among those that are gone
   std::vector<std::unique_ptr<Relay>> relays;
+
+  bool failed() const { return gone && status != 0; }
+  // It ended because another rank had failed, and says so.
+  bool echo() const { return gone && WIFEXITED(status) && WEXITSTATUS(status) == kPeerLostStatus; }
+
+  std::string how_it_ended() const {
+    if (!gone) return text("stopped for ", to_string(stopped_ticks * kTick));
+    if (WIFEXITED(status)) return text("exit status ", WEXITSTATUS(status));
+    return text("killed by signal ", WTERMSIG(status), " (", signal_name(WTERMSIG(status)), ")");
+  }
+  int exit_status() const {
+    if (!gone) return 128 + SIGSTOP;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  std::string last_words() const {  // a program's last line before it exited; a killed one said nothing about it
+    if (!gone || !WIFEXITED(status) || relays.empty()) return {};
+    return relays.back()->last_words();
+  }
 };
 
 // Blocks the signals we pass on, before any thread exists that they could be delivered to instead of the descriptor.
@@ -240,7 +259,8 @@ class Launch {
       for (auto& relay : rank.relays) relay->pump();
     handle_signals();
     for (auto& rank : ranks_) reap(rank);
-    for (auto& rank : ranks_) judge_stop(rank);
+    if (!ending_)
+      for (auto& rank : ranks_) judge_stop(rank);
   }
 
   void handle_signals() {
@@ -263,72 +283,63 @@ class Launch {
   void reap(Rank& rank) {
     int status = 0;
     while (!rank.gone && ::waitpid(rank.pid, &status, WNOHANG | WUNTRACED | WCONTINUED) == rank.pid) {
-      if (WIFSTOPPED(status))
-        rank.stopped = true;
-      else if (WIFCONTINUED(status))
-        rank.stopped = false;
-      else {
-        rank.gone = true;
-        rank.status = status;
-        for (auto& relay : rank.relays) relay->pump();
-        const bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-        if (!good) note_failure(rank);
-      }
-      if (!rank.stopped) rank.stopped_ticks = 0;
+      rank.stopped = WIFSTOPPED(status);
+      rank.stopped_ticks = 0;
+      if (WIFSTOPPED(status) || WIFCONTINUED(status)) continue;
+      rank.gone = true;
+      rank.status = status;
+      rank.order = ++gone_;
+      for (auto& relay : rank.relays) relay->pump();
+      if (rank.failed()) failed_ = true;
     }
   }
 
   // Counted in our own rounds: if we were stopped too, nothing was counted.
   void judge_stop(Rank& rank) {
-    if (rank.gone || !rank.stopped || ending_) return;
-    if (++rank.stopped_ticks * kTick < 0.8 * options_.peer_timeout) return;
-    failed_ = true;
-    if (!first_) first_ = RankFailure{rank.rank, text("stopped for ", to_string(rank.stopped_ticks * kTick))};
-  }
-
-  // A rank that ended because of another rank says so by its status; the first one that doesn't is the cause.
-  void note_failure(const Rank& rank) {
-    failed_ = true;
-    if (ending_ && !is_echo_) return;  // it ended because we ended it
-    const bool exited = WIFEXITED(rank.status);
-    const bool echo = exited && WEXITSTATUS(rank.status) == kPeerLostStatus;
-    if (first_ && (echo || !is_echo_)) return;
-    if (ending_ && !exited) return;
-    is_echo_ = echo;
-    status_ = exited ? WEXITSTATUS(rank.status) : 128 + WTERMSIG(rank.status);
-    first_ = RankFailure{rank.rank, exited ? text("exit status ", WEXITSTATUS(rank.status))
-                                           : text("killed by signal ", WTERMSIG(rank.status), " (",
-                                                  signal_name(WTERMSIG(rank.status)), ")")};
-    for (const auto& relay : rank.relays)
-      if (!relay->last_words().empty() && exited) words_ = relay->last_words();
+    if (!rank.gone && rank.stopped && ++rank.stopped_ticks * kTick >= 0.8 * options_.peer_timeout) failed_ = true;
   }
 
   // --- ending -----------------------------------------------------------------------------------------------------
 
   void end_the_rest() {
     ending_ = true;
-    read_board();
     // An echo may overtake its cause by a moment: look once more before the others are ended by us.
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
     for (auto& rank : ranks_) reap(rank);
+    note_culprit();
     kill_all(SIGTERM);
     for (const auto& rank : ranks_)
       if (!rank.gone && rank.stopped) ::kill(-rank.pid, SIGKILL);  // a stopped process doesn't hear SIGTERM
     kill_at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(options_.grace);
   }
 
-  void read_board() {
+  // The first rank that ended badly of its own accord; else the one that is stopped; else the first echo.
+  void note_culprit() {
+    const Rank* culprit = nullptr;
+    const auto better = [&](const Rank& rank) {
+      const auto weight = [](const Rank& r) { return r.failed() && !r.echo() ? 2 : r.stopped ? 1 : 0; };
+      if (culprit == nullptr || weight(rank) != weight(*culprit))
+        return culprit == nullptr || weight(rank) > weight(*culprit);
+      return rank.order < culprit->order;
+    };
+    for (const auto& rank : ranks_)
+      if ((rank.failed() || rank.stopped) && better(rank)) culprit = &rank;
+    if (culprit == nullptr) return;
+
+    auto reason = culprit->how_it_ended();
+    auto words = culprit->last_words();
     try {
-      bool any = false;
-      for (int rank = 0; rank < options_.ranks; ++rank) any = any || board_.read(rank).has_value();
-      if (!any) return;  // a command that never joined a world of ours
-      positions_ = board_.positions(options_.ranks);
-      if (!first_) return;
-      if (const auto beat = board_.read(first_->rank); beat && beat->standing == Standing::failed) words_ = beat->where;
-      if (const auto verdict = board_.verdict(); verdict && is_echo_) words_ = *verdict;
+      if (board_.any(options_.ranks)) {
+        result_.positions = board_.positions(options_.ranks);
+        const auto beat = board_.read(culprit->rank);
+        if (beat && beat->standing == Standing::failed) words = beat->where;
+      }
     } catch (const std::exception& fault) {
       log::debug("the board could not be read: ", fault.what());
     }
+    if (!words.empty()) reason += ": " + words;
+    result_.status = culprit->exit_status();
+    result_.first = RankFailure{culprit->rank, std::move(reason)};
   }
 
   void kill_all(int signal) {
@@ -341,12 +352,9 @@ class Launch {
   }
 
   LaunchResult result() const {
-    if (asked_to_end_ != 0 && failed_)
+    if (failed_ && asked_to_end_ != 0)
       return {128 + asked_to_end_, RankFailure{-1, "ended by " + signal_name(asked_to_end_)}, {}};
-    if (!failed_) return {};
-    LaunchResult result{status_ == 0 ? 1 : status_, first_, positions_};
-    if (result.first && !words_.empty()) result.first->reason += ": " + words_;
-    return result;
+    return result_;
   }
 
   SignalQueue signals_;  // before the store, which has a thread
@@ -357,11 +365,8 @@ class Launch {
   int asked_to_end_ = 0;
   bool failed_ = false;
   bool ending_ = false;
-  bool is_echo_ = false;
-  int status_ = 0;
-  std::optional<RankFailure> first_;
-  std::string words_;
-  std::string positions_;
+  int gone_ = 0;
+  LaunchResult result_;
   Clock::time_point kill_at_;
 };
 

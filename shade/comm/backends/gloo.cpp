@@ -1,6 +1,6 @@
 // Gloo inside libtorch. The wheel ships no gloo headers; Debian's are older and lay out some classes differently. So
 // this file, the only one to include them, touches no gloo object: it passes a Device pointer from one function of
-// c10d to another. tests/comm/gloo_abi_test.cpp checks that no gloo class of ours ends up in the program.
+// c10d to another. tests/tools/gloo_abi_test checks that no gloo class of ours ends up in the program.
 #ifndef USE_C10D_GLOO
 #define USE_C10D_GLOO
 #endif

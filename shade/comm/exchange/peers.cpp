@@ -30,24 +30,44 @@ Peers::Peers(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::vector<in
 
 Peers::~Peers() = default;
 
-Transfer Peers::track(c10::intrusive_ptr<c10d::Work> work, int peer, const char* verb) {
+template <class Issue>
+Transfer Peers::begin(int peer, const char* verb, Issue issue) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (reason_) std::rethrow_exception(reason_);
+  }
+  Transfer transfer{{}, peer, verb};
+  try {
+    transfer.work = issue();
+  } catch (const std::exception& fault) {
+    lose(transfer, gloo_reason(fault.what()));
+  }
   const std::lock_guard lock(mutex_);
-  if (reason_) std::rethrow_exception(reason_);
-  under_way_.insert(work.get());
-  return {std::move(work), peer, verb};
+  under_way_.insert(transfer.work);
+  if (reason_) transfer.work->abort();
+  return transfer;
+}
+
+void Peers::lose(const Transfer& transfer, const std::string& fault) const {
+  throw PeerLost(text("lost rank ", global_ranks_[static_cast<size_t>(transfer.peer)], " while ", transfer.verb,
+                      " it (", fault, ")"));
 }
 
 Transfer Peers::send(const at::Tensor& tensor, int to) {
   if (tensor.numel() == 0) return {};
-  std::vector<at::Tensor> tensors{tensor};
   bytes_.count += static_cast<int64_t>(tensor.nbytes());
-  return track(backend_->send(tensors, to, tag_of(sent_[static_cast<size_t>(to)]++)), to, "sending to");
+  return begin(to, "sending to", [&] {
+    std::vector<at::Tensor> tensors{tensor};
+    return backend_->send(tensors, to, tag_of(sent_[static_cast<size_t>(to)]++));
+  });
 }
 
 Transfer Peers::recv(const at::Tensor& tensor, int from) {
   if (tensor.numel() == 0) return {};
-  std::vector<at::Tensor> tensors{tensor};
-  return track(backend_->recv(tensors, from, tag_of(received_[static_cast<size_t>(from)]++)), from, "receiving from");
+  return begin(from, "receiving from", [&] {
+    std::vector<at::Tensor> tensors{tensor};
+    return backend_->recv(tensors, from, tag_of(received_[static_cast<size_t>(from)]++));
+  });
 }
 
 void Peers::wait(Transfer& transfer) {
@@ -62,15 +82,12 @@ void Peers::wait(Transfer& transfer) {
   std::exception_ptr reason;
   {
     const std::lock_guard lock(mutex_);
-    under_way_.erase(transfer.work.get());
+    under_way_.erase(transfer.work);
     reason = reason_;
   }
   transfer.work.reset();
   if (reason) std::rethrow_exception(reason);
-  if (!completed) {
-    throw PeerLost(text("lost rank ", global_ranks_[static_cast<size_t>(transfer.peer)], " while ", transfer.verb,
-                        " it (", fault.empty() ? "aborted" : fault, ")"));
-  }
+  if (!completed) lose(transfer, fault.empty() ? "aborted" : fault);
 }
 
 void Peers::wait(std::span<Transfer> transfers) {
@@ -83,7 +100,7 @@ void Peers::abort(std::exception_ptr reason) {
   const std::lock_guard lock(mutex_);
   if (reason_) return;
   reason_ = std::move(reason);
-  for (auto* work : under_way_) work->abort();
+  for (const auto& work : under_way_) work->abort();
 }
 
 std::exception_ptr Peers::aborted() const {

@@ -49,7 +49,9 @@ class Peers {
   std::exception_ptr aborted() const;
 
  private:
-  Transfer track(c10::intrusive_ptr<c10d::Work> work, int peer, const char* verb);
+  template <class Issue>
+  Transfer begin(int peer, const char* verb, Issue issue);
+  [[noreturn]] void lose(const Transfer& transfer, const std::string& fault) const;
 
   c10::intrusive_ptr<c10d::Backend> backend_;
   int rank_;
@@ -60,7 +62,7 @@ class Peers {
 
   mutable std::mutex mutex_;
   std::exception_ptr reason_;
-  std::set<c10d::Work*> under_way_;
+  std::set<c10::intrusive_ptr<c10d::Work>> under_way_;  // kept alive: the transport may still write to their tensors
 };
 
 }  // namespace shade::comm

@@ -1,0 +1,138 @@
+#include "shade/base/config.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "shade/base/error.h"
+
+namespace shade {
+namespace {
+
+enum class Mode { fast, exact };
+std::span<const Name<Mode>> names_of(Mode) {
+  static constexpr Name<Mode> kNames[] = {{"fast", Mode::fast}, {"exact", Mode::exact}, {"EXACT", Mode::exact}};
+  return kNames;
+}
+
+struct Section {
+  int64_t batch = 2;
+  double rate = 1e-5;
+  bool offload = false;
+  std::string name = "run";
+  Bytes limit = MiB(64);
+  Seconds timeout{10};
+  Mode mode = Mode::fast;
+  std::vector<int64_t> lengths{1024, 2048};
+
+  void declare(Fields& f) {
+    f.add("batch", batch, {.help = "samples per rank", .unit = "samples", .min = 1, .flags = {"--batch-size"}});
+    f.add("rate", rate, {.help = "learning rate", .min = 0, .max = 1});
+    f.add("offload", offload, {.help = "keep shards in a file"});
+    f.add("name", name, {.help = "of the run"});
+    f.add("limit", limit, {.help = "in flight"});
+    f.add("timeout", timeout, {.help = "of a peer", .min = 1});
+    f.add("mode", mode, {.help = "how"});
+    f.add("lengths", lengths, {.help = "sequence lengths", .min = 1});
+  }
+};
+
+struct ConfigTest : testing::Test {
+  ConfigTest() { config.add("work", section); }
+  std::string fault(const std::function<void()>& action) {
+    try {
+      action();
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+  Section section;
+  Config config;
+};
+
+TEST_F(ConfigTest, OneDeclarationIsReadFromToml) {
+  config.read_toml_text(R"([work]
+batch = 8
+rate = 0.5
+offload = true
+name = "night, shift"
+limit = "1GiB"
+timeout = 2.5
+mode = "exact"
+lengths = [1, 2, 3]
+)",
+                        "r.toml");
+  EXPECT_EQ(section.batch, 8);
+  EXPECT_EQ(section.rate, 0.5);
+  EXPECT_TRUE(section.offload);
+  EXPECT_EQ(section.name, "night, shift");
+  EXPECT_EQ(section.limit, GiB(1));
+  EXPECT_EQ(section.timeout, Seconds(2.5));
+  EXPECT_EQ(section.mode, Mode::exact);
+  EXPECT_EQ(section.lengths, (std::vector<int64_t>{1, 2, 3}));
+}
+
+TEST_F(ConfigTest, OverriddenByWords) {
+  config.set("work.batch", "4");
+  config.set("work.mode", "EXACT");
+  config.set("work.lengths", "7, 8");
+  EXPECT_EQ(section.batch, 4);
+  EXPECT_EQ(section.mode, Mode::exact);
+  EXPECT_EQ(section.lengths, (std::vector<int64_t>{7, 8}));
+}
+
+TEST_F(ConfigTest, PrintedWithDefaultUnitAndChoices) {
+  EXPECT_EQ(config.fields()[0].help(), "samples per rank [2 samples]");
+  EXPECT_EQ(config.fields()[4].help(), "in flight [64MiB]");
+  EXPECT_EQ(config.fields()[6].help(), "how: fast|exact|EXACT [fast]");
+  config.set("work.batch", "9");
+  EXPECT_EQ(config.fields()[0].help(), "samples per rank [2 samples]") << "the default, not the present value";
+}
+
+TEST_F(ConfigTest, WrittenTypedIntoResults) {
+  config.set("work.limit", "2KiB");
+  const auto json = config.json();
+  EXPECT_EQ(json["work"]["batch"], 2);
+  EXPECT_EQ(json["work"]["limit"], 2048);
+  EXPECT_EQ(json["work"]["mode"], "fast");
+  EXPECT_EQ(json["work"]["lengths"], Json::array({1024, 2048}));
+}
+
+TEST_F(ConfigTest, UnknownKeysSuggestTheNearest) {
+  EXPECT_EQ(fault([&] { config.set("work.batsh", "1"); }), "unknown key 'work.batsh'; did you mean 'work.batch'?");
+  EXPECT_EQ(fault([&] { config.read_toml_text("[work]\nofload = true\n", "r.toml"); }),
+            "r.toml: unknown key 'work.ofload'; did you mean 'work.offload'?");
+  EXPECT_EQ(fault([&] { config.read_toml_text("[play]\nx = 1\n", "r.toml"); }), "r.toml: unknown key 'play.x'");
+}
+
+TEST_F(ConfigTest, ValuesAreValidated) {
+  EXPECT_EQ(fault([&] { config.set("work.batch", "0"); }),
+            "work.batch: '0' is out of range; expected at least 1.0 samples");
+  EXPECT_EQ(fault([&] { config.set("work.rate", "2"); }), "work.rate: '2' is out of range; expected at most 1.0");
+  EXPECT_EQ(fault([&] { config.set("work.batch", "two"); }), "work.batch: 'two' is not a whole number");
+  EXPECT_EQ(fault([&] { config.set("work.mode", "exakt"); }),
+            "work.mode: 'exakt' is unknown; expected one of fast, exact, EXACT; did you mean 'exact'?");
+  EXPECT_EQ(fault([&] { config.read_toml_text("[work]\n\nbatch = true\n", "r.toml"); }),
+            "r.toml:3: work.batch: 'true' is not a whole number");
+  EXPECT_EQ(section.batch, 2) << "a refused value changes nothing";
+}
+
+TEST_F(ConfigTest, BrokenTomlNamesThePlace) {
+  EXPECT_TRUE(fault([&] { config.read_toml_text("[work]\nbatch = \n", "r.toml"); }).starts_with("r.toml:2:"));
+  EXPECT_EQ(fault([&] { config.read_toml("/nowhere/r.toml"); }),
+            "cannot read the configuration \"/nowhere/r.toml\"; expected a TOML file");
+}
+
+TEST_F(ConfigTest, WhatIsPrintedReadsBack) {
+  EXPECT_TRUE(rc::check([&](uint16_t batch, uint32_t bytes, double rate) {
+    section.batch = 1 + batch;
+    section.limit = {bytes};
+    section.rate = 1 / (1 + std::abs(rate));
+    const Section before = section;
+    for (auto& field : config.fields()) field.set(field.str());
+    RC_ASSERT(section.batch == before.batch && section.limit == before.limit && section.rate == before.rate);
+  }));
+}
+
+}  // namespace
+}  // namespace shade

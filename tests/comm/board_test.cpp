@@ -1,0 +1,50 @@
+#include "shade/comm/board.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+namespace shade::comm {
+namespace {
+
+TEST(Board, ABeatSurvivesTheStore) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  Board board(store, 0);
+  EXPECT_FALSE(board.any(2));
+  board.post(1, {.count = 7, .standing = Standing::running, .waiting = true, .progress = 9, .where = "waits in x y"});
+  EXPECT_TRUE(board.any(2));
+  const auto beat = board.read(1);
+  ASSERT_TRUE(beat);
+  EXPECT_EQ(beat->count, 7u);
+  EXPECT_EQ(beat->standing, Standing::running);
+  EXPECT_TRUE(beat->waiting);
+  EXPECT_EQ(beat->progress, 9u);
+  EXPECT_EQ(beat->where, "waits in x y");
+  EXPECT_FALSE(board.read(0));
+  EXPECT_FALSE(Board(store, 1).read(1)) << "a restarted world doesn't see its predecessor";
+}
+
+TEST(Board, TheFirstVerdictStays) {
+  Board board(c10::make_intrusive<c10d::HashStore>(), 0);
+  EXPECT_FALSE(board.verdict());
+  board.condemn("rank 2 is dead");
+  board.condemn("rank 1 is dead");
+  EXPECT_EQ(board.verdict(), "rank 2 is dead");
+}
+
+TEST(Board, PositionsNameTheOddOneOutFirst) {
+  const Beat waits{.standing = Standing::running, .where = "waits in all_gather unit 8"};
+  const std::vector<std::optional<Beat>> beats{
+      waits,
+      waits,
+      Beat{.standing = Standing::running, .where = "waits in all_gather unit 7"},
+      waits,
+      std::nullopt,
+      Beat{.standing = Standing::failed, .where = "no space"},
+      Beat{.standing = Standing::left, .where = "ignored"}};
+  EXPECT_EQ(describe_positions(beats),
+            "rank 5: failed: no space; rank 6: had left; rank 4: never joined; rank 2: waits in all_gather unit 7; "
+            "ranks 0, 1, 3: waits in all_gather unit 8");
+}
+
+}  // namespace
+}  // namespace shade::comm

@@ -1,0 +1,85 @@
+#include "shade/comm/launch.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/support/process.h"
+
+namespace shade::comm {
+namespace {
+
+using test::run;
+using test::shade_binary;
+
+std::vector<std::string> launched(int ranks, const std::string& script) {
+  return {shade_binary(), "launch", "-n", std::to_string(ranks), "--", "sh", "-c", script};
+}
+
+TEST(Launch, StatesTheWorldAndPrefixesLines) {
+  const auto seen =
+      run(launched(3, "echo $RANK/$WORLD_SIZE $LOCAL_RANK $MASTER_ADDR $OMP_NUM_THREADS; printf tail >&2"));
+  EXPECT_EQ(seen.status, 0);
+  for (const char* line : {"[0] 0/3 0 127.0.0.1 1\n", "[2] 2/3 2 127.0.0.1 1\n", "[1] tail\n"})
+    EXPECT_NE(seen.output.find(line), std::string::npos) << line << seen.output;
+}
+
+TEST(Launch, TheFirstFailureIsNamedWithItsLastWords) {
+  const auto seen = run(launched(3, "if [ $RANK = 1 ]; then echo disk full >&2; exit 3; fi; sleep 60"));
+  EXPECT_EQ(seen.status, 3);
+  EXPECT_NE(seen.output.find("rank 1 failed first: exit status 3: disk full"), std::string::npos) << seen.output;
+  EXPECT_LT(seen.took.count(), 10) << "the others were ended";
+}
+
+TEST(Launch, AStubbornRankIsKilledAfterTheGrace) {
+  const auto seen = run(launched(2, "trap '' TERM; if [ $RANK = 0 ]; then exit 1; fi; while true; do sleep 0.1; done"));
+  EXPECT_EQ(seen.status, 1);
+  EXPECT_LT(seen.took.count(), 10);
+}
+
+TEST(Launch, SignalsReachTheRanks) {
+  const auto seen = run({"sh", "-c",
+                         text(shade_binary(),
+                              " launch -n 2 -- sh -c 'trap \"echo got it; exit 0\" USR1; while true; do "
+                              "sleep 0.1; done' & pid=$!; sleep 1.5; kill -USR1 $pid; wait $pid")});
+  EXPECT_EQ(seen.status, 0) << seen.output;
+  EXPECT_NE(seen.output.find("[0] got it"), std::string::npos) << seen.output;
+  EXPECT_NE(seen.output.find("[1] got it"), std::string::npos) << seen.output;
+}
+
+TEST(Launch, TerminatedItEndsEverything) {
+  const auto seen = run({"sh", "-c",
+                         text(shade_binary(),
+                              " launch -n 2 -- sleep 60 & pid=$!; sleep 1.5; kill -TERM $pid; "
+                              "wait $pid")});
+  EXPECT_EQ(seen.status, 128 + 15) << seen.output;
+  EXPECT_NE(seen.output.find("ended by SIGTERM"), std::string::npos) << seen.output;
+}
+
+TEST(Launch, KilledItTakesTheRanksAlong) {
+  const auto mark = text("orphans-", ::getpid());
+  run({"sh", "-c", text(shade_binary(), " launch -n 2 -- sleep 60 & pid=$!; sleep 1.5; kill -KILL $pid")},
+      {.environment = {{"SHADE_TEST_CASE", mark}}});
+  for (int i = 0; i < 50 && !test::processes_with("SHADE_TEST_CASE", mark).empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_TRUE(test::processes_with("SHADE_TEST_CASE", mark).empty());
+}
+
+TEST(Launch, FaultsOfTheCallerAreExplained) {
+  EXPECT_NE(run({shade_binary(), "launch", "-n", "2"}).output.find("nothing to launch; expected a command after --"),
+            std::string::npos);
+  const auto seen = run({shade_binary(), "launch", "-n", "2", "--", "no-such-program"});
+  EXPECT_EQ(seen.status, 2);
+  EXPECT_NE(seen.output.find("cannot run 'no-such-program': No such file or directory"), std::string::npos)
+      << seen.output;
+}
+
+TEST(Launch, MoreRanksThanStatedIsAnError) {
+  const auto seen = run({shade_binary(), "launch", "-n", "2", "--", shade_binary(), "comm", "--ranks", "4"});
+  EXPECT_EQ(seen.status, 2) << seen.output;
+  EXPECT_NE(seen.output.find("--ranks 4 was asked for, but torchrun made a world of 2"), std::string::npos)
+      << seen.output;
+}
+
+}  // namespace
+}  // namespace shade::comm

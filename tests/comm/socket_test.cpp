@@ -1,0 +1,31 @@
+#include "shade/comm/socket.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "shade/comm/errors.h"
+
+namespace shade::comm {
+namespace {
+
+TEST(Socket, ListensOnOneAddressAndAnyFreePort) {
+  const auto first = listen_on("127.0.0.1", 0);
+  EXPECT_GT(first.port, 0);
+  try {
+    listen_on("127.0.0.1", first.port);
+    FAIL();
+  } catch (const CommError& fault) {
+    EXPECT_NE(std::string(fault.what()).find("another job uses this port"), std::string::npos) << fault.what();
+  }
+  ::close(first.descriptor);
+}
+
+TEST(Socket, FindsTheWayToAHost) {
+  EXPECT_EQ(local_address_towards("127.0.0.1", 1), "127.0.0.1");
+  EXPECT_EQ(address_of_interface("lo"), "127.0.0.1");
+  EXPECT_THROW(address_of_interface("no such"), UsageError);
+  EXPECT_THROW(local_address_towards("no.such.host.invalid", 1), CommError);
+}
+
+}  // namespace
+}  // namespace shade::comm

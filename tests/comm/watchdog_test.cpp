@@ -1,0 +1,89 @@
+#include "shade/comm/watchdog.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include <future>
+
+#include "shade/comm/board.h"
+
+namespace shade::comm {
+namespace {
+
+struct Watched {
+  Watched(c10::intrusive_ptr<c10d::Store> store, int rank, int size, Seconds stall = Seconds(60))
+      : dog(std::move(store), activity,
+            {.rank = rank,
+             .size = size,
+             .peer_timeout = Seconds(1),
+             .stall_timeout = stall,
+             .store_host = "here",
+             .lost = [this](const std::string& message) { verdict.set_value(message); }}) {}
+
+  std::string wait_for_verdict() {
+    auto future = verdict.get_future();
+    return future.wait_for(std::chrono::seconds(5)) == std::future_status::ready ? future.get() : "none";
+  }
+
+  std::shared_ptr<Activity> activity = std::make_shared<Activity>();
+  std::promise<std::string> verdict;
+  Watchdog dog;
+};
+
+TEST(Watchdog, AStandingBeatIsASilentPeer) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  Board(store, 0).post(1, {.count = 3, .standing = Standing::running, .where = "waits in all_gather unit 7"});
+  Watched zero(store, 0, 2);
+  zero.activity->joined();
+  zero.dog.all_joined();
+  EXPECT_EQ(zero.wait_for_verdict(),
+            "rank 1 is stopped or dead: no sign of life for 600 ms. Where the ranks were: rank 0: computes, before its "
+            "first collective; rank 1: waits in all_gather unit 7");
+  EXPECT_TRUE(Board(store, 0).verdict()) << "the others can read it";
+}
+
+TEST(Watchdog, RankZeroIsWatchedByTheOthers) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  Board(store, 0).post(0, {.count = 3, .standing = Standing::running, .where = "computes"});
+  Watched one(store, 1, 2);
+  one.dog.all_joined();
+  EXPECT_TRUE(one.wait_for_verdict().starts_with("rank 0 is stopped or dead"));
+}
+
+TEST(Watchdog, AFailureIsToldWithItsReason) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  Watched zero(store, 0, 2);
+  Watched one(store, 1, 2);
+  zero.dog.all_joined();
+  one.dog.all_joined();
+  one.dog.fail("disk full");
+  EXPECT_TRUE(zero.wait_for_verdict().starts_with("rank 1 failed: disk full. Where the ranks were:"));
+}
+
+TEST(Watchdog, SlowAndLeavingPeersAreNoFailure) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  Watched zero(store, 0, 2);
+  Watched one(store, 1, 2);  // computes all the time; its beat goes on
+  zero.dog.all_joined();
+  one.dog.all_joined();
+  auto verdict = zero.verdict.get_future();
+  EXPECT_EQ(verdict.wait_for(std::chrono::milliseconds(1500)), std::future_status::timeout);
+  one.dog.leave();
+  EXPECT_EQ(verdict.wait_for(std::chrono::milliseconds(1500)), std::future_status::timeout);
+}
+
+TEST(Watchdog, RanksThatWaitForEachOtherAreNamed) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  Watched zero(store, 0, 2, Seconds(0.5));
+  Watched one(store, 1, 2, Seconds(0.5));
+  zero.activity->begin_wait("all_gather unit 8");
+  one.activity->begin_wait("all_gather unit 7");
+  zero.dog.all_joined();
+  one.dog.all_joined();
+  const auto verdict = zero.wait_for_verdict();
+  EXPECT_NE(verdict.find("the ranks don't issue the same collectives in the same order"), std::string::npos) << verdict;
+  EXPECT_NE(verdict.find("rank 1: waits in all_gather unit 7"), std::string::npos) << verdict;
+}
+
+}  // namespace
+}  // namespace shade::comm

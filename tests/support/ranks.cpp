@@ -1,0 +1,73 @@
+#include "tests/support/ranks.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include <cstdlib>
+#include <thread>
+
+#include "shade/comm/launch.h"
+
+namespace shade::test {
+namespace {
+
+constexpr const char* kInside = "SHADE_TEST_RANK_OF";
+
+void run_threads(int ranks, const std::function<void(comm::World&)>& body) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        auto world = comm::World::connect({.rank = rank, .size = ranks, .local_rank = rank, .local_size = ranks}, {},
+                                          store, {.watchdog = false});
+        body(world);
+        world.leave();
+      } catch (const std::exception& fault) {
+        ADD_FAILURE() << "rank " << rank << " threw: " << fault.what();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+void run_inside(const std::function<void(comm::World&)>& body) {
+  auto world = comm::World::connect(comm::place_from_environment(), {});
+  try {
+    body(world);
+  } catch (const std::exception& fault) {
+    world.fail(fault.what());
+    throw;
+  }
+  if (testing::Test::HasFailure())
+    world.fail("an assertion failed");
+  else
+    world.leave();
+}
+
+std::string this_test() {
+  const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+  return text(info->test_suite_name(), ".", info->name());
+}
+
+void run_processes(int ranks) {
+  const auto result = comm::launch({.ranks = ranks,
+                                    .command = {"/proc/self/exe", "--gtest_brief=1", "--gtest_filter=" + this_test()},
+                                    .environment = {{kInside, this_test()}}});
+  EXPECT_EQ(result.status, 0) << (result.first ? text("rank ", result.first->rank, ": ", result.first->reason) : "")
+                              << "\n"
+                              << result.positions;
+}
+
+}  // namespace
+
+void run_ranks(int ranks, As as, const std::function<void(comm::World&)>& body) {
+  const char* inside = std::getenv(kInside);
+  if (inside != nullptr && this_test() == inside) return run_inside(body);
+  if (as == As::threads)
+    run_threads(ranks, body);
+  else
+    run_processes(ranks);
+}
+
+}  // namespace shade::test
