@@ -1,4 +1,3 @@
-#include <c10/util/Exception.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -32,11 +31,8 @@ void in_world(std::optional<int> stated_ranks, const comm::CommConfig& config,
                                     }});
   try {
     body(world);
-  } catch (const c10::Error& fault) {
-    world.fail(fault.what_without_backtrace());
-    throw;
-  } catch (const std::exception& fault) {
-    world.fail(fault.what());
+  } catch (...) {
+    world.fail(std::current_exception());
     throw;
   }
   world.leave();

@@ -80,7 +80,7 @@ std::string describe_positions(std::span<const std::optional<Beat>> beats) {
     if (beat && beat->standing == Standing::left)
       where = "had left";
     else if (beat)
-      where = beat->standing == Standing::failed ? "failed: " + beat->where : beat->where;
+      where = (beat->standing == Standing::failed ? "failed: " : "") + beat->where;
     at[where].push_back(static_cast<int>(rank));
   }
   // The odd ones out first: that is where to look.

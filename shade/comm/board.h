@@ -17,13 +17,14 @@ class Store;
 
 namespace shade::comm {
 
-enum class Standing { joining, running, left, failed };
+enum class Standing { joining, running, left, failed, lost };  // lost: ended because another rank failed
 
 inline std::span<const Name<Standing>> names_of(Standing) {
   static constexpr Name<Standing> kNames[] = {{"joining", Standing::joining},
                                               {"running", Standing::running},
                                               {"left", Standing::left},
-                                              {"failed", Standing::failed}};
+                                              {"failed", Standing::failed},
+                                              {"lost", Standing::lost}};
   return kNames;
 }
 

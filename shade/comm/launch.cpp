@@ -84,7 +84,7 @@ struct Rank {
   pid_t pid = -1;
   bool gone = false;
   bool stopped = false;
-  int stopped_ticks = 0;
+  Seconds stopped_for{0};
   int status = 0;  // waitpid's
   int order = 0;   // among those that are gone
   std::vector<std::unique_ptr<Relay>> relays;
@@ -94,12 +94,12 @@ struct Rank {
   bool echo() const { return gone && WIFEXITED(status) && WEXITSTATUS(status) == kPeerLostStatus; }
 
   std::string how_it_ended() const {
-    if (!gone) return text("stopped for ", to_string(stopped_ticks * kTick));
+    if (!gone) return text("stopped for ", to_string(stopped_for));
     if (WIFEXITED(status)) return text("exit status ", WEXITSTATUS(status));
     return text("killed by signal ", WTERMSIG(status), " (", signal_name(WTERMSIG(status)), ")");
   }
   int exit_status() const {
-    if (!gone) return 128 + SIGSTOP;
+    if (!gone) return stopped ? 128 + SIGSTOP : 1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
   std::string last_words() const {  // a program's last line before it exited; a killed one said nothing about it
@@ -259,8 +259,7 @@ class Launch {
       for (auto& relay : rank.relays) relay->pump();
     handle_signals();
     for (auto& rank : ranks_) reap(rank);
-    if (!ending_)
-      for (auto& rank : ranks_) judge_stop(rank);
+    judge_stops();
   }
 
   void handle_signals() {
@@ -284,7 +283,7 @@ class Launch {
     int status = 0;
     while (!rank.gone && ::waitpid(rank.pid, &status, WNOHANG | WUNTRACED | WCONTINUED) == rank.pid) {
       rank.stopped = WIFSTOPPED(status);
-      rank.stopped_ticks = 0;
+      rank.stopped_for = Seconds(0);
       if (WIFSTOPPED(status) || WIFCONTINUED(status)) continue;
       rank.gone = true;
       rank.status = status;
@@ -294,18 +293,26 @@ class Launch {
     }
   }
 
-  // Counted in our own rounds: if we were stopped too, nothing was counted.
-  void judge_stop(Rank& rank) {
-    if (!rank.gone && rank.stopped && ++rank.stopped_ticks * kTick >= 0.8 * options_.peer_timeout) failed_ = true;
+  // A round counts for two ticks at most: if we were stopped too, that time doesn't count.
+  void judge_stops() {
+    const auto now = Clock::now();
+    const auto round = std::min<Seconds>(now - last_round_, 2 * kTick);
+    last_round_ = now;
+    for (auto& rank : ranks_) {
+      if (rank.gone || !rank.stopped) continue;
+      rank.stopped_for += round;
+      if (rank.stopped_for >= 0.75 * options_.peer_timeout) failed_ = true;
+    }
   }
 
   // --- ending -----------------------------------------------------------------------------------------------------
 
   void end_the_rest() {
     ending_ = true;
-    // An echo may overtake its cause by a moment: look once more before the others are ended by us.
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    for (auto& rank : ranks_) reap(rank);
+    // An echo may overtake its cause, and positions are posted a few times a second: look on for a moment before the
+    // others are ended by us.
+    for (const auto until = Clock::now() + std::chrono::milliseconds(500); !all_gone() && Clock::now() < until;)
+      wait_for_something();
     note_culprit();
     kill_all(SIGTERM);
     for (const auto& rank : ranks_)
@@ -313,7 +320,8 @@ class Launch {
     kill_at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(options_.grace);
   }
 
-  // The first rank that ended badly of its own accord; else the one that is stopped; else the first echo.
+  // The first rank that ended badly of its own accord; else the one that is stopped; else one that is about to end and
+  // has said why on the board; else the first echo.
   void note_culprit() {
     const Rank* culprit = nullptr;
     const auto better = [&](const Rank& rank) {
@@ -331,8 +339,15 @@ class Launch {
     try {
       if (board_.any(options_.ranks)) {
         result_.positions = board_.positions(options_.ranks);
-        const auto beat = board_.read(culprit->rank);
-        if (beat && beat->standing == Standing::failed) words = beat->where;
+        for (const auto& rank : ranks_) {
+          const auto beat = board_.read(rank.rank);
+          if (!beat || beat->standing != Standing::failed) continue;
+          if (culprit->echo()) {
+            culprit = &rank;
+            reason = "it failed";
+          }
+          if (culprit == &rank) words = beat->where;
+        }
       }
     } catch (const std::exception& fault) {
       log::debug("the board could not be read: ", fault.what());
@@ -368,6 +383,7 @@ class Launch {
   int gone_ = 0;
   LaunchResult result_;
   Clock::time_point kill_at_;
+  Clock::time_point last_round_ = Clock::now();
 };
 
 }  // namespace

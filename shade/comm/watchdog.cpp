@@ -112,7 +112,7 @@ struct Watchdog::State {
   }
 
   bool is_still(int rank, const Beat& beat) {
-    if (beat.standing == Standing::left) return false;
+    if (beat.standing == Standing::left || beat.standing == Standing::lost) return false;
     auto& peer = peers[static_cast<size_t>(rank)];
     peer.still = peer.count == beat.count ? peer.still + 1 : 0;
     peer.count = beat.count;
@@ -213,5 +213,6 @@ Watchdog::~Watchdog() {
 void Watchdog::all_joined() { state_->watching = true; }
 void Watchdog::leave() { state_->post_last(Standing::left, {}); }
 void Watchdog::fail(const std::string& reason) { state_->post_last(Standing::failed, reason); }
+void Watchdog::lose(const std::string& reason) { state_->post_last(Standing::lost, reason); }
 
 }  // namespace shade::comm

@@ -44,6 +44,7 @@ class Watchdog {
   void all_joined();                     // from now on every rank is watched
   void leave();                          // this rank is done: its silence is no failure
   void fail(const std::string& reason);  // this rank failed: tell the others why
+  void lose(const std::string& reason);  // this rank ends because it lost another
 
  private:
   struct State;

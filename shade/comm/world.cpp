@@ -162,8 +162,8 @@ World World::connect(const Place& place, const CommConfig& config, c10::intrusiv
   World world(std::move(state));
   try {
     world.state_->meet();
-  } catch (const std::exception& fault) {
-    world.fail(fault.what());
+  } catch (...) {
+    world.fail(std::current_exception());
     throw;
   }
   world.state_->activity->joined();
@@ -184,7 +184,7 @@ World World::simulated(int rank, int size, CostModel cost) {
 }
 
 World::~World() {
-  if (state_ && !state_->ended) fail("ended without saying why");
+  if (state_ && !state_->ended) fail(std::make_exception_ptr(CommError("ended without saying why")));
 }
 
 const Place& World::place() const { return state_->place; }
@@ -254,14 +254,23 @@ void World::leave() {
   my.say_farewell();
 }
 
-void World::fail(const std::string& reason) {
+void World::fail(std::exception_ptr reason) {
   auto& my = *state_;
   if (my.ended) return;
   my.ended = true;
-  if (my.watchdog) my.watchdog->fail(reason);
-  const auto cause = std::make_exception_ptr(CommError(reason));
+  if (my.watchdog) {
+    try {
+      std::rethrow_exception(reason);
+    } catch (const PeerLost& fault) {
+      my.watchdog->lose(fault.what());
+    } catch (const c10::Error& fault) {
+      my.watchdog->fail(fault.what_without_backtrace());
+    } catch (const std::exception& fault) {
+      my.watchdog->fail(fault.what());
+    }
+  }
   const std::lock_guard lock(my.mutex);
-  for (const auto& group : my.groups) group.abort(cause);
+  for (const auto& group : my.groups) group.abort(reason);
 }
 
 }  // namespace shade::comm

@@ -73,8 +73,10 @@ class World {
   TrafficLog& traffic();
   Journal& journal();  // simulated worlds only
 
-  void leave();                          // normal end; blocks rank 0 while it hosts the store and others still need it
-  void fail(const std::string& reason);  // abnormal end: what the others, and the launcher, will be told
+  void leave();  // normal end; blocks rank 0 while it hosts the store and others still need it
+
+  // Abnormal end: the others and the launcher are told what happened; a PeerLost is told as the echo it is.
+  void fail(std::exception_ptr reason);
 
  private:
   struct State;

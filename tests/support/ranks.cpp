@@ -35,12 +35,12 @@ void run_inside(const std::function<void(comm::World&)>& body) {
   auto world = comm::World::connect(comm::place_from_environment(), {});
   try {
     body(world);
-  } catch (const std::exception& fault) {
-    world.fail(fault.what());
+  } catch (...) {
+    world.fail(std::current_exception());
     throw;
   }
   if (testing::Test::HasFailure())
-    world.fail("an assertion failed");
+    world.fail(std::make_exception_ptr(Error("an assertion failed")));
   else
     world.leave();
 }
