@@ -37,6 +37,8 @@ if(NOT SHADE_TIDY)
     <torch/csrc/distributed/c10d/Store.hpp>)
 endif()
 
+add_custom_target(unit_tests)  # what the sanitizer presets build
+
 # shade_test(comm SOURCES group_test.cpp USES comm test_support LABELS unit [TIMEOUT s]) is one binary, named after its
 # room; every test in it becomes a CTest test.
 function(shade_test name)
@@ -48,6 +50,9 @@ function(shade_test name)
   endforeach()
   if(TEST_TORCH)
     shade_precompile(${name})
+  endif()
+  if("unit" IN_LIST TEST_LABELS)
+    add_dependencies(unit_tests ${name})
   endif()
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT 120)

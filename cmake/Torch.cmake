@@ -26,12 +26,15 @@ if(SHADE_CUDA)
   target_include_directories(shade_torch SYSTEM INTERFACE
     "${SHADE_DEPS}/nvidia/cu13/include" "${SHADE_DEPS}/nvidia/nccl/include")
   list(PREPEND torch_libraries torch_cuda c10_cuda)
-  # The NCCL, cuBLAS, ... that came with torch are found at run time through libtorch_cuda's own run path.
+  # cuBLAS and the rest are found at run time through libtorch_cuda's own run path; the linker need not see them. The
+  # NCCL must be the one that came with torch, not an older one of the system.
   target_link_options(shade_torch INTERFACE -Wl,--allow-shlib-undefined -Wl,--no-as-needed)
+  set(cuda_libraries "${SHADE_DEPS}/nvidia/nccl/lib/libnccl.so.2" "${SHADE_DEPS}/nvidia/cu13/lib/libcudart.so.13")
 endif()
 
 foreach(name IN LISTS torch_libraries)
   target_link_libraries(shade_torch INTERFACE "${SHADE_DEPS}/torch/lib/lib${name}.so")
 endforeach()
+target_link_libraries(shade_torch INTERFACE ${cuda_libraries})
 # libtorch_cpu names these without a run path of its own that the static linker would follow.
 target_link_options(shade_torch INTERFACE "-Wl,-rpath-link,${SHADE_DEPS}/nvidia/cu13/lib")
