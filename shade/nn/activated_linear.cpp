@@ -1,0 +1,59 @@
+#include "shade/nn/activated_linear.h"
+
+#include <ATen/ATen.h>
+
+#include "shade/nn/function.h"
+
+namespace shade::nn {
+namespace {
+
+at::Tensor bias_of(const Linear& layer) { return layer.bias() != nullptr ? layer.bias()->value() : at::Tensor(); }
+
+struct Gelu : torch::autograd::Function<Gelu> {
+  static at::Tensor forward(Context* context, const at::Tensor& z, const Linear* layer) {
+    remember(context, layer);
+    context->save_for_backward({z});
+    return at::linear(at::gelu(z, "tanh"), layer->weight().value(), bias_of(*layer));
+  }
+  static Tensors backward(Context* context, Tensors grads) {
+    const auto& layer = recall<Linear>(context);
+    const auto z = context->get_saved_variables()[0];
+    const auto g = grads[0].contiguous();
+    if (layer.weight().trainable())
+      hand_over(layer, at::gelu(z, "tanh"), g);
+    else
+      hand_over(layer, {}, g);
+    return {at::gelu_backward(linear_input_grad(g, layer.weight()), z, "tanh"), {}};
+  }
+};
+
+struct Swiglu : torch::autograd::Function<Swiglu> {
+  static at::Tensor forward(Context* context, const at::Tensor& gate, const at::Tensor& up, const Linear* layer) {
+    remember(context, layer);
+    context->save_for_backward({gate, up});
+    return at::linear(at::silu(gate).mul_(up), layer->weight().value(), bias_of(*layer));
+  }
+  static Tensors backward(Context* context, Tensors grads) {
+    const auto& layer = recall<Linear>(context);
+    const auto saved = context->get_saved_variables();
+    const auto g = grads[0].contiguous();
+    auto silu = at::silu(saved[0]);
+    const auto da = linear_input_grad(g, layer.weight());
+    if (layer.weight().trainable())
+      hand_over(layer, silu * saved[1], g);
+    else
+      hand_over(layer, {}, g);
+    auto dup = silu.mul_(da);
+    auto dgate = at::silu_backward(at::mul(da, saved[1]), saved[0]);
+    return {dgate, dup, {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor gelu_linear(const Linear& layer, const at::Tensor& z) { return Gelu::apply(z, &layer); }
+at::Tensor swiglu_linear(const Linear& layer, const at::Tensor& gate, const at::Tensor& up) {
+  return Swiglu::apply(gate, up, &layer);
+}
+
+}  // namespace shade::nn

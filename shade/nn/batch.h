@@ -1,0 +1,25 @@
+// The tensors of one micro-batch, whatever the model: a field that a model doesn't use stays undefined.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace shade::nn {
+
+// B samples (0 is allowed), T tokens, C x H x W images.
+struct Batch {
+  at::Tensor ids_BT;       // int64
+  at::Tensor mask_BT;      // int64, 1 where a token is real; undefined: all are. Padding is on the right.
+  at::Tensor labels;       // [B] classes, or [B, T] tokens with ignore_index
+  at::Tensor images_BCHW;  // noisy images
+  at::Tensor noise_BCHW;   // what a denoiser must predict
+  at::Tensor timesteps_B;
+  at::Tensor x_BD, y_BD;  // regression
+
+  int64_t samples() const {
+    for (const auto* tensor : {&ids_BT, &images_BCHW, &x_BD})
+      if (tensor->defined()) return tensor->size(0);
+    return 0;
+  }
+};
+
+}  // namespace shade::nn

@@ -1,0 +1,54 @@
+#include "shade/nn/embedding.h"
+
+#include <ATen/ATen.h>
+
+#include "shade/nn/function.h"
+
+namespace shade::nn {
+namespace {
+
+struct Lookup : torch::autograd::Function<Lookup> {
+  static at::Tensor forward(Context* context, const at::Tensor&, const at::Tensor& ids, const Embedding* layer) {
+    remember(context, layer);
+    context->save_for_backward({ids});
+    return at::embedding(layer->table().value(), ids);
+  }
+  static Tensors backward(Context* context, Tensors grads) {
+    const auto& layer = recall<Embedding>(context);
+    if (const auto* table = trained(&layer.table())) {
+      const auto ids = context->get_saved_variables()[0];
+      layer.wiring().take(EmbeddingGrad{ids.reshape({ids.size(0), -1}), as_BTD(grads[0]), table, layer.padding()});
+    }
+    return {{}, {}, {}};
+  }
+};
+
+struct Add : torch::autograd::Function<Add> {
+  static at::Tensor forward(Context* context, const at::Tensor& x, const Added* layer) {
+    remember(context, layer);
+    return x + layer->added().value();
+  }
+  static Tensors backward(Context* context, Tensors grads) {
+    const auto& layer = recall<Added>(context);
+    if (const auto* added = trained(&layer.added())) layer.wiring().take(AddedGrad{grads[0], added});
+    return {grads[0], {}};
+  }
+};
+
+}  // namespace
+
+Embedding::Embedding(Parameters& parameters, const std::string& name, Options options)
+    : table_(&parameters.add(name + ".weight", {options.rows, options.width}, options.init)),
+      padding_(options.padding),
+      wiring_(&parameters.wiring) {}
+
+at::Tensor Embedding::operator()(const at::Tensor& ids_BT, const at::Tensor& start) const {
+  return Lookup::apply(start, ids_BT, this);
+}
+
+Added::Added(Parameters& parameters, const std::string& name, int64_t positions, int64_t width, Init init)
+    : added_(&parameters.add(name, {positions, width}, init)), wiring_(&parameters.wiring) {}
+
+at::Tensor Added::operator()(const at::Tensor& x_BTD) const { return Add::apply(x_BTD, this); }
+
+}  // namespace shade::nn

@@ -1,0 +1,43 @@
+// y_t = table[ids_t].
+#pragma once
+
+#include "shade/nn/parameters.h"
+
+namespace shade::nn {
+
+class Embedding {
+ public:
+  struct Options {
+    int64_t rows = 0, width = 0;
+    int64_t padding = -1;  // this id's row gets no gradient; -1: none
+    Init init = Init::normal(0.02);
+  };
+  Embedding(Parameters& parameters, const std::string& name, Options options);
+
+  // `start` hangs it into its unit (see nn/unit.h).
+  at::Tensor operator()(const at::Tensor& ids_BT, const at::Tensor& start) const;
+
+  Weight& table() const { return *table_; }
+  int64_t padding() const { return padding_; }
+  const Wiring& wiring() const { return *wiring_; }
+
+ private:
+  Weight* table_;
+  int64_t padding_;
+  const Wiring* wiring_;
+};
+
+// x + added, one learned vector per position, the same for every sample.
+class Added {
+ public:
+  Added(Parameters& parameters, const std::string& name, int64_t positions, int64_t width, Init init);
+  at::Tensor operator()(const at::Tensor& x_BTD) const;
+  Weight& added() const { return *added_; }
+  const Wiring& wiring() const { return *wiring_; }
+
+ private:
+  Weight* added_;
+  const Wiring* wiring_;
+};
+
+}  // namespace shade::nn

@@ -1,0 +1,35 @@
+// What our autograd functions share.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "shade/nn/parameters.h"
+
+namespace shade::nn {
+
+using Context = torch::autograd::AutogradContext;
+using Tensors = torch::autograd::variable_list;
+
+// A layer outlives the graphs it is in; backward finds it again through its address.
+template <class Layer>
+void remember(Context* context, const Layer* layer) {
+  context->saved_data["layer"] = reinterpret_cast<int64_t>(layer);
+}
+template <class Layer>
+const Layer& recall(Context* context) {
+  return *reinterpret_cast<const Layer*>(context->saved_data["layer"].toInt());
+}
+
+// Weights are no autograd leaves, so a layer whose input needs no gradient (ids, images) hangs its backward on this.
+const at::Tensor& anchor();
+
+// A trainable weight, or null: what a LayerGrad carries.
+inline const Weight* trained(const Weight* weight) {
+  return weight != nullptr && weight->trainable() ? weight : nullptr;
+}
+
+// [B, ..., D] as [B, T, D]; [B, D] as [B, 1, D].
+at::Tensor as_BTD(const at::Tensor& x);
+
+}  // namespace shade::nn

@@ -1,0 +1,123 @@
+#include "shade/nn/losses.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "shade/nn/function.h"
+
+namespace shade::nn {
+namespace {
+
+at::ScalarType wide(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
+
+// Rows [row, row + count) of the logits of all N = B T positions, in fp32 at least.
+struct Slices {
+  Slices(const Weight& w, int64_t positions, int64_t slice_bytes)
+      : weight(w), rows(w.shape()[0]), step(std::clamp<int64_t>(slice_bytes / (4 * positions) / 64 * 64, 64, rows)) {}
+
+  int64_t size(int64_t row) const { return std::min(step, rows - row); }
+  at::Tensor of_weight(int64_t row) const { return weight.value().narrow(0, row, size(row)); }
+  at::Tensor logits(const at::Tensor& h_ND, int64_t row) const {
+    return at::mm(h_ND, of_weight(row).t()).to(wide(h_ND.scalar_type()));
+  }
+  // For each position: is its label in this slice, and at which column (0 if not)?
+  std::pair<at::Tensor, at::Tensor> targets(const at::Tensor& labels_N, int64_t row) const {
+    const auto inside = (labels_N >= row) & (labels_N < row + size(row));
+    return {inside, (labels_N - row).masked_fill(inside.logical_not(), 0).unsqueeze(1)};
+  }
+
+  const Weight& weight;
+  int64_t rows, step;
+};
+
+// What each position's loss counts for in its sample's: 0 if ignored, 1 or 1 / count.
+at::Tensor position_weights(const at::Tensor& labels_BT, const LmLossOptions& options, at::ScalarType type) {
+  auto counts = (labels_BT != options.ignore_index).to(type);
+  if (options.mean) counts.div_(counts.sum(1, true).clamp_min_(1));
+  return counts;
+}
+
+struct LmLoss : torch::autograd::Function<LmLoss> {
+  static at::Tensor forward(Context* context, const at::Tensor& h, const Weight* weight, const Wiring* wiring,
+                            const at::Tensor& labels, const LmLossOptions* options) {
+    const auto h_ND = h.reshape({-1, h.size(-1)});
+    const auto labels_N = labels.reshape({-1});
+    const Slices slices(*weight, h_ND.size(0), options->slice_bytes);
+    const auto type = wide(h.scalar_type());
+    auto peak = at::full({h_ND.size(0)}, -std::numeric_limits<double>::infinity(), h.options().dtype(type));
+    auto sum = at::zeros_like(peak);
+    auto target = at::zeros_like(peak);
+    for (int64_t row = 0; row < slices.rows; row += slices.step) {
+      auto logits = slices.logits(h_ND, row);
+      const auto [inside, column] = slices.targets(labels_N, row);
+      target.add_(logits.gather(1, column).squeeze(1) * inside);
+      const auto higher = at::maximum(peak, logits.amax(1));
+      sum.mul_((peak - higher).exp_()).add_(logits.sub_(higher.unsqueeze(1)).exp_().sum(1));
+      peak = higher;
+    }
+    const auto lse = sum.log_().add_(peak);
+    const auto weights_BT = position_weights(labels, *options, type);
+    remember(context, weight);
+    context->saved_data["wiring"] = reinterpret_cast<int64_t>(wiring);
+    context->saved_data["slice"] = options->slice_bytes;
+    context->save_for_backward({h, labels, lse, weights_BT});
+    return ((lse - target).view(labels.sizes()) * weights_BT).sum(1);
+  }
+
+  static Tensors backward(Context* context, Tensors grads) {
+    const auto saved = context->get_saved_variables();
+    const auto& [h, labels, lse, weights] = std::tie(saved[0], saved[1], saved[2], saved[3]);
+    const auto& weight = recall<Weight>(context);
+    const auto& wiring = *reinterpret_cast<const Wiring*>(context->saved_data["wiring"].toInt());
+    const auto h_ND = h.reshape({-1, h.size(-1)});
+    const auto labels_N = labels.reshape({-1});
+    const auto factor_N1 = (weights * grads[0].unsqueeze(1)).reshape({-1, 1});
+    const Slices slices(weight, h_ND.size(0), context->saved_data["slice"].toInt());
+    at::Tensor dh;
+    for (int64_t row = 0; row < slices.rows; row += slices.step) {
+      auto share = slices.logits(h_ND, row).sub_(lse.unsqueeze(1)).exp_();
+      const auto [inside, column] = slices.targets(labels_N, row);
+      share.scatter_add_(1, column, inside.to(share.scalar_type()).neg_().unsqueeze(1)).mul_(factor_N1);
+      const auto g = share.to(h.scalar_type());
+      if (!dh.defined())
+        dh = at::mm(g, slices.of_weight(row));
+      else
+        dh.addmm_(g, slices.of_weight(row));
+      if (weight.trainable())
+        wiring.take(LinearGrad{as_BTD(h), g.view({h.size(0), h.size(1), -1}), &weight, nullptr, row,
+                               row + slices.step >= slices.rows});
+    }
+    return {dh.view(h.sizes()), {}, {}, {}, {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor class_losses(const at::Tensor& logits_BC, const at::Tensor& labels_B) {
+  return at::cross_entropy_loss(logits_BC.to(wide(logits_BC.scalar_type())), labels_B, {}, at::Reduction::None);
+}
+
+at::Tensor squared_losses(const at::Tensor& predicted, const at::Tensor& wanted) {
+  const auto difference = (predicted - wanted).to(wide(predicted.scalar_type()));
+  return difference.square().flatten(1).mean(1);
+}
+
+at::Tensor lm_losses(const at::Tensor& h_BTD, const Weight& weight, const Wiring& wiring, const at::Tensor& labels_BT,
+                     const LmLossOptions& options) {
+  return LmLoss::apply(h_BTD, &weight, &wiring, labels_BT, &options);
+}
+
+at::Tensor shifted_labels(const at::Tensor& labels_BT, int64_t ignore_index) {
+  const auto last = at::full({labels_BT.size(0), 1}, ignore_index, labels_BT.options());
+  return at::cat({labels_BT.narrow(1, 1, labels_BT.size(1) - 1), last}, 1);
+}
+
+at::Tensor last_position(const at::Tensor& h_BTD, const at::Tensor& mask_BT) {
+  const auto positions = at::arange(mask_BT.size(1), mask_BT.options());
+  const auto last = (mask_BT * positions).argmax(1);
+  return h_BTD.gather(1, last.view({-1, 1, 1}).expand({-1, 1, h_BTD.size(2)})).squeeze(1);
+}
+
+}  // namespace shade::nn

@@ -1,0 +1,117 @@
+#include "shade/nn/norm.h"
+
+#include <ATen/ATen.h>
+
+#include "shade/nn/function.h"
+
+namespace shade::nn {
+namespace {
+
+// Statistics are taken in fp32 at least.
+at::ScalarType wide(at::ScalarType type) { return type == at::kBFloat16 || type == at::kHalf ? at::kFloat : type; }
+
+struct Rms : torch::autograd::Function<Rms> {
+  static at::Tensor forward(Context* context, const at::Tensor& x, const RmsNorm* layer) {
+    remember(context, layer);
+    const auto norm = at::linalg_vector_norm(x, 2, {-1}, true, wide(x.scalar_type()));
+    const auto inverse = norm.square_().div_(static_cast<double>(x.size(-1))).add_(layer->eps()).rsqrt_();
+    context->save_for_backward({x, inverse});
+    return xhat(x, inverse).mul_(layer->scale().value());
+  }
+  static Tensors backward(Context* context, Tensors grads) {
+    const auto& layer = recall<RmsNorm>(context);
+    const auto saved = context->get_saved_variables();
+    const auto& g = grads[0];
+    const auto normal = xhat(saved[0], saved[1]);
+    // dx = (gs - xhat mean(gs xhat)) / rms, gs = g * scale
+    auto dx = g * layer.scale().value();
+    const auto mean = (dx * normal).sum({-1}, true, wide(g.scalar_type())).div_(static_cast<double>(g.size(-1)));
+    dx.sub_(normal * mean.to(g.scalar_type())).mul_(saved[1].to(g.scalar_type()));
+    if (const auto* scale = trained(&layer.scale()))
+      layer.wiring().take(ScaleShiftGrad{as_BTD(normal), as_BTD(g), scale, nullptr});
+    return {dx, {}};
+  }
+  static at::Tensor xhat(const at::Tensor& x, const at::Tensor& inverse) { return x * inverse.to(x.scalar_type()); }
+};
+
+at::Tensor normalised(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& inverse) {
+  return ((x - mean.to(x.scalar_type())).mul_(inverse.to(x.scalar_type())));
+}
+
+struct Layer : torch::autograd::Function<Layer> {
+  static at::Tensor forward(Context* context, const at::Tensor& x, const LayerNorm* layer) {
+    remember(context, layer);
+    const auto [y, mean, inverse] =
+        at::native_layer_norm(x, x.size(-1), layer->scale().value(), layer->shift().value(), layer->eps());
+    context->save_for_backward({x, mean, inverse});
+    return y;
+  }
+  static Tensors backward(Context* context, Tensors grads) {
+    const auto& layer = recall<LayerNorm>(context);
+    const auto saved = context->get_saved_variables();
+    const auto g = grads[0].contiguous();
+    const auto dx =
+        std::get<0>(at::native_layer_norm_backward(g, saved[0], saved[0].size(-1), saved[1], saved[2],
+                                                   layer.scale().value(), layer.shift().value(), {true, false, false}));
+    const auto* scale = trained(&layer.scale());
+    const auto* shift = trained(&layer.shift());
+    if (scale != nullptr || shift != nullptr)
+      layer.wiring().take(ScaleShiftGrad{as_BTD(normalised(saved[0], saved[1], saved[2])), as_BTD(g), scale, shift});
+    return {dx, {}};
+  }
+};
+
+struct Modulated : torch::autograd::Function<Modulated> {
+  static at::Tensor forward(Context* context, const at::Tensor& x, const at::Tensor& shift, const at::Tensor& scale,
+                            double eps) {
+    const auto [y, mean, inverse] = at::native_layer_norm(x, x.size(-1), {}, {}, eps);
+    context->save_for_backward({x, mean, inverse, scale});
+    return at::addcmul(shift.unsqueeze(1), y, (scale + 1).unsqueeze_(1));
+  }
+  static Tensors backward(Context* context, Tensors grads) {
+    const auto saved = context->get_saved_variables();
+    const auto& [x, mean, inverse, scale] = std::tie(saved[0], saved[1], saved[2], saved[3]);
+    const auto& g = grads[0];
+    const auto dscale = (normalised(x, mean, inverse).mul_(g)).sum(1);
+    const auto dnormal = g * (scale + 1).unsqueeze_(1);
+    const auto dx = std::get<0>(
+        at::native_layer_norm_backward(dnormal, x, x.size(-1), mean, inverse, {}, {}, {true, false, false}));
+    return {dx, g.sum(1), dscale, {}};
+  }
+};
+
+struct Gated : torch::autograd::Function<Gated> {
+  static at::Tensor forward(Context* context, const at::Tensor& x, const at::Tensor& gate, const at::Tensor& y) {
+    context->save_for_backward({gate, y});
+    return at::addcmul(x, gate.unsqueeze(1), y);
+  }
+  static Tensors backward(Context* context, Tensors grads) {
+    const auto saved = context->get_saved_variables();
+    return {grads[0], (grads[0] * saved[1]).sum(1), grads[0] * saved[0].unsqueeze(1)};
+  }
+};
+
+}  // namespace
+
+RmsNorm::RmsNorm(Parameters& parameters, const std::string& name, int64_t width, double eps)
+    : scale_(&parameters.add(name + ".weight", {width}, Init::constant(1))), eps_(eps), wiring_(&parameters.wiring) {}
+
+at::Tensor RmsNorm::operator()(const at::Tensor& x) const { return Rms::apply(x, this); }
+
+LayerNorm::LayerNorm(Parameters& parameters, const std::string& name, int64_t width, double eps)
+    : scale_(&parameters.add(name + ".weight", {width}, Init::constant(1))),
+      shift_(&parameters.add(name + ".bias", {width}, Init::constant(0))),
+      eps_(eps),
+      wiring_(&parameters.wiring) {}
+
+at::Tensor LayerNorm::operator()(const at::Tensor& x) const { return Layer::apply(x, this); }
+
+at::Tensor modulated_norm(const at::Tensor& x_BTD, const at::Tensor& shift_BD, const at::Tensor& scale_BD, double eps) {
+  return Modulated::apply(x_BTD, shift_BD, scale_BD, eps);
+}
+
+at::Tensor gated_add(const at::Tensor& x_BTD, const at::Tensor& gate_BD, const at::Tensor& y_BTD) {
+  return Gated::apply(x_BTD, gate_BD, y_BTD);
+}
+
+}  // namespace shade::nn

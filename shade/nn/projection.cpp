@@ -1,0 +1,28 @@
+#include "shade/nn/projection.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+namespace shade::nn {
+
+Projection::Projection(Parameters& parameters, const std::string& name, Linear::Options options,
+                       const std::optional<LoraOptions>& lora)
+    : base_(parameters, name, options) {
+  if (!lora) return;
+  base_.weight().freeze();
+  if (base_.bias() != nullptr) base_.bias()->freeze();
+  const auto spread = 1 / std::sqrt(static_cast<double>(options.in));
+  down_.emplace(parameters, name + ".lora_A",
+                Linear::Options{.in = options.in, .out = lora->rank, .init = Init::normal(spread)});
+  up_.emplace(parameters, name + ".lora_B",
+              Linear::Options{.in = lora->rank, .out = options.out, .init = Init::constant(0)});
+  scale_ = lora->alpha / static_cast<double>(lora->rank);
+}
+
+at::Tensor Projection::operator()(const at::Tensor& x) const {
+  auto y = base_(x);
+  return adapted() ? at::add(y, (*up_)((*down_)(x)), scale_) : y;
+}
+
+}  // namespace shade::nn

@@ -1,0 +1,62 @@
+#include "shade/nn/rope.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "shade/nn/function.h"
+
+namespace shade::nn {
+namespace {
+
+// In one pass over halves, without the concatenations of the textbook form.
+at::Tensor turn(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, double direction) {
+  const auto half = x.size(-1) / 2;
+  const auto low = x.narrow(-1, 0, half);
+  const auto high = x.narrow(-1, half, half);
+  auto out = at::empty(x.sizes(), x.options());
+  auto out_low = out.narrow(-1, 0, half);
+  auto out_high = out.narrow(-1, half, half);
+  const auto c = cos.unsqueeze(1);  // [T, 1, half], over heads
+  const auto s = sin.unsqueeze(1);
+  at::mul_out(out_low, low, c).addcmul_(high, s, -direction);
+  at::mul_out(out_high, high, c).addcmul_(low, s, direction);
+  return out;
+}
+
+struct Rotate : torch::autograd::Function<Rotate> {
+  static at::Tensor forward(Context* context, const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
+    context->save_for_backward({cos, sin});
+    return turn(x, cos, sin, 1);
+  }
+  static Tensors backward(Context* context, Tensors grads) {
+    const auto saved = context->get_saved_variables();
+    return {turn(grads[0], saved[0], saved[1], -1), {}, {}};
+  }
+};
+
+}  // namespace
+
+RopeTable rope_table(const RopeOptions& options, int64_t positions, const at::TensorOptions& like) {
+  const auto fp32 = at::TensorOptions(at::kFloat);
+  const auto exponent = at::arange(0, options.head_dim, 2, fp32).div_(static_cast<double>(options.head_dim));
+  auto frequency = at::pow(options.theta, exponent).reciprocal();
+  if (options.scaling) {
+    const auto& s = *options.scaling;
+    const auto original = static_cast<double>(s.original_max_position);
+    const auto wavelength = (2 * std::numbers::pi) / frequency;
+    // Long waves are stretched by `factor`, short ones kept, those between blended.
+    const auto blend = (original / wavelength - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor);
+    const auto blended = (1 - blend) * (frequency / s.factor) + blend * frequency;
+    auto stretched = at::where(wavelength > original / s.low_freq_factor, frequency / s.factor, frequency);
+    const auto between = (wavelength <= original / s.low_freq_factor) & (wavelength >= original / s.high_freq_factor);
+    frequency = at::where(between, blended, stretched);
+  }
+  const auto angle = at::outer(at::arange(positions, fp32), frequency);
+  return {angle.cos().to(like), angle.sin().to(like)};
+}
+
+at::Tensor rotate(const at::Tensor& x, const RopeTable& table) { return Rotate::apply(x, table.cos_TH, table.sin_TH); }
+
+}  // namespace shade::nn

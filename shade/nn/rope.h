@@ -1,0 +1,34 @@
+// Rotary position embedding: pairs (x_i, x_{i + d/2}) of a head turned by an angle that grows with the position.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+namespace shade::nn {
+
+// Llama-3's stretching of the low frequencies for contexts longer than the original.
+struct RopeScaling {
+  double factor = 8;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  int64_t original_max_position = 8192;
+};
+
+struct RopeOptions {
+  int64_t head_dim = 64;
+  double theta = 10000;
+  std::optional<RopeScaling> scaling;
+};
+
+// cos and sin [T, head_dim / 2] for positions 0 .. T-1, computed in fp32 whatever the model's type (as the models
+// were trained), then given in `type`.
+struct RopeTable {
+  at::Tensor cos_TH, sin_TH;
+};
+RopeTable rope_table(const RopeOptions& options, int64_t positions, const at::TensorOptions& like);
+
+// x [B, T, heads, head_dim]. Keeps only the table: backward turns back.
+at::Tensor rotate(const at::Tensor& x, const RopeTable& table);
+
+}  // namespace shade::nn

@@ -1,0 +1,74 @@
+// What backward tells about a layer's weights: the only thing a gradient method ever sees.
+//
+// Legend: B samples, T positions of a sample, D input width, P output width, V rows of a table.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <variant>
+
+#include "shade/nn/weight.h"
+
+namespace shade::nn {
+
+// y = x W^T + b. The gradient of one sample is g^T a (P x D), its bias gradient the sum of g over T. A large head hands
+// its weight over in slices of rows: then this is rows [row, row + P) of the weight, complete for all samples.
+struct LinearGrad {
+  at::Tensor a_BTD, g_BTP;
+  const Weight* weight;  // null: only the bias is trainable
+  const Weight* bias;    // null: none, or frozen
+  int64_t row = 0;
+  bool last = true;  // the last slice of this weight in this backward
+};
+
+// y_t = table[ids_t]; ids equal to `padding` (-1: none) contribute nothing.
+struct EmbeddingGrad {
+  at::Tensor ids_BT, g_BTD;
+  const Weight* table;
+  int64_t padding;
+};
+
+// y = xhat * scale + shift, position by position.
+struct ScaleShiftGrad {
+  at::Tensor xhat_BTD, g_BTD;
+  const Weight* scale;  // null: none, or frozen
+  const Weight* shift;
+};
+
+// y = x + added, the same for every sample: a sample's gradient is g itself.
+struct AddedGrad {
+  at::Tensor g_BTD;
+  const Weight* added;
+};
+
+using LayerGrad = std::variant<LinearGrad, EmbeddingGrad, ScaleShiftGrad, AddedGrad>;
+
+// Called in backward order, on autograd's thread.
+class GradientTap {
+ public:
+  virtual ~GradientTap() = default;
+  virtual void take(LayerGrad grad) = 0;
+};
+
+// A unit is what is gathered and released together; models mark where each begins and ends, in both directions.
+// Recomputation (activation checkpointing) happens between enter and leave of backward and is not announced.
+enum class Pass { forward, backward };
+class UnitObserver {
+ public:
+  virtual ~UnitObserver() = default;
+  virtual void enter(UnitId unit, Pass pass) = 0;
+  virtual void leave(UnitId unit, Pass pass) = 0;
+};
+
+// What a model's layers are connected to. Set between steps; null: nobody listens.
+struct Wiring {
+  GradientTap* tap = nullptr;
+  UnitObserver* units = nullptr;
+
+  void take(LayerGrad grad) const {
+    if (tap != nullptr) tap->take(std::move(grad));
+  }
+};
+
+}  // namespace shade::nn

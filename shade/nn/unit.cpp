@@ -1,0 +1,89 @@
+#include "shade/nn/unit.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+namespace shade::nn {
+namespace {
+
+struct Enter : torch::autograd::Function<Enter> {
+  static Tensors forward(Context* context, const Tensors& inputs, const Wiring* wiring, int64_t unit) {
+    remember(context, wiring);
+    context->saved_data["unit"] = unit;
+    Tensors out;
+    for (const auto& input : inputs) out.push_back(input.view_as(input));
+    return out;
+  }
+  static Tensors backward(Context* context, Tensors grads) {
+    const auto& wiring = recall<Wiring>(context);
+    if (wiring.units != nullptr)
+      wiring.units->leave(static_cast<UnitId>(context->saved_data["unit"].toInt()), Pass::backward);
+    grads.resize(grads.size() + 2);
+    return grads;
+  }
+};
+
+struct Leave : torch::autograd::Function<Leave> {
+  static at::Tensor forward(Context* context, const at::Tensor& output, const Wiring* wiring, int64_t unit) {
+    remember(context, wiring);
+    context->saved_data["unit"] = unit;
+    return output.view_as(output);
+  }
+  static Tensors backward(Context* context, Tensors grads) {
+    const auto& wiring = recall<Wiring>(context);
+    if (wiring.units != nullptr)
+      wiring.units->enter(static_cast<UnitId>(context->saved_data["unit"].toInt()), Pass::backward);
+    return {grads[0], {}, {}};
+  }
+};
+
+struct Recompute : torch::CustomClassHolder {
+  explicit Recompute(Block b) : block(std::move(b)) {}
+  Block block;
+};
+
+struct Checkpoint : torch::autograd::Function<Checkpoint> {
+  static at::Tensor forward(Context* context, const Tensors& inputs, const Block* block) {
+    context->saved_data["block"] = c10::IValue::make_capsule(c10::make_intrusive<Recompute>(*block));
+    context->save_for_backward(inputs);
+    return (*block)(inputs);  // grad mode is off inside of forward
+  }
+  static Tensors backward(Context* context, Tensors grads) {
+    const auto held = c10::static_intrusive_pointer_cast<Recompute>(context->saved_data["block"].toCapsule());
+    Tensors inputs, wanted;
+    for (const auto& saved : context->get_saved_variables()) {
+      inputs.push_back(saved.detach());
+      if (saved.requires_grad()) wanted.push_back(inputs.back().set_requires_grad(true));
+    }
+    const at::AutoGradMode on(true);
+    const auto output = held->block(inputs);
+    auto found = torch::autograd::grad({output}, wanted, {grads[0]}, false, false, /*allow_unused=*/true);
+    Tensors result;
+    for (auto& input : inputs) {
+      result.emplace_back();
+      if (!input.requires_grad()) continue;
+      result.back() = found.front();
+      found.erase(found.begin());
+    }
+    result.emplace_back();
+    return result;
+  }
+};
+
+}  // namespace
+
+Tensors enter_unit(const Wiring& wiring, UnitId unit, Tensors inputs) {
+  if (wiring.units == nullptr) return inputs;
+  wiring.units->enter(unit, Pass::forward);
+  return Enter::apply(inputs, &wiring, static_cast<int64_t>(unit));
+}
+
+at::Tensor leave_unit(const Wiring& wiring, UnitId unit, const at::Tensor& output) {
+  if (wiring.units == nullptr) return output;
+  wiring.units->leave(unit, Pass::forward);
+  return Leave::apply(output, &wiring, static_cast<int64_t>(unit));
+}
+
+at::Tensor checkpointed(const Block& block, const Tensors& inputs) { return Checkpoint::apply(inputs, &block); }
+
+}  // namespace shade::nn

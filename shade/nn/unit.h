@@ -1,0 +1,20 @@
+// Where units begin and end, in forward and in backward; activation checkpointing between the two.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "shade/nn/function.h"
+
+namespace shade::nn {
+
+// Identities that tell the observer. Everything a unit reads that needs a gradient passes through enter, everything it
+// makes through leave: so backward enters before the unit's first gradient and leaves after its last.
+Tensors enter_unit(const Wiring& wiring, UnitId unit, Tensors inputs);
+at::Tensor leave_unit(const Wiring& wiring, UnitId unit, const at::Tensor& output);
+
+// Runs `block` without keeping anything but its inputs; backward runs it again. The weights it uses must be bound then.
+using Block = std::function<at::Tensor(const Tensors&)>;
+at::Tensor checkpointed(const Block& block, const Tensors& inputs);
+
+}  // namespace shade::nn
