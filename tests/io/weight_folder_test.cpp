@@ -190,12 +190,12 @@ TEST(WeightFolderWriter, NothingIsThereBeforeEverythingIs) {
   const Scratch scratch;
   const std::vector<TensorSpec> specs{{"a", Dtype::f32, {4}}, {"b", Dtype::f32, {4}}};
   WeightFolderWriter writer(scratch.path(), specs, {.max_shard = Bytes{16}});
-  writer.put("b", at::ones(4));
-  EXPECT_EQ(message_of<UsageError>([&] { writer.commit(); }),
-            text("tensor 'a' was declared for ", scratch.path() / "model-00001-of-00002.safetensors",
-                 " and never put; 1 of 1 are missing"));
-  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "model-00002-of-00002.safetensors"));
   writer.put("a", at::zeros(4));
+  EXPECT_EQ(message_of<UsageError>([&] { writer.commit(); }),
+            text("tensor 'b' was declared for ", scratch.path() / "model-00002-of-00002.safetensors",
+                 " and never put; 1 of 1 are missing"));
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "model-00001-of-00002.safetensors"));
+  writer.put("b", at::ones(4));
   writer.commit();
   WeightFolder(scratch.path()).check();
 }
