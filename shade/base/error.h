@@ -23,7 +23,7 @@ class UsageError : public Error {
 template <class... Parts>
 std::string text(const Parts&... parts) {
   std::ostringstream out;
-  (out << ... << parts);
+  (void)(out << ... << parts);
   return std::move(out).str();
 }
 

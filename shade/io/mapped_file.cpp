@@ -1,0 +1,40 @@
+#include "shade/io/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "shade/base/error.h"
+
+namespace shade::io {
+
+std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path) {
+  // Without O_NONBLOCK the open of a named pipe would wait for a writer.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) throw Error(text("cannot open ", path, ": ", std::strerror(errno)));
+  struct stat status{};
+  const bool known = ::fstat(descriptor, &status) == 0;
+  void* address = nullptr;
+  int fault = known ? 0 : errno;
+  const auto size = static_cast<size_t>(status.st_size);
+  if (known && S_ISREG(status.st_mode) && size > 0) {
+    address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (address == MAP_FAILED) fault = errno;
+  }
+  ::close(descriptor);  // the map stays
+  if (fault != 0) throw Error(text("cannot map ", path, " (", size, " bytes): ", std::strerror(fault)));
+  if (!S_ISREG(status.st_mode))
+    throw Error(text("cannot read ", path, ": expected a regular file, found ",
+                     S_ISDIR(status.st_mode) ? "a folder" : "a device, pipe or socket"));
+  return std::shared_ptr<const MappedFile>(new MappedFile(path, {static_cast<const std::byte*>(address), size}));
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+}  // namespace shade::io

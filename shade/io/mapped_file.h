@@ -1,0 +1,33 @@
+// A file's bytes, mapped and never copied: reading one tensor of a large file costs the pages of that tensor.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+
+namespace shade::io {
+
+// Read-only: a write through its bytes ends the process, it can't reach the file. Shared, so that a tensor that views
+// the bytes keeps them. Who cuts a mapped file short ends its readers too (SIGBUS): replace files by renaming, as
+// NewFile does.
+class MappedFile {
+ public:
+  // Throws Error naming the file: it can't be opened, or is no regular file.
+  static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path);
+
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  MappedFile(std::filesystem::path path, std::span<const std::byte> bytes) : path_(std::move(path)), bytes_(bytes) {}
+
+  std::filesystem::path path_;
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace shade::io

@@ -1,0 +1,36 @@
+// A file that appears whole or not at all: written under a temporary name beside its own, flushed to the disk, renamed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+namespace shade::io {
+
+// Until commit() a reader sees what was there before. Without commit() the temporary file is removed. One thread at a
+// time, except that write_at() may be called by several for different ranges.
+class NewFile {
+ public:
+  // Throws Error naming the file, as all members do; the folder must exist.
+  explicit NewFile(std::filesystem::path path);
+  ~NewFile();
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+  void write_at(uint64_t offset, std::span<const std::byte> bytes);
+
+  // fsync, rename, fsync of the folder: after it returns, the file survives a power cut.
+  void commit();
+
+ private:
+  [[noreturn]] void fail(const char* step, int fault) const;
+
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  int descriptor_ = -1;  // -1: committed
+};
+
+}  // namespace shade::io

@@ -1,0 +1,41 @@
+// A safetensors file, open for reading.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "shade/io/mapped_file.h"
+#include "shade/io/safetensors_header.h"
+
+namespace shade::io {
+
+// Opening reads and checks the header and touches no data. Immutable, so safe to use from several threads.
+class SafetensorsFile {
+ public:
+  // Throws FormatError naming the file and the broken rule; Error if it can't be opened.
+  explicit SafetensorsFile(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return map_->path(); }
+  const SafetensorsHeader& header() const { return header_; }
+
+  bool contains(std::string_view name) const { return header_.tensors.contains(name); }
+
+  // These throw UsageError for a name that isn't there.
+  const TensorInfo& info(std::string_view name) const;
+  std::span<const std::byte> bytes(std::string_view name) const;
+
+  // A read-only view of the mapped file, which it keeps open: clone it before writing to it. Its pages are read when
+  // they are used, so a narrow() of it reads that part. Data that isn't aligned for its dtype is copied. A BOOL tensor
+  // is read at once: a byte of it that is neither 0 nor 1 is no bool in C++, and a FormatError.
+  at::Tensor tensor(std::string_view name) const;
+
+ private:
+  std::shared_ptr<const MappedFile> map_;
+  SafetensorsHeader header_;
+};
+
+}  // namespace shade::io

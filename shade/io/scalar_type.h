@@ -1,0 +1,17 @@
+// The element types of files in libtorch's words.
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <string_view>
+
+#include "shade/io/dtype.h"
+
+namespace shade::io {
+
+at::ScalarType scalar_type(Dtype dtype);
+
+// Throws UsageError for types that files don't hold; `tensor` is the name for the message.
+Dtype dtype_of(at::ScalarType type, std::string_view tensor);
+
+}  // namespace shade::io

@@ -1,0 +1,118 @@
+#include "shade/io/weight_folder.h"
+
+#include "shade/io/errors.h"
+#include "shade/io/untrusted_text.h"
+#include "shade/io/weight_index.h"
+
+namespace shade::io {
+namespace {
+
+constexpr size_t kMaxIndex = kMaxSafetensorsHeader;  // bytes
+
+// The file to begin with.
+std::filesystem::path entrance(const std::filesystem::path& place) {
+  if (!std::filesystem::is_directory(place)) return place;
+  const bool single = std::filesystem::exists(place / kWeightsFile);
+  const bool index = std::filesystem::exists(place / kWeightsIndex);
+  if (single && index)
+    throw Error(text(place, " has both ", kWeightsFile, " and ", kWeightsIndex,
+                     ", and they may differ; name the one to read, or remove the other"));
+  if (!single && !index)
+    throw Error(text(place, " has no weights: expected ", kWeightsFile, " or ", kWeightsIndex,
+                     "; is it the model's folder, and is the download complete?"));
+  return place / (single ? kWeightsFile : kWeightsIndex);
+}
+
+WeightMap read_weight_map(const std::filesystem::path& index) {
+  const auto map = MappedFile::open(index);
+  const auto bytes = map->bytes();
+  try {
+    if (bytes.size() > kMaxIndex)
+      throw FormatError(text("the index has ", bytes.size(), " bytes; at most ", kMaxIndex, " are allowed"));
+    return parse_weight_index({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  } catch (const FormatError& fault) {
+    throw FormatError(text(index, " is not a sound index: ", fault.what(), "; fetch or write it again"));
+  }
+}
+
+}  // namespace
+
+WeightFolder::WeightFolder(const std::filesystem::path& place) : path_(place) {
+  const auto begin = entrance(place);
+  if (begin.extension() == ".json") {
+    read_index(begin);
+  } else {
+    shards_.push_back({begin, std::make_unique<SafetensorsFile>(begin)});
+    for (const auto& [name, info] : shards_.front().file->header().tensors) shard_of_.emplace(name, 0);
+  }
+}
+
+void WeightFolder::read_index(const std::filesystem::path& index) {
+  std::map<std::string, size_t> numbers;
+  for (const auto& [tensor, file] : read_weight_map(index)) {
+    const auto [entry, added] = numbers.emplace(file, shards_.size());
+    if (added) {
+      const auto path = index.parent_path() / file;
+      if (!std::filesystem::exists(path))
+        throw Error(text(index, " places tensor ", quote(tensor), " in ", quote(file),
+                         ", which is missing; fetch it, the download may be incomplete"));
+      shards_.push_back({path, nullptr});
+    }
+    shard_of_.emplace(tensor, entry->second);
+  }
+}
+
+std::vector<std::string> WeightFolder::names() const {
+  std::vector<std::string> out;
+  for (const auto& [name, shard] : shard_of_) out.push_back(name);
+  return out;
+}
+
+std::vector<std::filesystem::path> WeightFolder::files() const {
+  std::vector<std::filesystem::path> out;
+  for (const auto& shard : shards_) out.push_back(shard.path);
+  return out;
+}
+
+const TensorInfo& WeightFolder::info(std::string_view name) const { return holder(name).info(name); }
+
+at::Tensor WeightFolder::tensor(std::string_view name) const { return holder(name).tensor(name); }
+
+void WeightFolder::check() const {
+  for (size_t shard = 0; shard < shards_.size(); ++shard) open(shard);
+}
+
+const SafetensorsFile& WeightFolder::holder(std::string_view name) const {
+  const auto found = shard_of_.find(name);
+  SHADE_REQUIRE(found != shard_of_.end(), "there is no tensor ", quote(name), " in ", path_, suggestion(name, names()));
+  return open(found->second);
+}
+
+const SafetensorsFile& WeightFolder::open(size_t shard) const {
+  const std::lock_guard lock(mutex_);
+  auto& [path, file] = shards_[shard];
+  if (!file) {
+    auto opened = std::make_unique<SafetensorsFile>(path);
+    compare_with_index(shard, *opened);
+    file = std::move(opened);
+  }
+  return *file;
+}
+
+void WeightFolder::compare_with_index(size_t shard, const SafetensorsFile& file) const {
+  const auto fail = [](const auto&... parts) {
+    throw FormatError(text(parts..., "; index and shards are not of one download, fetch them again"));
+  };
+  for (const auto& [name, info] : file.header().tensors) {
+    const auto indexed = shard_of_.find(name);
+    if (indexed == shard_of_.end()) fail("tensor ", quote(name), " is in ", file.path(), " but not in the index");
+    if (indexed->second != shard)
+      fail("tensor ", quote(name), " is in two shards: ", shards_[indexed->second].path, " by the index, and ",
+           file.path());
+  }
+  for (const auto& [name, place] : shard_of_)
+    if (place == shard && !file.contains(name))
+      fail("tensor ", quote(name), " is in ", file.path(), " by the index, but not in the file");
+}
+
+}  // namespace shade::io

@@ -1,0 +1,57 @@
+// A model's weights as Hugging Face lays them out: a folder with model.safetensors, or with
+// model.safetensors.index.json and the shards it names.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shade/io/safetensors.h"
+
+namespace shade::io {
+
+// Shards are opened when a tensor of theirs is asked for, and checked against the index then: a rank that needs a few
+// layers opens a few shards. Safe to use from several threads.
+class WeightFolder {
+ public:
+  // A folder, a .safetensors file, or an index (.json). Throws Error if there are no weights, or if a shard that the
+  // index names is missing; FormatError for a broken index or a broken single file.
+  explicit WeightFolder(const std::filesystem::path& place);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::vector<std::string> names() const;  // sorted
+  std::vector<std::filesystem::path> files() const;
+  bool contains(std::string_view name) const { return shard_of_.contains(name); }
+
+  // These open the tensor's shard. UsageError for a name that isn't there; FormatError if shard and index disagree: a
+  // tensor the index names is not in its shard, a tensor is in two shards, or the index doesn't know it.
+  const TensorInfo& info(std::string_view name) const;
+  at::Tensor tensor(std::string_view name) const;  // as SafetensorsFile::tensor
+
+  // Opens all shards, so that any disagreement shows now and not in the middle of a run.
+  void check() const;
+
+ private:
+  struct Shard {
+    std::filesystem::path path;
+    std::unique_ptr<const SafetensorsFile> file;  // null until it is needed
+  };
+
+  void read_index(const std::filesystem::path& index);
+  const SafetensorsFile& open(size_t shard) const;
+  const SafetensorsFile& holder(std::string_view name) const;
+  void compare_with_index(size_t shard, const SafetensorsFile& file) const;
+
+  std::filesystem::path path_;
+  std::map<std::string, size_t, std::less<>> shard_of_;
+  mutable std::mutex mutex_;  // of Shard::file
+  mutable std::vector<Shard> shards_;
+};
+
+}  // namespace shade::io

@@ -1,0 +1,56 @@
+#include "shade/io/mapped_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "scratch.h"
+#include "shade/base/error.h"
+
+namespace shade::io {
+namespace {
+
+TEST(MappedFile, GivesTheBytes) {
+  const Scratch scratch;
+  const auto map = MappedFile::open(scratch.write("file", "some bytes"));
+  EXPECT_EQ(words(map->bytes()), "some bytes");
+}
+
+TEST(MappedFile, StaysAsLongAsSomebodyHoldsIt) {
+  const Scratch scratch;
+  auto map = MappedFile::open(scratch.write("file", "some bytes"));
+  const auto bytes = map->bytes();
+  const auto holder = map;
+  map.reset();
+  std::filesystem::remove(holder->path());  // the name may go, the bytes don't
+  EXPECT_EQ(words(bytes), "some bytes");
+}
+
+TEST(MappedFile, ReplacedByRenameKeepsTheOldBytes) {
+  const Scratch scratch;
+  const auto path = scratch.write("file", "old");
+  const auto map = MappedFile::open(path);
+  std::filesystem::rename(scratch.write("other", "new"), path);
+  EXPECT_EQ(words(map->bytes()), "old");
+  EXPECT_EQ(words(MappedFile::open(path)->bytes()), "new");
+}
+
+TEST(MappedFile, AnEmptyFileHasNoBytes) {
+  const Scratch scratch;
+  EXPECT_TRUE(MappedFile::open(scratch.write("file", ""))->bytes().empty());
+}
+
+TEST(MappedFile, RefusesWhatIsNoFileAndNamesIt) {
+  const Scratch scratch;
+  const auto refused = [](const std::filesystem::path& path) {
+    return message_of<Error>([&] { MappedFile::open(path); });
+  };
+  const auto missing = scratch.path() / "missing";
+  EXPECT_EQ(refused(missing), text("cannot open ", missing, ": No such file or directory"));
+  EXPECT_EQ(refused(scratch.path()), text("cannot read ", scratch.path(), ": expected a regular file, found a folder"));
+  const auto pipe = scratch.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(refused(pipe), text("cannot read ", pipe, ": expected a regular file, found a device, pipe or socket"));
+}
+
+}  // namespace
+}  // namespace shade::io
