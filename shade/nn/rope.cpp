@@ -39,8 +39,8 @@ struct Rotate : torch::autograd::Function<Rotate> {
 }  // namespace
 
 RopeTable rope_table(const RopeOptions& options, int64_t positions, const at::TensorOptions& like) {
-  const auto fp32 = at::TensorOptions(at::kFloat);
-  const auto exponent = at::arange(0, options.head_dim, 2, fp32).div_(static_cast<double>(options.head_dim));
+  const auto wide = like.dtype(like.dtype() == at::kDouble ? at::kDouble : at::kFloat);
+  const auto exponent = at::arange(0, options.head_dim, 2, wide).div_(static_cast<double>(options.head_dim));
   auto frequency = at::pow(options.theta, exponent).reciprocal();
   if (options.scaling) {
     const auto& s = *options.scaling;
@@ -53,7 +53,7 @@ RopeTable rope_table(const RopeOptions& options, int64_t positions, const at::Te
     const auto between = (wavelength <= original / s.low_freq_factor) & (wavelength >= original / s.high_freq_factor);
     frequency = at::where(between, blended, stretched);
   }
-  const auto angle = at::outer(at::arange(positions, fp32), frequency);
+  const auto angle = at::outer(at::arange(positions, wide), frequency);
   return {angle.cos().to(like), angle.sin().to(like)};
 }
 

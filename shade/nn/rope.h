@@ -21,8 +21,8 @@ struct RopeOptions {
   std::optional<RopeScaling> scaling;
 };
 
-// cos and sin [T, head_dim / 2] for positions 0 .. T-1, computed in fp32 whatever the model's type (as the models
-// were trained), then given in `type`.
+// cos and sin [T, head_dim / 2] for positions 0 .. T-1, computed in fp32 at least, given in the type and on the
+// device of `like`.
 struct RopeTable {
   at::Tensor cos_TH, sin_TH;
 };

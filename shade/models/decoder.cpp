@@ -1,0 +1,163 @@
+// Units: embedding, every block, norm + head. With tied weights the head enters the embedding's unit as well.
+#include "shade/models/decoder.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "shade/base/error.h"
+#include "shade/nn/activated_linear.h"
+#include "shade/nn/losses.h"
+
+namespace shade::models {
+namespace {
+
+std::optional<nn::LoraOptions> lora_for(const ModelOptions& options, const std::string& target) {
+  const auto& names = options.lora_targets;
+  return std::find(names.begin(), names.end(), target) != names.end() ? options.lora : std::nullopt;
+}
+
+}  // namespace
+
+Decoder::Block::Block(nn::Parameters& p, const DecoderConfig& c, const ModelOptions& options, int64_t index)
+    : unit(p.begin_unit(text("layers.", index))),
+      attention_norm(p, text("model.layers.", index, ".input_layernorm"), c.hidden, c.norm_eps),
+      q(p, text("model.layers.", index, ".self_attn.q_proj"),
+        {.in = c.hidden, .out = c.heads * c.head_size(), .bias = c.qkv_bias, .init = nn::Init::normal(c.init_std)},
+        lora_for(options, "q_proj")),
+      k(p, text("model.layers.", index, ".self_attn.k_proj"),
+        {.in = c.hidden, .out = c.kv_heads * c.head_size(), .bias = c.qkv_bias, .init = nn::Init::normal(c.init_std)},
+        lora_for(options, "k_proj")),
+      v(p, text("model.layers.", index, ".self_attn.v_proj"),
+        {.in = c.hidden, .out = c.kv_heads * c.head_size(), .bias = c.qkv_bias, .init = nn::Init::normal(c.init_std)},
+        lora_for(options, "v_proj")),
+      o(p, text("model.layers.", index, ".self_attn.o_proj"),
+        {.in = c.heads * c.head_size(), .out = c.hidden, .bias = c.o_bias, .init = nn::Init::normal(c.init_std)},
+        lora_for(options, "o_proj")),
+      mlp_norm(p, text("model.layers.", index, ".post_attention_layernorm"), c.hidden, c.norm_eps),
+      gate(p, text("model.layers.", index, ".mlp.gate_proj"),
+           {.in = c.hidden, .out = c.ffn, .bias = c.mlp_bias, .init = nn::Init::normal(c.init_std)},
+           lora_for(options, "gate_proj")),
+      up(p, text("model.layers.", index, ".mlp.up_proj"),
+         {.in = c.hidden, .out = c.ffn, .bias = c.mlp_bias, .init = nn::Init::normal(c.init_std)},
+         lora_for(options, "up_proj")),
+      down(p, text("model.layers.", index, ".mlp.down_proj"),
+           {.in = c.ffn, .out = c.hidden, .bias = c.mlp_bias, .init = nn::Init::normal(c.init_std)},
+           lora_for(options, "down_proj")) {}
+
+Decoder::Decoder(DecoderConfig config, const ModelOptions& options) : config_(std::move(config)), options_(options) {
+  config_.check();
+  if (options_.task == Task::automatic) options_.task = config_.classifier ? Task::classify : Task::lm;
+  SHADE_REQUIRE(options_.task == Task::classify || options_.task == Task::lm,
+                "a language model is trained with --task "
+                "classify or lm, not ",
+                to_string(options_.task));
+  config_.classifier = options_.task == Task::classify;
+  auto& p = parameters_;
+  const auto init = nn::Init::normal(config_.init_std);
+  embed_unit_ = p.begin_unit("embed");
+  embed_.emplace(
+      p, "model.embed_tokens",
+      nn::Embedding::Options{.rows = config_.vocab, .width = config_.hidden, .padding = config_.padding, .init = init});
+  for (int64_t i = 0; i < config_.layers; ++i) blocks_.emplace_back(p, config_, options_, i);
+  head_unit_ = p.begin_unit("head");
+  norm_.emplace(p, "model.norm", config_.hidden, config_.norm_eps);
+  if (options_.task == Task::classify)
+    head_.score.emplace(p, "score", nn::Linear::Options{.in = config_.hidden, .out = config_.classes, .init = init});
+  else if (!config_.tied)
+    head_.lm_head.emplace(p, "lm_head", nn::Linear::Options{.in = config_.hidden, .out = config_.vocab, .init = init});
+  if (options_.lora) {  // adapters and the new classification head are trained, everything else is frozen
+    for (auto& weight : p.weights())
+      if (weight.name().find(".lora_") == std::string::npos && !weight.name().starts_with("score")) weight.freeze();
+  }
+}
+
+at::Tensor Decoder::run_block(const Block& block, const at::Tensor& x, const nn::RopeTable& rope) const {
+  const auto b = x.size(0), t = x.size(1), d = config_.head_size();
+  const auto y = block.attention_norm(x);
+  const auto q = nn::rotate(block.q(y).view({b, t, config_.heads, d}), rope);
+  const auto k = nn::rotate(block.k(y).view({b, t, config_.kv_heads, d}), rope);
+  const auto v = block.v(y).view({b, t, config_.kv_heads, d});
+  const auto mixed = nn::attention(q, k, v, {.causal = true, .kernel = options_.attention});
+  const auto h = x + block.o(mixed.reshape({b, t, config_.heads * d}));
+  const auto z = block.mlp_norm(h);
+  const auto gate = block.gate(z), up = block.up(z);
+  return h + (block.down.adapted() ? block.down(at::silu(gate) * up) : nn::swiglu_linear(block.down.base(), gate, up));
+}
+
+at::Tensor Decoder::hidden(const nn::Batch& batch) {
+  const auto& wiring = parameters_.wiring;
+  const auto start = nn::enter_unit(wiring, embed_unit_, {nn::anchor()})[0];
+  auto x = nn::leave_unit(wiring, embed_unit_, (*embed_)(batch.ids_BT, start));
+  const auto rope =
+      nn::rope_table({.head_dim = config_.head_size(), .theta = config_.rope_theta, .scaling = config_.rope_scaling},
+                     batch.ids_BT.size(1), x.options());
+  for (const auto& block : blocks_) {
+    x = nn::enter_unit(wiring, block.unit, {x})[0];
+    const nn::Block body = [this, &block, rope](const nn::Tensors& in) { return run_block(block, in[0], rope); };
+    x = options_.checkpointing == Checkpointing::block ? nn::checkpointed(body, {x}) : body({x});
+    x = nn::leave_unit(wiring, block.unit, x);
+  }
+  return x;
+}
+
+const nn::Weight& Decoder::lm_weight() const { return head_.lm_head ? head_.lm_head->weight() : embed_->table(); }
+
+at::Tensor Decoder::class_logits(const at::Tensor& h_BTD, const nn::Batch& batch) const {
+  const auto last =
+      batch.mask_BT.defined() ? nn::last_position(h_BTD, batch.mask_BT) : h_BTD.select(1, h_BTD.size(1) - 1);
+  return (*head_.score)((*norm_)(last));
+}
+
+at::Tensor Decoder::losses(const nn::Batch& batch) {
+  const auto& wiring = parameters_.wiring;
+  const bool tied_head = options_.task == Task::lm && config_.tied;
+  auto h = hidden(batch);
+  if (tied_head) h = nn::enter_unit(wiring, embed_unit_, {h})[0];
+  h = nn::enter_unit(wiring, head_unit_, {h})[0];
+  at::Tensor losses;
+  if (options_.task == Task::classify) {
+    losses = nn::class_losses(class_logits(h, batch), batch.labels);
+  } else {
+    losses =
+        nn::lm_losses((*norm_)(h), lm_weight(), wiring, nn::shifted_labels(batch.labels), {.mean = options_.mean_loss});
+  }
+  losses = nn::leave_unit(wiring, head_unit_, losses);
+  return tied_head ? nn::leave_unit(wiring, embed_unit_, losses) : losses;
+}
+
+at::Tensor Decoder::outputs(const nn::Batch& batch) {
+  const at::NoGradGuard no_graph;
+  const auto h = hidden(batch);
+  if (options_.task == Task::classify) return class_logits(h, batch);
+  return at::linear((*norm_)(h), lm_weight().value());
+}
+
+nn::Batch Decoder::synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType) const {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  nn::Batch batch;
+  batch.ids_BT = at::randint(0, config_.vocab, {shape.samples, shape.seq_length}, generator, at::kLong);
+  batch.mask_BT = at::ones({shape.samples, shape.seq_length}, at::kLong);
+  batch.labels = options_.task == Task::classify
+                     ? at::randint(0, config_.classes, {shape.samples}, generator, at::kLong)
+                     : batch.ids_BT.clone();
+  return batch;
+}
+
+double Decoder::forward_flops(const BatchShape& shape) const {
+  const auto t = static_cast<double>(shape.seq_length), d = static_cast<double>(config_.hidden);
+  const auto q = static_cast<double>(config_.heads * config_.head_size());
+  const auto kv = static_cast<double>(config_.kv_heads * config_.head_size());
+  const auto f = static_cast<double>(config_.ffn);
+  const double block = 2 * t * d * (2 * q + 2 * kv + 3 * f) + 2 * t * t * q;  // causal: half of 4 T^2 q
+  const double head = options_.task == Task::classify ? 2 * d * static_cast<double>(config_.classes)
+                                                      : 2 * t * d * static_cast<double>(config_.vocab);
+  return static_cast<double>(config_.layers) * block + head;
+}
+
+std::string Decoder::describe() const {
+  return text(config_.family, " ", config_.hidden, " x ", config_.layers, " layers, ", config_.heads, "/",
+              config_.kv_heads, " heads, ffn ", config_.ffn, ", vocab ", config_.vocab, ", ", to_string(options_.task));
+}
+
+}  // namespace shade::models

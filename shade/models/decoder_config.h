@@ -1,0 +1,37 @@
+// Llama and Qwen2 are one architecture with different numbers: a decoder with RMSNorm, rotary positions, grouped
+// queries and SwiGLU.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "shade/base/json.h"
+#include "shade/nn/rope.h"
+
+namespace shade::models {
+
+struct DecoderConfig {
+  std::string family = "llama";  // or qwen2; decides the biases' defaults and what is written to config.json
+  int64_t hidden = 0, layers = 0, heads = 0, kv_heads = 0, ffn = 0, vocab = 0;
+  int64_t head_dim = 0;  // 0: hidden / heads
+  double norm_eps = 1e-5;
+  double init_std = 0.02;
+  double rope_theta = 10000;
+  std::optional<nn::RopeScaling> rope_scaling;
+  bool tied = false;  // the head is the embedding
+  bool qkv_bias = false, o_bias = false, mlp_bias = false;
+  int64_t classes = 3;      // of the classification head
+  int64_t padding = -1;     // this token's embedding gets no gradient; -1: none
+  bool classifier = false;  // architectures says ...ForSequenceClassification
+  int64_t max_positions = 131072;
+
+  int64_t head_size() const { return head_dim > 0 ? head_dim : hidden / heads; }
+  void check() const;  // throws UsageError naming the field
+
+  // Hugging Face's config.json, in the keys of transformers 4 and 5.
+  static DecoderConfig from_hf(const Json& json, const std::string& source);
+  Json to_hf() const;
+};
+
+}  // namespace shade::models

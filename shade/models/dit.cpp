@@ -1,0 +1,147 @@
+// Units: the embeddings, every block, the final layer.
+#include "shade/models/dit.h"
+
+#include <ATen/ATen.h>
+
+#include "shade/base/error.h"
+#include "shade/nn/activated_linear.h"
+#include "shade/nn/losses.h"
+#include "shade/nn/norm.h"
+
+namespace shade::models {
+namespace {
+
+constexpr double kEps = 1e-6;
+
+nn::Linear::Options linear(int64_t in, int64_t out, nn::Init init = nn::Init::normal(0.02)) {
+  return {.in = in, .out = out, .bias = true, .init = init};
+}
+
+}  // namespace
+
+void DitConfig::check() const {
+  SHADE_REQUIRE(hidden > 0 && layers > 0 && heads > 0 && hidden % heads == 0, "a DiT of hidden size ", hidden, ", ",
+                layers, " layers and ", heads,
+                " heads: expected positive numbers, and a hidden size that divides by the heads");
+  SHADE_REQUIRE(patch > 0 && image % patch == 0, "an image of ", image, " doesn't divide into patches of ", patch);
+  SHADE_REQUIRE(channels > 0 && classes > 0 && frequency_dim > 1 && frequency_dim % 2 == 0,
+                "a DiT needs channels, classes and an even number of timestep frequencies");
+}
+
+DitConfig DitConfig::from_json(const Json& json, const std::string& source) {
+  DitConfig c;
+  try {
+    c.hidden = json.at("hidden_size");
+    c.layers = json.at("depth");
+    c.heads = json.at("num_heads");
+    c.patch = json.at("patch_size");
+    c.image = json.at("image_size");
+    c.channels = json.value("in_channels", c.channels);
+    c.classes = json.value("num_classes", c.classes);
+    c.mlp_ratio = json.value("mlp_ratio", c.mlp_ratio);
+    c.frequency_dim = json.value("frequency_dim", c.frequency_dim);
+  } catch (const Json::exception& fault) {
+    throw UsageError(text(source, " is no configuration of a DiT: ", fault.what()));
+  }
+  c.check();
+  return c;
+}
+
+// adaLN-Zero: the modulations and the last linear begin at zero, so that every block begins as the identity.
+Dit::Block::Block(nn::Parameters& p, const DitConfig& c, int64_t index)
+    : unit(p.begin_unit(text("blocks.", index))),
+      qkv(p, text("blocks.", index, ".attn.qkv"), linear(c.hidden, 3 * c.hidden)),
+      proj(p, text("blocks.", index, ".attn.proj"), linear(c.hidden, c.hidden)),
+      fc1(p, text("blocks.", index, ".mlp.fc1"), linear(c.hidden, c.mlp())),
+      fc2(p, text("blocks.", index, ".mlp.fc2"), linear(c.mlp(), c.hidden)),
+      modulation(p, text("blocks.", index, ".adaLN_modulation.1"),
+                 linear(c.hidden, 6 * c.hidden, nn::Init::constant(0))) {}
+
+Dit::Dit(DitConfig config, const ModelOptions& options) : config_(config), options_(options) {
+  config_.check();
+  SHADE_REQUIRE(options_.task == Task::automatic || options_.task == Task::denoise,
+                "a DiT is trained with --task denoise, not ", to_string(options_.task));
+  SHADE_REQUIRE(!options_.lora, "LoRA adapters are for language models; a DiT is trained whole");
+  auto& p = parameters_;
+  embed_unit_ = p.begin_unit("embed");
+  patches_.emplace(
+      p, "x_embedder.proj",
+      nn::PatchEmbedding::Options{.channels = config_.channels, .patch = config_.patch, .width = config_.hidden});
+  positions_.emplace(p, "pos_embed", config_.tokens(), config_.hidden, nn::Init::normal(0.02));
+  time_in_.emplace(p, "t_embedder.mlp.0", linear(config_.frequency_dim, config_.hidden));
+  time_out_.emplace(p, "t_embedder.mlp.2", linear(config_.hidden, config_.hidden));
+  labels_.emplace(p, "y_embedder.embedding_table",
+                  nn::Embedding::Options{.rows = config_.classes + 1, .width = config_.hidden});
+  for (int64_t i = 0; i < config_.layers; ++i) blocks_.emplace_back(p, config_, i);
+  final_unit_ = p.begin_unit("final");
+  final_modulation_.emplace(p, "final_layer.adaLN_modulation.1",
+                            linear(config_.hidden, 2 * config_.hidden, nn::Init::constant(0)));
+  final_linear_.emplace(
+      p, "final_layer.linear",
+      linear(config_.hidden, config_.patch * config_.patch * config_.channels, nn::Init::constant(0)));
+}
+
+at::Tensor Dit::run_block(const Block& block, const at::Tensor& x, const at::Tensor& condition) const {
+  const auto b = x.size(0), t = x.size(1), d = config_.hidden / config_.heads;
+  const auto m = block.modulation(condition).chunk(6, 1);  // shift, scale, gate of attention; the same of the MLP
+  const auto qkv = block.qkv(nn::modulated_norm(x, m[0], m[1], kEps)).view({b, t, 3, config_.heads, d});
+  const auto mixed =
+      nn::attention(qkv.select(2, 0), qkv.select(2, 1), qkv.select(2, 2), {.kernel = options_.attention});
+  const auto h = nn::gated_add(x, m[2], block.proj(mixed.reshape({b, t, config_.hidden})));
+  return nn::gated_add(h, m[5], nn::gelu_linear(block.fc2, block.fc1(nn::modulated_norm(h, m[3], m[4], kEps))));
+}
+
+at::Tensor Dit::predict(const nn::Batch& batch) {
+  const auto& wiring = parameters_.wiring;
+  const auto start = nn::enter_unit(wiring, embed_unit_, {nn::anchor()})[0];
+  auto x = (*positions_)((*patches_)(batch.images_BCHW, start));
+  const auto wave = nn::timestep_sinusoid(batch.timesteps_B, config_.frequency_dim, x.scalar_type());
+  const auto time = (*time_out_)(at::silu((*time_in_)(wave)));
+  const auto label = (*labels_)(batch.labels.unsqueeze(1), start).squeeze(1);
+  // The activation before every block's modulation is the same: made once.
+  auto condition = at::silu(time + label);
+  x = nn::leave_unit(wiring, embed_unit_, x);
+  for (const auto& block : blocks_) {
+    const auto in = nn::enter_unit(wiring, block.unit, {x, condition});
+    const nn::Block body = [this, &block](const nn::Tensors& inputs) { return run_block(block, inputs[0], inputs[1]); };
+    x = options_.checkpointing == Checkpointing::block ? nn::checkpointed(body, in) : body(in);
+    x = nn::leave_unit(wiring, block.unit, x);
+  }
+  const auto in = nn::enter_unit(wiring, final_unit_, {x, condition});
+  const auto m = (*final_modulation_)(in[1]).chunk(2, 1);
+  x = (*final_linear_)(nn::modulated_norm(in[0], m[0], m[1], kEps));
+  x = nn::leave_unit(wiring, final_unit_, x);
+  return nn::unpatchify(x, config_.patch, config_.channels, config_.image, config_.image);
+}
+
+at::Tensor Dit::losses(const nn::Batch& batch) { return nn::squared_losses(predict(batch), batch.noise_BCHW); }
+
+at::Tensor Dit::outputs(const nn::Batch& batch) {
+  const at::NoGradGuard no_graph;
+  return predict(batch);
+}
+
+nn::Batch Dit::synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType type) const {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  nn::Batch batch;
+  const std::vector<int64_t> image{shape.samples, config_.channels, config_.image, config_.image};
+  batch.images_BCHW = at::randn(image, generator, at::kFloat).to(type);
+  batch.noise_BCHW = at::randn(image, generator, at::kFloat).to(type);
+  batch.timesteps_B = at::randint(0, 1000, {shape.samples}, generator, at::kLong);
+  batch.labels = at::randint(0, config_.classes, {shape.samples}, generator, at::kLong);
+  return batch;
+}
+
+double Dit::forward_flops(const BatchShape&) const {
+  const auto t = static_cast<double>(config_.tokens()), d = static_cast<double>(config_.hidden);
+  const double block = 2 * t * d * (4 * d + 2 * static_cast<double>(config_.mlp())) + 4 * t * t * d + 12 * d * d;
+  const double patch = static_cast<double>(config_.patch * config_.patch * config_.channels);
+  return static_cast<double>(config_.layers) * block + 4 * t * d * patch;
+}
+
+std::string Dit::describe() const {
+  return text("dit ", config_.hidden, " x ", config_.layers, " layers, ", config_.heads, " heads, image ",
+              config_.image, ", patch ", config_.patch, " (", config_.tokens(), " tokens)");
+}
+
+}  // namespace shade::models

@@ -1,0 +1,57 @@
+// DiT: a diffusion transformer with adaLN-Zero (Peebles and Xie 2023), learned positions, noise prediction.
+#pragma once
+
+#include <deque>
+
+#include "shade/base/json.h"
+#include "shade/models/model.h"
+#include "shade/nn/embedding.h"
+#include "shade/nn/patch.h"
+#include "shade/nn/unit.h"
+
+namespace shade::models {
+
+struct DitConfig {
+  int64_t hidden = 0, layers = 0, heads = 0;
+  int64_t image = 256, patch = 8, channels = 3, classes = 1000;
+  double mlp_ratio = 4;
+  int64_t frequency_dim = 256;
+
+  int64_t tokens() const { return (image / patch) * (image / patch); }
+  int64_t mlp() const { return static_cast<int64_t>(static_cast<double>(hidden) * mlp_ratio); }
+  void check() const;
+  static DitConfig from_json(const Json& json, const std::string& source);
+};
+
+class Dit : public Model {
+ public:
+  Dit(DitConfig config, const ModelOptions& options);
+
+  at::Tensor losses(const nn::Batch& batch) override;
+  at::Tensor outputs(const nn::Batch& batch) override;
+  nn::Batch synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType type) const override;
+  double forward_flops(const BatchShape& shape) const override;
+  int64_t tokens(const BatchShape&) const override { return config_.tokens(); }
+  std::string describe() const override;
+
+ private:
+  struct Block {
+    Block(nn::Parameters& parameters, const DitConfig& config, int64_t index);
+    nn::UnitId unit;
+    nn::Linear qkv, proj, fc1, fc2, modulation;
+  };
+  at::Tensor predict(const nn::Batch& batch);
+  at::Tensor run_block(const Block& block, const at::Tensor& x, const at::Tensor& condition) const;
+
+  DitConfig config_;
+  ModelOptions options_;
+  nn::UnitId embed_unit_, final_unit_;
+  std::optional<nn::PatchEmbedding> patches_;
+  std::optional<nn::Added> positions_;
+  std::optional<nn::Linear> time_in_, time_out_;
+  std::optional<nn::Embedding> labels_;
+  std::deque<Block> blocks_;
+  std::optional<nn::Linear> final_modulation_, final_linear_;
+};
+
+}  // namespace shade::models

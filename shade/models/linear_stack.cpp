@@ -1,0 +1,66 @@
+#include "shade/models/linear_stack.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "shade/base/error.h"
+#include "shade/nn/losses.h"
+
+namespace shade::models {
+
+LinearStack::LinearStack(LinearStackConfig config, const ModelOptions& options) : config_(config), options_(options) {
+  SHADE_REQUIRE(config_.width > 0 && config_.depth > 0, "a stack of ", config_.depth, " layers of width ",
+                config_.width, ": expected positive numbers");
+  SHADE_REQUIRE(options_.task == Task::automatic || options_.task == Task::regress,
+                "the linear stack is trained with --task "
+                "regress, not ",
+                to_string(options_.task));
+  const auto init = nn::Init::normal(1 / std::sqrt(static_cast<double>(config_.width)));
+  for (int64_t i = 0; i < config_.depth; ++i) {
+    parameters_.begin_unit(text("layers.", i));
+    layers_.emplace_back(
+        parameters_, text("layers.", i),
+        nn::Linear::Options{.in = config_.width, .out = config_.width, .bias = config_.bias, .init = init});
+  }
+}
+
+at::Tensor LinearStack::predict(const nn::Batch& batch) {
+  auto x = batch.x_BD;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const auto unit = static_cast<nn::UnitId>(i);
+    // The input itself needs no gradient: the first unit's backward ends at the anchor.
+    if (i == 0)
+      x = x + nn::enter_unit(parameters_.wiring, unit, {nn::anchor()})[0].to(x.scalar_type());
+    else
+      x = nn::enter_unit(parameters_.wiring, unit, {x})[0];
+    const nn::Block body = [this, i](const nn::Tensors& in) { return layers_[i](in[0]); };
+    x = options_.checkpointing == Checkpointing::block ? nn::checkpointed(body, {x}) : body({x});
+    x = nn::leave_unit(parameters_.wiring, unit, x);
+  }
+  return x;
+}
+
+at::Tensor LinearStack::losses(const nn::Batch& batch) { return nn::squared_losses(predict(batch), batch.y_BD); }
+
+at::Tensor LinearStack::outputs(const nn::Batch& batch) {
+  const at::NoGradGuard no_graph;
+  return predict(batch);
+}
+
+nn::Batch LinearStack::synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType type) const {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  nn::Batch batch;
+  batch.x_BD = at::randn({shape.samples, config_.width}, generator, at::kFloat).to(type);
+  batch.y_BD = at::randn({shape.samples, config_.width}, generator, at::kFloat).to(type);
+  return batch;
+}
+
+double LinearStack::forward_flops(const BatchShape&) const {
+  const auto w = static_cast<double>(config_.width);
+  return 2 * w * w * static_cast<double>(config_.depth);
+}
+
+std::string LinearStack::describe() const { return text("linear ", config_.width, " x ", config_.depth, " layers"); }
+
+}  // namespace shade::models

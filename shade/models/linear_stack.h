@@ -1,0 +1,35 @@
+// Square linear layers one after another: the smallest model that shows what sharding does.
+#pragma once
+
+#include <deque>
+
+#include "shade/models/model.h"
+#include "shade/nn/unit.h"
+
+namespace shade::models {
+
+struct LinearStackConfig {
+  int64_t width = 1024, depth = 8;
+  bool bias = true;
+};
+
+class LinearStack : public Model {
+ public:
+  LinearStack(LinearStackConfig config, const ModelOptions& options);
+
+  at::Tensor losses(const nn::Batch& batch) override;
+  at::Tensor outputs(const nn::Batch& batch) override;
+  nn::Batch synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType type) const override;
+  double forward_flops(const BatchShape& shape) const override;
+  int64_t tokens(const BatchShape&) const override { return 1; }
+  std::string describe() const override;
+
+ private:
+  at::Tensor predict(const nn::Batch& batch);
+
+  LinearStackConfig config_;
+  ModelOptions options_;
+  std::deque<nn::Linear> layers_;
+};
+
+}  // namespace shade::models

@@ -1,0 +1,171 @@
+#include "shade/models/registry.h"
+
+#include <filesystem>
+#include <map>
+
+#include "shade/models/decoder.h"
+#include "shade/models/dit.h"
+#include "shade/models/linear_stack.h"
+
+namespace shade::models {
+namespace {
+
+const std::map<std::string, DecoderConfig>& decoders() {
+  static const nn::RopeScaling llama31{
+      .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4, .original_max_position = 8192};
+  static const nn::RopeScaling llama32{
+      .factor = 32, .low_freq_factor = 1, .high_freq_factor = 4, .original_max_position = 8192};
+  static const DecoderConfig qwen15{.family = "qwen2",
+                                    .hidden = 1536,
+                                    .layers = 28,
+                                    .heads = 12,
+                                    .kv_heads = 2,
+                                    .ffn = 8960,
+                                    .vocab = 151936,
+                                    .norm_eps = 1e-6,
+                                    .rope_theta = 1e6,
+                                    .tied = true,
+                                    .qkv_bias = true};
+  static const std::map<std::string, DecoderConfig> table{
+      {"llama3-8b",
+       {.hidden = 4096,
+        .layers = 32,
+        .heads = 32,
+        .kv_heads = 8,
+        .ffn = 14336,
+        .vocab = 128256,
+        .rope_theta = 500000,
+        .rope_scaling = llama31}},
+      {"llama3.2-1b",
+       {.hidden = 2048,
+        .layers = 16,
+        .heads = 32,
+        .kv_heads = 8,
+        .ffn = 8192,
+        .vocab = 128256,
+        .head_dim = 64,
+        .rope_theta = 500000,
+        .rope_scaling = llama32,
+        .tied = true}},
+      {"qwen2-1.5b", qwen15},
+      {"qwen2.5-1.5b", qwen15},
+      {"llama-nano",
+       {.hidden = 32, .layers = 2, .heads = 4, .kv_heads = 2, .ffn = 56, .vocab = 256, .rope_theta = 500000}},
+      {"qwen2-nano",
+       {.family = "qwen2",
+        .hidden = 32,
+        .layers = 2,
+        .heads = 4,
+        .kv_heads = 2,
+        .ffn = 56,
+        .vocab = 256,
+        .norm_eps = 1e-6,
+        .rope_theta = 1e6,
+        .tied = true,
+        .qkv_bias = true}},
+  };
+  return table;
+}
+
+const std::map<std::string, DitConfig>& dits() {
+  static const std::map<std::string, DitConfig> table{
+      {"dit-s", {.hidden = 384, .layers = 12, .heads = 6}},
+      {"dit-b", {.hidden = 768, .layers = 12, .heads = 12}},
+      {"dit-l", {.hidden = 1024, .layers = 24, .heads = 16}},
+      {"dit-xl", {.hidden = 1152, .layers = 28, .heads = 16}},
+      {"dit-nano", {.hidden = 32, .layers = 2, .heads = 4, .image = 16, .patch = 4, .classes = 10}},
+  };
+  return table;
+}
+
+const std::map<std::string, LinearStackConfig>& stacks() {
+  static const std::map<std::string, LinearStackConfig> table{{"linear", {}},
+                                                              {"linear-nano", {.width = 24, .depth = 3}}};
+  return table;
+}
+
+void replace(int64_t& value, int64_t override_value) {
+  if (override_value > 0) value = override_value;
+}
+
+std::unique_ptr<Model> make(DecoderConfig c, const SizeOverrides& s, const ModelOptions& options) {
+  if (s.hidden_dim > 0 || s.num_heads > 0) c.head_dim = 0;
+  replace(c.hidden, s.hidden_dim);
+  replace(c.layers, s.num_layers);
+  replace(c.heads, s.num_heads);
+  replace(c.kv_heads, s.num_kv_heads);
+  replace(c.ffn, s.ffn_dim);
+  replace(c.vocab, s.vocab_size);
+  replace(c.classes, s.num_classes);
+  return std::make_unique<Decoder>(std::move(c), options);
+}
+
+std::unique_ptr<Model> make(DitConfig c, const SizeOverrides& s, const ModelOptions& options) {
+  replace(c.hidden, s.hidden_dim);
+  replace(c.layers, s.num_layers);
+  replace(c.heads, s.num_heads);
+  replace(c.image, s.image_size);
+  replace(c.patch, s.patch_size);
+  replace(c.classes, s.num_classes);
+  return std::make_unique<Dit>(c, options);
+}
+
+std::unique_ptr<Model> make(LinearStackConfig c, const SizeOverrides& s, const ModelOptions& options) {
+  replace(c.width, s.hidden_dim);
+  replace(c.depth, s.num_layers);
+  return std::make_unique<LinearStack>(c, options);
+}
+
+std::unique_ptr<Model> from_folder(const std::filesystem::path& folder, const SizeOverrides& s,
+                                   const ModelOptions& options) {
+  const auto file = folder / "config.json";
+  const auto json = read_json(file);
+  if (json.contains("patch_size")) return make(DitConfig::from_json(json, file.string()), s, options);
+  return make(DecoderConfig::from_hf(json, file.string()), s, options);
+}
+
+}  // namespace
+
+void SizeOverrides::declare(Fields& fields) {
+  const auto add = [&](const char* key, int64_t& value, const char* flag, const char* help) {
+    fields.add(key, value, {.help = text(help, "; 0: the model's own"), .min = 0, .flags = {flag}});
+  };
+  add("hidden_dim", hidden_dim, "--hidden-dim", "width of the model");
+  add("num_layers", num_layers, "--num-layers", "number of blocks");
+  add("num_heads", num_heads, "--num-heads", "attention heads");
+  add("num_kv_heads", num_kv_heads, "--num-kv-heads", "key-value heads");
+  add("ffn_dim", ffn_dim, "--ffn-dim", "inner width of the feed-forward");
+  add("vocab_size", vocab_size, "--vocab-size", "vocabulary");
+  add("image_size", image_size, "--image-size", "side of the image in pixels");
+  add("patch_size", patch_size, "--patch-size", "side of a patch in pixels");
+  add("num_classes", num_classes, "--num-classes", "classes");
+}
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, config] : decoders()) names.push_back(name);
+  for (const auto& [name, config] : dits()) names.push_back(name);
+  for (const auto& [name, config] : stacks()) names.push_back(name);
+  return names;
+}
+
+std::unique_ptr<Model> make_model(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options) {
+  if (const auto found = decoders().find(name); found != decoders().end()) return make(found->second, sizes, options);
+  if (const auto found = stacks().find(name); found != stacks().end()) return make(found->second, sizes, options);
+  const auto slash = name.find('/');
+  if (const auto found = dits().find(name.substr(0, slash)); found != dits().end()) {
+    auto config = found->second;
+    if (slash != std::string::npos) {
+      const auto patch = parse_integer(name.substr(slash + 1));
+      SHADE_REQUIRE(patch && *patch > 0, "model '", name, "': expected a patch size after the slash, e.g. dit-xl/2");
+      config.patch = *patch;
+    }
+    return make(config, sizes, options);
+  }
+  if (std::filesystem::exists(std::filesystem::path(name) / "config.json")) return from_folder(name, sizes, options);
+  const auto names = model_names();
+  throw UsageError(text("model '", name, "' is neither known nor a folder with a config.json; known are ",
+                        join(names, ", "), suggestion(name, names)));
+}
+
+}  // namespace shade::models

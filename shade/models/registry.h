@@ -1,0 +1,23 @@
+// Models by name, with any size overridden.
+#pragma once
+
+#include "shade/base/config.h"
+#include "shade/models/model.h"
+
+namespace shade::models {
+
+// 0 leaves the named model's own number.
+struct SizeOverrides {
+  int64_t hidden_dim = 0, num_layers = 0, num_heads = 0, num_kv_heads = 0, ffn_dim = 0, vocab_size = 0;
+  int64_t image_size = 0, patch_size = 0, num_classes = 0;
+
+  void declare(Fields& fields);
+};
+
+std::vector<std::string> model_names();
+
+// A name of model_names(), "dit-xl/2" for another patch, or a folder with a config.json. Throws UsageError with the
+// nearest name. Weights are declared, not bound.
+std::unique_ptr<Model> make_model(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options);
+
+}  // namespace shade::models

@@ -1,0 +1,46 @@
+#include "shade/models/weights.h"
+
+#include <ATen/ATen.h>
+
+#include <set>
+
+#include "shade/base/error.h"
+#include "shade/base/strings.h"
+#include "shade/io/weight_folder.h"
+#include "shade/io/weight_folder_writer.h"
+
+namespace shade::models {
+namespace {
+
+// Files in the wild carry buffers that are no weights.
+bool is_buffer(std::string_view name) { return name.ends_with("rotary_emb.inv_freq"); }
+
+}  // namespace
+
+void load_weights(nn::Parameters& parameters, const std::filesystem::path& from, at::ScalarType type, bool copy) {
+  const io::WeightFolder folder(from);
+  std::set<std::string> known;
+  for (auto& weight : parameters.weights()) {
+    SHADE_REQUIRE(folder.contains(weight.name()), from.string(), " has no tensor '", weight.name(),
+                  "', which the model needs; is it a checkpoint of this architecture and task?");
+    known.insert(weight.name());
+    const auto found = folder.tensor(weight.name());
+    SHADE_REQUIRE(found.sizes() == at::IntArrayRef(weight.shape()), from.string(), ": tensor '", weight.name(),
+                  "' has shape ", found.sizes(), ", the model expects ", at::IntArrayRef(weight.shape()));
+    weight.bind(found.to(type, /*non_blocking=*/false, copy));
+  }
+  std::vector<std::string> strangers;
+  for (const auto& name : folder.names())
+    // A tied head is sometimes stored all the same; it repeats the embedding.
+    if (!known.contains(name) && !is_buffer(name) && name != "lm_head.weight") strangers.push_back(name);
+  SHADE_REQUIRE(strangers.empty(), from.string(), " has ", strangers.size(),
+                " tensors that the model doesn't know, e.g. '", strangers.empty() ? "" : strangers.front(), "'");
+}
+
+void save_weights(const nn::Parameters& parameters, const std::filesystem::path& folder, int64_t max_shard_bytes) {
+  io::TensorMap tensors;
+  for (const auto& weight : parameters.weights()) tensors.emplace(weight.name(), weight.value());
+  io::write_weight_folder(folder, tensors, {.max_shard = Bytes{max_shard_bytes}});
+}
+
+}  // namespace shade::models
