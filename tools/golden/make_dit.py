@@ -58,4 +58,5 @@ def main():
         make(name, config, out / name)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -203,4 +203,5 @@ def main():
         make(name, case, out / name)
 
 
-main()
+if __name__ == "__main__":
+    main()
