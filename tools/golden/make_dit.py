@@ -1,0 +1,62 @@
+#!/usr/bin/env python
+"""Goldens of the diffusion transformer in dit.py, computed in float64 from weights and images that fp32 holds exactly."""
+
+import dataclasses
+import json
+
+import golden  # first: it sets what torch reads when it is loaded
+
+import torch
+import torch.nn.functional as F
+from dit import Config, DiT
+from safetensors.torch import load_file
+
+CASES = {
+    "dit": Config(hidden_size=16, depth=2, num_heads=2, patch_size=2, image_size=8, in_channels=3, num_classes=5),
+    # No two widths alike (18 hidden, 45 inner, 64 in a patch, 32 frequencies): a transposed matrix cannot go unnoticed.
+    "dit_rect": Config(hidden_size=18, depth=2, num_heads=3, patch_size=4, image_size=16, in_channels=4, num_classes=7,
+                       mlp_ratio=2.5, frequency_dim=32),
+}
+SAMPLES = 3
+KEEP = ("pos_embed", "x_embedder.proj.bias")  # sample gradients stored whole; small, and each a layer kind of its own
+
+
+def make(name, config, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    random = golden.generator(name)
+    original = DiT(config)
+    golden.randomise(original, random)
+    golden.save(original.state_dict(), folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(dataclasses.asdict(config), indent=2) + "\n")
+
+    shape = (SAMPLES, config.in_channels, config.image_size, config.image_size)
+    images, noise = golden.normal(random, shape), golden.normal(random, shape)
+    timesteps = torch.tensor([0, 417, 999])  # both ends of the usual thousand
+    labels = torch.tensor([2, config.num_classes, 0])  # num_classes: a dropped label
+
+    model = DiT(config).double()
+    model.load_state_dict(load_file(folder / "model.safetensors"))
+
+    def losses_of(rows):
+        return model.losses(images[rows].double(), timesteps[rows], labels[rows], noise[rows].double())
+
+    tensors = golden.gradients(model, losses_of, SAMPLES, KEEP)
+    with torch.no_grad():
+        output = model(images.double(), timesteps, labels)
+        fused = DiT(config, F.scaled_dot_product_attention).double()
+        fused.load_state_dict(model.state_dict())
+        golden.close("fused attention", fused(images.double(), timesteps, labels), output, 1e-12)
+        losses = losses_of(list(range(SAMPLES)))
+    golden.save(tensors | {"images": images, "noise": noise, "timesteps": timesteps, "labels": labels, "output": output,
+                           "losses": losses}, folder / "case.safetensors")
+    print(f"{name:28} losses {' '.join(f'{x:.4f}' for x in losses.tolist())}")
+
+
+def main():
+    out = golden.output_folder(__doc__)
+    for name, config in CASES.items():
+        make(name, config, out / name)
+
+
+if __name__ == "__main__":
+    main()
