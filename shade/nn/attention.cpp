@@ -35,14 +35,15 @@ at::Tensor mask_of(const at::Tensor& q, const at::Tensor& visible, bool causal, 
   const auto hidden = -std::numeric_limits<double>::infinity();
   auto mask = at::zeros({1, 1, t, t}, q.options());
   if (causal) mask.masked_fill_(at::ones({t, t}, q.options().dtype(at::kBool)).triu(1), hidden);
-  if (visible.defined()) mask = mask.masked_fill(visible.logical_not().view({-1, 1, 1, t}), hidden);
+  if (visible.defined()) mask = mask.masked_fill(visible.eq(0).view({-1, 1, 1, t}), hidden);
   return mask;
 }
 
 struct Flash : torch::autograd::Function<Flash> {
   static at::Tensor forward(Context* context, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            const at::Tensor& visible, bool causal) {
+                            const std::optional<at::Tensor>& seen, bool causal) {
     const auto query = heads_first(q);
+    const auto visible = seen.value_or(at::Tensor());
     const auto mask = mask_of(query, visible, causal, false);
     auto [out, lse] = flash_forward({query, repeated(heads_first(k), q.size(2)), repeated(heads_first(v), q.size(2)),
                                      mask, causal && !mask.defined()});
@@ -66,11 +67,11 @@ struct Flash : torch::autograd::Function<Flash> {
 
 struct Standard : torch::autograd::Function<Standard> {
   static at::Tensor forward(Context* context, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            const at::Tensor& visible, bool causal) {
+                            const std::optional<at::Tensor>& visible, bool causal) {
     const auto query = heads_first(q);
     const double scale = 1 / std::sqrt(static_cast<double>(q.size(3)));
     auto scores = at::matmul(query, repeated(heads_first(k), q.size(2)).transpose(-1, -2)).mul_(scale);
-    const auto mask = mask_of(query, visible, causal, true);
+    const auto mask = mask_of(query, visible.value_or(at::Tensor()), causal, true);
     if (mask.defined()) scores.add_(mask);
     const auto share = at::softmax(scores, -1);
     context->save_for_backward({q, k, v, share});
@@ -98,8 +99,9 @@ struct Standard : torch::autograd::Function<Standard> {
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options) {
   SHADE_CHECK(q.dim() == 4 && q.size(2) % k.size(2) == 0 && k.sizes() == v.sizes(), "attention of q ", q.sizes(),
               ", k ", k.sizes(), ", v ", v.sizes());
-  if (options.kernel == AttentionKernel::flash) return Flash::apply(q, k, v, options.visible_BT, options.causal);
-  return Standard::apply(q, k, v, options.visible_BT, options.causal);
+  const auto visible = options.visible_BT.defined() ? std::optional(options.visible_BT) : std::nullopt;
+  if (options.kernel == AttentionKernel::flash) return Flash::apply(q, k, v, visible, options.causal);
+  return Standard::apply(q, k, v, visible, options.causal);
 }
 
 }  // namespace shade::nn

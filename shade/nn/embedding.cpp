@@ -7,11 +7,19 @@
 namespace shade::nn {
 namespace {
 
+// libtorch has no shape function for a lookup in C++.
+at::Tensor rows_of(const at::Tensor& table, const at::Tensor& ids) {
+  if (!table.is_meta()) return at::embedding(table, ids);
+  auto shape = ids.sizes().vec();
+  shape.push_back(table.size(1));
+  return at::empty(shape, table.options());
+}
+
 struct Lookup : torch::autograd::Function<Lookup> {
   static at::Tensor forward(Context* context, const at::Tensor&, const at::Tensor& ids, const Embedding* layer) {
     remember(context, layer);
     context->save_for_backward({ids});
-    return at::embedding(layer->table().value(), ids);
+    return rows_of(layer->table().value(), ids);
   }
   static Tensors backward(Context* context, Tensors grads) {
     const auto& layer = recall<Embedding>(context);

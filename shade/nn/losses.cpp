@@ -22,10 +22,10 @@ struct Slices {
   at::Tensor logits(const at::Tensor& h_ND, int64_t row) const {
     return at::mm(h_ND, of_weight(row).t()).to(wide(h_ND.scalar_type()));
   }
-  // For each position: is its label in this slice, and at which column (0 if not)?
+  // For each position: is its label in this slice, and at which column (any if not)?
   std::pair<at::Tensor, at::Tensor> targets(const at::Tensor& labels_N, int64_t row) const {
     const auto inside = (labels_N >= row) & (labels_N < row + size(row));
-    return {inside, (labels_N - row).masked_fill(inside.logical_not(), 0).unsqueeze(1)};
+    return {inside, (labels_N - row).clamp_(0, size(row) - 1).unsqueeze(1)};
   }
 
   const Weight& weight;

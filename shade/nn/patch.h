@@ -31,7 +31,7 @@ class PatchEmbedding {
 // [B, N, patch * patch * C] (patch row, patch column, channel) -> [B, C, H, W]
 at::Tensor unpatchify(const at::Tensor& x, int64_t patch, int64_t channels, int64_t height, int64_t width);
 
-// cos and sin of t at frequencies 10000^(-i / (dim/2)): [B] -> [B, dim], computed in fp32 at least.
+// cos and sin of t at frequencies 10000^(-i / (dim/2)): [B] -> [B, dim], computed in fp64.
 at::Tensor timestep_sinusoid(const at::Tensor& timesteps_B, int64_t dim, at::ScalarType type);
 
 }  // namespace shade::nn

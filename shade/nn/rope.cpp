@@ -39,6 +39,10 @@ struct Rotate : torch::autograd::Function<Rotate> {
 }  // namespace
 
 RopeTable rope_table(const RopeOptions& options, int64_t positions, const at::TensorOptions& like) {
+  if (like.device().is_meta()) {  // shapes only
+    const auto empty = at::empty({positions, options.head_dim / 2}, like);
+    return {empty, empty};
+  }
   const auto wide = like.dtype(like.dtype() == at::kDouble ? at::kDouble : at::kFloat);
   const auto exponent = at::arange(0, options.head_dim, 2, wide).div_(static_cast<double>(options.head_dim));
   auto frequency = at::pow(options.theta, exponent).reciprocal();

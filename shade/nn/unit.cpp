@@ -7,7 +7,7 @@ namespace shade::nn {
 namespace {
 
 struct Enter : torch::autograd::Function<Enter> {
-  static Tensors forward(Context* context, const Tensors& inputs, const Wiring* wiring, int64_t unit) {
+  static Tensors forward(Context* context, at::TensorList inputs, const Wiring* wiring, int64_t unit) {
     remember(context, wiring);
     context->saved_data["unit"] = unit;
     Tensors out;
@@ -43,10 +43,10 @@ struct Recompute : torch::CustomClassHolder {
 };
 
 struct Checkpoint : torch::autograd::Function<Checkpoint> {
-  static at::Tensor forward(Context* context, const Tensors& inputs, const Block* block) {
+  static at::Tensor forward(Context* context, at::TensorList inputs, const Block* block) {
     context->saved_data["block"] = c10::IValue::make_capsule(c10::make_intrusive<Recompute>(*block));
-    context->save_for_backward(inputs);
-    return (*block)(inputs);  // grad mode is off inside of forward
+    context->save_for_backward(inputs.vec());
+    return (*block)(inputs.vec());  // grad mode is off inside of forward
   }
   static Tensors backward(Context* context, Tensors grads) {
     const auto held = c10::static_intrusive_pointer_cast<Recompute>(context->saved_data["block"].toCapsule());
@@ -75,7 +75,7 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
 Tensors enter_unit(const Wiring& wiring, UnitId unit, Tensors inputs) {
   if (wiring.units == nullptr) return inputs;
   wiring.units->enter(unit, Pass::forward);
-  return Enter::apply(inputs, &wiring, static_cast<int64_t>(unit));
+  return Enter::apply(at::TensorList(inputs), &wiring, static_cast<int64_t>(unit));
 }
 
 at::Tensor leave_unit(const Wiring& wiring, UnitId unit, const at::Tensor& output) {
@@ -84,6 +84,8 @@ at::Tensor leave_unit(const Wiring& wiring, UnitId unit, const at::Tensor& outpu
   return Leave::apply(output, &wiring, static_cast<int64_t>(unit));
 }
 
-at::Tensor checkpointed(const Block& block, const Tensors& inputs) { return Checkpoint::apply(inputs, &block); }
+at::Tensor checkpointed(const Block& block, const Tensors& inputs) {
+  return Checkpoint::apply(at::TensorList(inputs), &block);
+}
 
 }  // namespace shade::nn

@@ -1,0 +1,138 @@
+#include "shade/models/model.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "shade/models/registry.h"
+#include "shade/nn/gradients.h"
+#include "tests/models/golden.h"
+
+namespace shade::models {
+namespace {
+
+const std::vector<std::string> kNano{"llama-nano", "qwen2-nano", "dit-nano", "linear-nano"};
+
+// Which units were entered and left, in order.
+class Diary : public nn::UnitObserver {
+ public:
+  explicit Diary(const nn::Parameters& p) : parameters_(p) {}
+  void enter(nn::UnitId unit, nn::Pass pass) override { write('+', unit, pass); }
+  void leave(nn::UnitId unit, nn::Pass pass) override { write('-', unit, pass); }
+  std::string forward, backward;
+
+ private:
+  void write(char sign, nn::UnitId unit, nn::Pass pass) {
+    auto& diary = pass == nn::Pass::forward ? forward : backward;
+    diary += text(diary.empty() ? "" : " ", sign, parameters_.units()[static_cast<size_t>(unit)].name);
+  }
+  const nn::Parameters& parameters_;
+};
+
+TEST(Model, EveryWeightGetsAGradientOnceBackwardRan) {
+  for (const auto& name : kNano) {
+    const auto model = make_model(name, {}, {});
+    nn::bind_all(model->parameters(), at::kFloat, 1);
+    nn::PlainGradients gradients;
+    model->parameters().wiring.tap = &gradients;
+    torch::autograd::backward({model->losses(model->synthetic({3, 10}, 2, at::kFloat)).sum()}, {});
+    for (const auto& weight : model->parameters().weights())
+      EXPECT_TRUE(gradients.has(weight)) << name << " " << weight.name();
+  }
+}
+
+TEST(Model, UnitsAreEnteredAndLeftInBothDirections) {
+  for (const auto checkpointing : {Checkpointing::none, Checkpointing::block}) {
+    const auto diary_of = [&](const char* name) {
+      const auto model = make_model(name, {}, {.checkpointing = checkpointing});
+      nn::bind_all(model->parameters(), at::kFloat, 1);
+      Diary diary(model->parameters());
+      nn::PlainGradients gradients;
+      model->parameters().wiring = {&gradients, &diary};
+      torch::autograd::backward({model->losses(model->synthetic({2, 6}, 2, at::kFloat)).sum()}, {});
+      return std::pair{diary.forward, diary.backward};
+    };
+    EXPECT_EQ(diary_of("llama-nano").first, "+embed -embed +layers.0 -layers.0 +layers.1 -layers.1 +head -head");
+    EXPECT_EQ(diary_of("llama-nano").second, "+head -head +layers.1 -layers.1 +layers.0 -layers.0 +embed -embed");
+    EXPECT_EQ(diary_of("qwen2-nano").first,
+              "+embed -embed +layers.0 -layers.0 +layers.1 -layers.1 +embed +head -head -embed");
+    EXPECT_EQ(diary_of("qwen2-nano").second,
+              "+embed +head -head -embed +layers.1 -layers.1 +layers.0 -layers.0 +embed -embed");
+    EXPECT_EQ(diary_of("dit-nano").second, "+final -final +blocks.1 -blocks.1 +blocks.0 -blocks.0 +embed -embed");
+    EXPECT_EQ(diary_of("linear-nano").second, "+layers.2 -layers.2 +layers.1 -layers.1 +layers.0 -layers.0");
+  }
+}
+
+TEST(Model, InitialisationFollowsTheNameNotTheOrder) {
+  const auto small = make_model("llama-nano", {}, {});
+  const auto deeper = make_model("llama-nano", {.num_layers = 3}, {.task = Task::classify});
+  nn::bind_all(small->parameters(), at::kFloat, 7);
+  nn::bind_all(deeper->parameters(), at::kFloat, 7);
+  for (const auto& weight : small->parameters().weights()) {
+    const auto* twin = deeper->parameters().find(weight.name());
+    if (twin == nullptr) continue;
+    EXPECT_TRUE(at::equal(weight.value(), twin->value())) << weight.name();
+  }
+  // A rank that owns a piece makes that piece alone.
+  const auto& weight = small->parameters().weights()[0];
+  auto piece = at::empty({1001});
+  nn::initialise(piece, weight, 7, 333);
+  EXPECT_TRUE(at::equal(piece, weight.value().view(-1).narrow(0, 333, 1001)));
+  EXPECT_NEAR(weight.value().std().item<double>(), 0.02, 5e-4);
+  EXPECT_NEAR(weight.value().mean().item<double>(), 0, 1e-3);
+}
+
+TEST(Model, DryRunsOnMetaTensors) {
+  for (const auto& name : {"llama3-8b", "qwen2-1.5b", "dit-l"}) {
+    const auto model = make_model(name, {.num_layers = 2}, {});
+    nn::bind_all(model->parameters(), at::TensorOptions(at::kMeta).dtype(at::kBFloat16), 1);
+    nn::PlainGradients gradients;
+    model->parameters().wiring.tap = &gradients;
+    auto batch = model->synthetic({1, 128}, 1, at::kBFloat16);
+    for (auto* tensor :
+         {&batch.ids_BT, &batch.mask_BT, &batch.labels, &batch.images_BCHW, &batch.noise_BCHW, &batch.timesteps_B})
+      if (tensor->defined()) *tensor = tensor->to(at::kMeta);
+    torch::autograd::backward({model->losses(batch).sum()}, {});
+    for (const auto& weight : model->parameters().weights())
+      EXPECT_TRUE(gradients.has(weight)) << name << " " << weight.name();
+  }
+}
+
+TEST(Model, LoraTrainsAdaptersAlone) {
+  const auto model =
+      make_model("qwen2-nano", {},
+                 {.task = Task::classify, .lora = nn::LoraOptions{.rank = 4}, .lora_targets = {"q_proj", "down_proj"}});
+  nn::bind_all(model->parameters(), at::kFloat, 1);
+  nn::PlainGradients gradients;
+  model->parameters().wiring.tap = &gradients;
+  const auto batch = model->synthetic({2, 6}, 2, at::kFloat);
+  torch::autograd::backward({model->losses(batch).sum()}, {});
+  int trained = 0;
+  for (const auto& weight : model->parameters().weights()) {
+    EXPECT_EQ(gradients.has(weight), weight.trainable()) << weight.name();
+    trained += weight.trainable() ? 1 : 0;
+  }
+  EXPECT_EQ(trained, 2 * 2 * 2 + 1);
+  // B begins at zero: the adapted model begins as the base model.
+  const auto base = make_model("qwen2-nano", {}, {.task = Task::classify});
+  nn::bind_all(base->parameters(), at::kFloat, 1);
+  EXPECT_TRUE(at::equal(base->outputs(batch), model->outputs(batch)));
+}
+
+TEST(Model, AWeightThatIsNotHeldIsNamed) {
+  const auto model = make_model("llama-nano", {}, {});
+  nn::bind_all(model->parameters(), at::kFloat, 1);
+  model->parameters().find("model.layers.1.mlp.up_proj.weight")->release();
+  try {
+    model->losses(model->synthetic({1, 4}, 1, at::kFloat));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(
+        std::string(error.what()).find("model.layers.1.mlp.up_proj.weight was asked for while its unit is not held"),
+        std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace shade::models

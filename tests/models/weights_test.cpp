@@ -1,0 +1,66 @@
+#include "shade/models/weights.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "shade/base/error.h"
+#include "shade/models/registry.h"
+#include "tests/models/golden.h"
+
+namespace shade::models {
+namespace {
+
+struct Folder {
+  std::filesystem::path path = std::filesystem::path(testing::TempDir()) / text("weights_", ::getpid());
+  ~Folder() { std::filesystem::remove_all(path); }
+};
+
+TEST(Weights, ShardedIsTheSameAsWhole) {
+  const test::Golden golden("llama_lm");
+  const auto whole = golden.model({}, at::kFloat);
+  const auto sharded = make_model(golden.folder().string(), {}, {});
+  load_weights(sharded->parameters(), golden.folder() / "sharded", at::kFloat);
+  const auto batch = golden.batch(at::kFloat);
+  EXPECT_TRUE(at::equal(whole->outputs(batch), sharded->outputs(batch)));
+}
+
+TEST(Weights, WrittenBackTheyGiveTheSameLogits) {
+  for (const char* name : {"llama_lm", "qwen2_lm_tied", "dit"}) {
+    for (const int64_t shard : {int64_t{1} << 30, int64_t{10'000}}) {
+      const Folder folder;
+      const test::Golden golden(name);
+      const auto model = golden.model({}, at::kFloat);
+      save_weights(model->parameters(), folder.path, shard);
+      const auto again = make_model(golden.folder().string(), {}, {});
+      load_weights(again->parameters(), folder.path, at::kFloat);
+      const auto batch = golden.batch(at::kFloat);
+      EXPECT_TRUE(at::equal(model->outputs(batch), again->outputs(batch))) << name;
+    }
+  }
+}
+
+TEST(Weights, WhatDoesNotFitIsNamed) {
+  const test::Golden golden("llama_lm");
+  const auto fault = [&](const std::string& model, const SizeOverrides& sizes,
+                         const ModelOptions& options) -> std::string {
+    try {
+      const auto made = make_model(model, sizes, options);
+      load_weights(made->parameters(), golden.folder() / "model.safetensors", at::kFloat);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const auto folder = golden.folder().string();
+  EXPECT_NE(fault(folder, {}, {.task = Task::classify}).find("has no tensor 'score.weight', which the model needs"),
+            std::string::npos);
+  EXPECT_NE(fault(folder, {.num_layers = 1}, {}).find("tensors that the model doesn't know, e.g. 'model.layers.1."),
+            std::string::npos);
+  EXPECT_NE(fault(folder, {.vocab_size = 50}, {}).find("has shape [41, 24], the model expects [50, 24]"),
+            std::string::npos)
+      << fault(folder, {.vocab_size = 50}, {});
+}
+
+}  // namespace
+}  // namespace shade::models

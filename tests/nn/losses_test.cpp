@@ -1,0 +1,65 @@
+#include "shade/nn/losses.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "shade/nn/gradients.h"
+
+namespace shade::nn {
+namespace {
+
+TEST(LmLoss, SlicesOfTheVocabularyChangeNothing) {
+  Parameters parameters;
+  parameters.begin_unit("head");
+  const auto& weight = parameters.add("w", {300, 6}, Init::normal(1));
+  bind_all(parameters, at::kDouble, 1);
+  const auto start = at::randn({2, 5, 6}, at::kDouble);
+  const auto labels = at::tensor({1, -100, 299, 4, -100, 63, 64, 0, 128, -100}, at::kLong).view({2, 5});
+  for (const bool mean : {true, false}) {
+    const auto leaf = weight.value().clone().set_requires_grad(true);
+    const auto reference = start.clone().set_requires_grad(true);
+    auto per_token =
+        at::cross_entropy_loss(at::linear(reference, leaf).transpose(1, 2), labels, {}, at::Reduction::None);
+    auto expected = per_token.sum(1);
+    if (mean) expected = expected / (labels != -100).sum(1);
+    const auto g = at::tensor({0.7, -1.3}, at::kDouble);
+    torch::autograd::backward({expected}, {g});
+    for (const int64_t slice_bytes :
+         {int64_t{1}, int64_t{4 * 10 * 128}, int64_t{1} << 30}) {  // 64, 128 and all rows at once
+      PlainGradients gradients;
+      parameters.wiring.tap = &gradients;
+      const auto h = start.clone().set_requires_grad(true);
+      const auto losses = lm_losses(h, weight, parameters.wiring, labels, {.mean = mean, .slice_bytes = slice_bytes});
+      EXPECT_TRUE(at::allclose(losses, expected, 1e-12, 1e-12));
+      torch::autograd::backward({losses}, {g});
+      EXPECT_TRUE(at::allclose(h.grad(), reference.grad(), 1e-11, 1e-12));
+      EXPECT_TRUE(at::allclose(gradients.of(weight), leaf.grad(), 1e-11, 1e-12));
+    }
+  }
+}
+
+TEST(LmLoss, ASampleWithoutTokensHasLossZero) {
+  Parameters parameters;
+  parameters.begin_unit("head");
+  const auto& weight = parameters.add("w", {30, 6}, Init::normal(1));
+  bind_all(parameters, at::kDouble, 1);
+  const auto losses = lm_losses(at::randn({2, 3, 6}, at::kDouble), weight, parameters.wiring,
+                                at::tensor({-100, -100, -100, 1, 2, 3}, at::kLong).view({2, 3}), {});
+  EXPECT_EQ(losses[0].item<double>(), 0);
+  EXPECT_GT(losses[1].item<double>(), 0);
+}
+
+TEST(Labels, AreShiftedByOne) {
+  EXPECT_TRUE(at::equal(shifted_labels(at::tensor({5, 6, 7}, at::kLong).view({1, 3})),
+                        at::tensor({6, 7, -100}, at::kLong).view({1, 3})));
+}
+
+TEST(Classification, ReadsTheLastRealPosition) {
+  const auto h = at::arange(12, at::kDouble).view({2, 3, 2});
+  const auto mask = at::tensor({1, 1, 0, 1, 1, 1}, at::kLong).view({2, 3});
+  EXPECT_TRUE(at::equal(last_position(h, mask), at::tensor({2.0, 3.0, 10.0, 11.0}, at::kDouble).view({2, 2})));
+}
+
+}  // namespace
+}  // namespace shade::nn
