@@ -51,7 +51,9 @@ TEST(Group, OperationsOfOneGroupRunInOrderWhileOthersOvertake) {
     auto other = at::ones({8});
     reductions.all_reduce(other).wait();  // and yet this one completes
     EXPECT_TRUE(at::equal(other, at::full({8}, 2.0f)));
-    if (world.rank() == 0) EXPECT_FALSE(first.done());
+    if (world.rank() == 0) {
+      EXPECT_FALSE(first.done());
+    }
     reductions.barrier().wait();  // only now does rank 1 come
     if (world.rank() == 1) first = gathers.all_reduce(blocked);
     first.wait();

@@ -1,0 +1,172 @@
+#include "shade/experiment/bench.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/version.h>
+
+#include <numeric>
+#include <optional>
+
+#include "shade/base/error.h"
+#include "shade/base/terminal.h"
+#include "shade/experiment/peer.h"
+#include "shade/models/decoder.h"
+#include "shade/nn/gradients.h"
+#include "shade/profile/memory.h"
+
+namespace shade::experiment {
+
+at::ScalarType scalar_type(ComputeType type) {
+  switch (type) {
+    case ComputeType::bf16: return at::kBFloat16;
+    case ComputeType::fp64: return at::kDouble;
+    case ComputeType::fp32: break;
+  }
+  return at::kFloat;
+}
+
+void BenchConfig::declare(Fields& f) {
+  f.add("model", model, {.help = "a named model or a folder with config.json", .flags = {"--model", "--model-name"}});
+  f.add("task", task, {.help = "what is trained", .flags = {"--task"}});
+  f.add("attention", attention, {.help = "kernel", .flags = {"--attention"}});
+  f.add("checkpointing", checkpointing, {.help = "recompute activations in backward", .flags = {"--checkpointing"}});
+  f.add("dtype", dtype, {.help = "of weights and computation", .flags = {"--dtype"}});
+  f.add("seq_length", seq_length, {.help = "per sample", .unit = "tokens", .min = 1, .flags = {"--seq-length"}});
+  f.add("batch_size", batch_size, {.help = "per rank", .unit = "samples", .min = 1, .flags = {"--batch-size"}});
+  f.add("num_iter", num_iter, {.help = "measured steps", .min = 1, .flags = {"--num-iter"}});
+  f.add("warmup_iter", warmup_iter, {.help = "steps before measuring", .min = 0, .flags = {"--warmup-iter"}});
+  f.add("threads", threads, {.help = "compute threads; 0: libtorch's choice", .min = 0, .flags = {"--threads"}});
+  f.add("seed", seed, {.help = "of weights and data", .flags = {"--seed"}});
+  f.add("lora_rank", lora_rank,
+        {.help = "adapters of this rank on q_proj and v_proj, the rest frozen; 0: none",
+         .min = 0,
+         .flags = {"--lora-rank"}});
+  f.add("peers", peers,
+        {.help = "measure eager PyTorch beside, in turns (llama with heads of 64 and ffn 3 d, dit)",
+         .flags = {"--peers"}});
+}
+
+double BenchResult::average_ms() const {
+  return std::accumulate(times_ms.begin(), times_ms.end(), 0.0) / static_cast<double>(times_ms.size());
+}
+
+namespace {
+
+double mib(Bytes bytes) { return static_cast<double>(bytes.count) / (1024.0 * 1024.0); }
+double best(const std::vector<double>& times) { return *std::min_element(times.begin(), times.end()); }
+
+// The peer of the same shape; it is built for one family of shapes, and says so.
+std::optional<Peer> start_peer(const BenchConfig& c, const models::Model& model) {
+  if (!c.peers) return std::nullopt;
+  std::vector<std::string> words{"--batch",   std::to_string(c.batch_size),         "--dtype", to_string(c.dtype),
+                                 "--threads", std::to_string(at::get_num_threads())};
+  const auto add = [&](const char* name, int64_t value) {
+    words.emplace_back(name);
+    words.push_back(std::to_string(value));
+  };
+  const auto& units = model.parameters().units();
+  add("--layers", static_cast<int64_t>(units.size()) - 2);
+  if (const auto* decoder = dynamic_cast<const models::Decoder*>(&model)) {
+    const auto& d = decoder->config();
+    SHADE_REQUIRE(
+        d.head_size() == 64 && d.heads == 2 * d.kv_heads && d.ffn == 3 * d.hidden && d.classifier,
+        "--peers: the PyTorch peer has heads of 64, two query heads per key head, ffn 3 x hidden and task classify");
+    add("--hidden", d.hidden);
+    add("--seq", c.seq_length);
+    add("--vocab", d.vocab);
+    words.insert(words.end(), {"--model", "llama"});
+  } else {
+    const auto batch = model.synthetic({1, 1}, 0, at::kFloat);
+    SHADE_REQUIRE(batch.images_BCHW.defined(), "--peers: there is a PyTorch peer for llama and dit");
+    add("--hidden", model.parameters().units()[1].weights[0]->shape()[1]);
+    add("--image-size", batch.images_BCHW.size(2));
+    add("--patch-size", model.parameters().weights()[0].shape()[2]);
+    words.insert(words.end(), {"--model", "dit"});
+  }
+  return std::optional<Peer>(std::in_place, words);
+}
+
+}  // namespace
+
+BenchResult run_bench(const BenchConfig& config, const models::SizeOverrides& sizes) {
+  profile::TensorMemory::track();
+  if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
+  models::ModelOptions options{
+      .task = config.task, .attention = config.attention, .checkpointing = config.checkpointing};
+  if (config.lora_rank > 0) options.lora = nn::LoraOptions{.rank = config.lora_rank};
+  const auto model = models::make_model(config.model, sizes, options);
+  const auto type = scalar_type(config.dtype);
+  nn::bind_all(model->parameters(), type, static_cast<uint64_t>(config.seed));
+  const models::BatchShape shape{config.batch_size, config.seq_length};
+  const auto batch = model->synthetic(shape, static_cast<uint64_t>(config.seed), type);
+  auto peer = start_peer(config, *model);
+
+  BenchResult result;
+  result.description = model->describe();
+  result.parameters = model->parameters().count();
+  result.trainable = model->parameters().count_trainable();
+  result.tokens = config.batch_size * model->tokens(shape);
+  result.flops = 3 * static_cast<double>(config.batch_size) * model->forward_flops(shape);
+  nn::PlainGradients gradients;
+  model->parameters().wiring.tap = &gradients;
+  profile::TensorMemory::reset_peak();
+  Progress progress("bench", config.warmup_iter + config.num_iter);
+  for (int64_t i = 0; i < config.warmup_iter + config.num_iter; ++i) {
+    const auto begin = Clock::now();
+    const auto losses = model->losses(batch);
+    torch::autograd::backward({losses.mean()}, {});
+    const Millis took = Clock::now() - begin;
+    result.loss = losses.mean().item<double>();
+    gradients.free();
+    if (i >= config.warmup_iter) {
+      result.times_ms.push_back(took.count());
+      if (peer) result.peer_times_ms.push_back(peer->run_ms());
+    }
+    progress.advance();
+  }
+  result.peak = profile::TensorMemory::peak();
+  result.resident_peak = profile::process_memory().peak_resident;
+  if (peer) result.peer_peak = peer->peak();
+  return result;
+}
+
+Json BenchResult::json(const BenchConfig& c, const Json& whole_config) const {
+  const double seconds = average_ms() / 1e3;
+  Json out{{"mode", "no_dp"},
+           {"experiment", "vanilla"},
+           {"model", c.model},
+           {"shard", "none"},
+           {"dp", "none"},
+           {"seq_length", c.seq_length},
+           {"batch_size", c.batch_size},
+           {"total_batch_size", c.batch_size},
+           {"num_gpus", 0},
+           {"num_ranks", 1},
+           {"parameters", parameters},
+           {"trainable_parameters", trainable},
+           {"step", "forward and backward"},
+           {"loss", loss},
+           {"peak_memory_mb", mib(peak)},
+           {"peak_memory_gb", mib(peak) / 1024},
+           {"peak_resident_mb", mib(resident_peak)},
+           {"avg_time_ms", average_ms()},
+           {"times_ms", times_ms},
+           {"tokens_per_second", static_cast<double>(tokens) / seconds},
+           {"gflops_per_second", flops / seconds / 1e9}};
+  if (!peer_times_ms.empty()) {
+    out["rows"] = Json::array({{{"work", text(description, ", ", to_string(c.dtype))},
+                                {"ours_ms", best(times_ms)},
+                                {"peer_ms", best(peer_times_ms)},
+                                {"ratio_time", best(times_ms) / best(peer_times_ms)},
+                                {"ours_mb", mib(peak)},
+                                {"peer_mb", mib(peer_peak)},
+                                {"ratio_memory", mib(peak) / mib(peer_peak)}}});
+    out["peer_times_ms"] = peer_times_ms;
+  }
+  out["config"] = whole_config;
+  out["environment"] = {{"libtorch", TORCH_VERSION}, {"threads", at::get_num_threads()}};
+  return out;
+}
+
+}  // namespace shade::experiment

@@ -1,0 +1,37 @@
+#include "shade/profile/memory.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace shade::profile {
+namespace {
+
+TEST(TensorMemory, CountsEveryByteUntilItIsFreed) {
+  TensorMemory::track();
+  TensorMemory::track();
+  const auto before = TensorMemory::current();
+  TensorMemory::reset_peak();
+  {
+    const auto kept = at::empty({1000}, at::kFloat);
+    {
+      const auto brief = at::empty({5000}, at::kFloat);
+    }
+    EXPECT_EQ((TensorMemory::current() - before).count, 4000);
+    const auto view = kept.view({10, 100}).narrow(0, 2, 3);
+    EXPECT_EQ((TensorMemory::current() - before).count, 4000) << "a view is free";
+  }
+  EXPECT_EQ(TensorMemory::current(), before);
+  EXPECT_EQ((TensorMemory::peak() - before).count, 24000);
+}
+
+TEST(TensorMemory, ResidentMemoryFollows) {
+  TensorMemory::track();
+  const auto before = process_memory().resident;
+  const auto big = at::ones({64 << 20}, at::kByte);
+  const auto grown = process_memory().resident - before;
+  EXPECT_NEAR(static_cast<double>(grown.count), static_cast<double>(MiB(64).count), static_cast<double>(MiB(4).count));
+  EXPECT_GE(process_memory().peak_resident, process_memory().resident);
+}
+
+}  // namespace
+}  // namespace shade::profile
