@@ -4,6 +4,7 @@
 #include <rapidcheck.h>
 
 #include "shade/base/error.h"
+#include "tests/support/fault.h"
 
 namespace shade {
 namespace {
@@ -36,16 +37,10 @@ struct Section {
   }
 };
 
+using test::fault;
+
 struct ConfigTest : testing::Test {
   ConfigTest() { config.add("work", section); }
-  std::string fault(const std::function<void()>& action) {
-    try {
-      action();
-    } catch (const UsageError& error) {
-      return error.what();
-    }
-    return "no error";
-  }
   Section section;
   Config config;
 };

@@ -5,19 +5,12 @@
 
 #include "shade/base/error.h"
 #include "shade/comm/errors.h"
+#include "tests/support/fault.h"
 #include "tests/support/ranks.h"
 
 namespace shade::comm {
 namespace {
-
-std::string fault(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using test::fault;
 
 TEST(Group, RefusesWhatCannotBeMeant) {
   test::run_ranks(1, test::As::threads, [](World& world) {

@@ -3,19 +3,12 @@
 #include "shade/models/decoder.h"
 #include "shade/models/registry.h"
 #include "tests/models/golden.h"
+#include "tests/support/fault.h"
 #include "tests/support/process.h"
 
 namespace shade::models {
 namespace {
-
-std::string fault(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using test::fault;
 
 TEST(Registry, NamedModelsHaveTheirPublishedSizes) {
   const auto count = [](const char* name, const ModelOptions& options = {}) {
