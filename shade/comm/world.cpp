@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <algorithm>
+#include <csignal>
 #include <mutex>
 #include <numeric>
 #include <set>
@@ -67,6 +68,13 @@ namespace {
 BackendKind choose(BackendKind asked) {
   if (asked != BackendKind::automatic) return asked;
   return nccl_devices() > 0 ? BackendKind::nccl : BackendKind::gloo;
+}
+
+// Gloo writes to sockets whose other end may have gone: that must be an error of the operation, not the end of the
+// process. A handler that the program has set itself is left alone.
+void ignore_broken_pipes() {
+  struct sigaction present{};
+  if (::sigaction(SIGPIPE, nullptr, &present) == 0 && present.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
 }
 
 std::string place_key(int rank) { return text("place/", rank); }
@@ -140,6 +148,7 @@ World World::connect(const Place& place, const CommConfig& config, c10::intrusiv
   SHADE_REQUIRE(state->backend != BackendKind::simulated,
                 "a simulated world has no ranks to connect; use World::simulated");
   if (place.size == 1) return World(std::move(state));
+  ignore_broken_pipes();
 
   if (!place.single_host()) {
     state->address = config.interface.empty() ? local_address_towards(place.store_host, place.store_port)

@@ -46,7 +46,8 @@ class World {
     bool watchdog = true;
   };
 
-  // Meets the other ranks. Throws CommError naming who did not come, or that sizes disagree.
+  // Meets the other ranks. Throws CommError naming who did not come, or that sizes disagree. Where SIGPIPE would still
+  // end the process it is ignored from now on: a peer's end must reach us as an error.
   static World connect(const Place& place, const CommConfig& config, Options options);
   static World connect(const Place& place, const CommConfig& config) { return connect(place, config, Options{}); }
 
