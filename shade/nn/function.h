@@ -29,6 +29,9 @@ inline const Weight* trained(const Weight* weight) {
   return weight != nullptr && weight->trainable() ? weight : nullptr;
 }
 
+// The type in which sums and statistics are taken: fp32 at least.
+inline at::ScalarType wide(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
+
 // [B, ..., D] as [B, T, D]; [B, D] as [B, 1, D].
 at::Tensor as_BTD(const at::Tensor& x);
 

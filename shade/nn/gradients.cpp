@@ -3,11 +3,10 @@
 #include <ATen/ATen.h>
 
 #include "shade/base/error.h"
+#include "shade/nn/function.h"
 
 namespace shade::nn {
 namespace {
-
-at::ScalarType wide(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
 
 // into = value, or into += value
 void put(at::Tensor into, const at::Tensor& value, bool add) {

@@ -10,8 +10,6 @@
 namespace shade::nn {
 namespace {
 
-at::ScalarType wide(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
-
 // Rows [row, row + count) of the logits of all N = B T positions, in fp32 at least.
 struct Slices {
   Slices(const Weight& w, int64_t positions, int64_t slice_bytes)

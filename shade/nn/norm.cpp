@@ -7,11 +7,6 @@
 namespace shade::nn {
 namespace {
 
-// Statistics are taken in fp32 at least.
-at::ScalarType wide(at::ScalarType type) { return type == at::kBFloat16 || type == at::kHalf ? at::kFloat : type; }
-
-at::Tensor narrow(const at::Tensor& x, at::ScalarType type) { return x.to(type); }
-
 struct Rms : torch::autograd::Function<Rms> {
   static at::Tensor forward(Context* context, const at::Tensor& x, const RmsNorm* layer) {
     remember(context, layer);
@@ -29,15 +24,13 @@ struct Rms : torch::autograd::Function<Rms> {
     auto dx = g * layer.scale().value();
     const auto mean = (dx * normal).sum({-1}, true, wide(g.scalar_type())).div_(-static_cast<double>(g.size(-1)));
     dx = at::addcmul(dx, normal, mean.to(g.scalar_type()));
-    dx = narrow(dx * saved[1], g.scalar_type());
+    dx = (dx * saved[1]).to(g.scalar_type());
     if (const auto* scale = trained(&layer.scale()))
       layer.wiring().take(ScaleShiftGrad{as_BTD(normal), as_BTD(g), scale, nullptr});
     return {dx, {}};
   }
   // The factor stays in fp32: rounded, it would shift a whole position by up to 0.4 % in bf16.
-  static at::Tensor xhat(const at::Tensor& x, const at::Tensor& inverse) {
-    return narrow(x * inverse, x.scalar_type());
-  }
+  static at::Tensor xhat(const at::Tensor& x, const at::Tensor& inverse) { return (x * inverse).to(x.scalar_type()); }
 };
 
 // libtorch has no shape function for these two in C++.
@@ -57,7 +50,7 @@ at::Tensor layer_norm_input_grad(const at::Tensor& g, const at::Tensor& x, const
 }
 
 at::Tensor normalised(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& inverse) {
-  return narrow((x - mean).mul_(inverse), x.scalar_type());
+  return (x - mean).mul_(inverse).to(x.scalar_type());
 }
 
 struct Layer : torch::autograd::Function<Layer> {

@@ -15,7 +15,7 @@
 namespace shade::profile {
 namespace {
 
-std::atomic<int64_t> now{0}, highest{0}, count{0};
+std::atomic<int64_t> now{0}, highest{0};
 
 void add(int64_t bytes) {
   const auto total = now.fetch_add(bytes, std::memory_order_relaxed) + bytes;
@@ -79,7 +79,6 @@ class Counting final : public c10::Allocator {
     if (address == nullptr) return {nullptr, device};
     sizes().put(address, static_cast<int64_t>(bytes));
     add(static_cast<int64_t>(bytes));
-    count.fetch_add(1, std::memory_order_relaxed);
     return {address, address, &release, device};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -102,7 +101,6 @@ void TensorMemory::track() {
 Bytes TensorMemory::current() { return {now.load()}; }
 Bytes TensorMemory::peak() { return {highest.load()}; }
 void TensorMemory::reset_peak() { highest.store(now.load()); }
-int64_t TensorMemory::allocations() { return count.load(); }
 
 ProcessMemory process_memory() {
   ProcessMemory memory;

@@ -15,7 +15,6 @@ class TensorMemory {
   static Bytes current();
   static Bytes peak();       // since the last reset
   static void reset_peak();  // to current()
-  static int64_t allocations();
 };
 
 // What the operating system says of this process.
