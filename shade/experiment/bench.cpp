@@ -14,6 +14,7 @@
 #include "shade/models/decoder.h"
 #include "shade/nn/gradients.h"
 #include "shade/profile/memory.h"
+#include "shade/profile/trace.h"
 
 namespace shade::experiment {
 
@@ -42,6 +43,9 @@ void BenchConfig::declare(Fields& f) {
         {.help = "adapters of this rank on q_proj and v_proj, the rest frozen; 0: none",
          .min = 0,
          .flags = {"--lora-rank"}});
+  f.add("trace", trace,
+        {.help = "write a Chrome trace of the whole run here, for Perfetto; name it *.pt.trace.json for TensorBoard",
+         .flags = {"--trace"}});
   f.add("peers", peers,
         {.help = "measure eager PyTorch beside, in turns (llama with heads of 64 and ffn 3 d, dit)",
          .flags = {"--peers"}});
@@ -111,6 +115,8 @@ BenchResult run_bench(const BenchConfig& config, const models::SizeOverrides& si
   nn::PlainGradients gradients;
   model->parameters().wiring.tap = &gradients;
   profile::TensorMemory::reset_peak();
+  std::optional<profile::Trace> trace;
+  if (!config.trace.empty()) trace.emplace();
   Progress progress("bench", config.warmup_iter + config.num_iter);
   for (int64_t i = 0; i < config.warmup_iter + config.num_iter; ++i) {
     const auto begin = Clock::now();
@@ -125,6 +131,7 @@ BenchResult run_bench(const BenchConfig& config, const models::SizeOverrides& si
     }
     progress.advance();
   }
+  if (trace) trace->save(config.trace);
   result.peak = profile::TensorMemory::peak();
   result.resident_peak = profile::process_memory().peak_resident;
   if (peer) result.peer_peak = peer->peak();

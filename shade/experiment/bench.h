@@ -31,6 +31,7 @@ struct BenchConfig {
   int64_t seed = 0;
   int64_t lora_rank = 0;
   bool peers = false;
+  std::string trace;
 
   void declare(Fields& fields);
 };

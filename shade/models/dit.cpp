@@ -40,6 +40,7 @@ DitConfig DitConfig::from_json(const Json& json, const std::string& source) {
     c.classes = json.value("num_classes", c.classes);
     c.mlp_ratio = json.value("mlp_ratio", c.mlp_ratio);
     c.frequency_dim = json.value("frequency_dim", c.frequency_dim);
+    c.label_dropout = json.value("class_dropout_prob", c.label_dropout);
   } catch (const Json::exception& fault) {
     throw UsageError(text(source, " is no configuration of a DiT: ", fault.what()));
   }
@@ -128,7 +129,8 @@ nn::Batch Dit::synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType 
   batch.images_BCHW = at::randn(image, generator, at::kFloat).to(type);
   batch.noise_BCHW = at::randn(image, generator, at::kFloat).to(type);
   batch.timesteps_B = at::randint(0, 1000, {shape.samples}, generator, at::kLong);
-  batch.labels = at::randint(0, config_.classes, {shape.samples}, generator, at::kLong);
+  const auto labels = at::randint(0, config_.classes, {shape.samples}, generator, at::kLong);
+  batch.labels = nn::dropped_labels(labels, config_.classes, config_.label_dropout, generator);
   return batch;
 }
 

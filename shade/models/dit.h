@@ -16,6 +16,7 @@ struct DitConfig {
   int64_t image = 256, patch = 8, channels = 3, classes = 1000;
   double mlp_ratio = 4;
   int64_t frequency_dim = 256;
+  double label_dropout = 0.1;  // how often a training label is replaced by "no class"
 
   int64_t tokens() const { return (image / patch) * (image / patch); }
   int64_t mlp() const { return static_cast<int64_t>(static_cast<double>(hidden) * mlp_ratio); }

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "shade/base/error.h"
 #include "shade/nn/function.h"
 
 namespace shade::nn {
@@ -58,5 +59,11 @@ Added::Added(Parameters& parameters, const std::string& name, int64_t positions,
     : added_(&parameters.add(name, {positions, width}, init)), wiring_(&parameters.wiring) {}
 
 at::Tensor Added::operator()(const at::Tensor& x_BTD) const { return Add::apply(x_BTD, this); }
+
+at::Tensor dropped_labels(const at::Tensor& labels_B, int64_t none, double probability, at::Generator generator) {
+  SHADE_REQUIRE(probability >= 0 && probability <= 1, "labels are dropped with a probability, not ", probability);
+  const auto drawn = at::rand(labels_B.sizes(), std::move(generator), at::kFloat);
+  return labels_B.masked_fill((drawn < probability).to(labels_B.device()), none);
+}
 
 }  // namespace shade::nn

@@ -27,6 +27,11 @@ class Embedding {
   const Wiring* wiring_;
 };
 
+// Classifier-free guidance: each label becomes `none` with this probability. The draw belongs to the sample (its batch
+// is made once, whatever passes and micro-batches a gradient method needs), so it is made with the batch, not in
+// forward.
+at::Tensor dropped_labels(const at::Tensor& labels_B, int64_t none, double probability, at::Generator generator);
+
 // x + added, one learned vector per position, the same for every sample.
 class Added {
  public:

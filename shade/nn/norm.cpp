@@ -22,8 +22,8 @@ struct Rms : torch::autograd::Function<Rms> {
     const auto normal = xhat(saved[0], saved[1]);
     // dx = (gs - xhat mean(gs xhat)) / rms, gs = g * scale
     auto dx = g * layer.scale().value();
-    const auto mean = (dx * normal).sum({-1}, true, wide(g.scalar_type())).div_(-static_cast<double>(g.size(-1)));
-    dx = at::addcmul(dx, normal, mean.to(g.scalar_type()));
+    const auto mean = (dx * normal).sum({-1}, true).div_(-static_cast<double>(g.size(-1)));
+    dx.addcmul_(normal, mean);
     dx = (dx * saved[1]).to(g.scalar_type());
     if (const auto* scale = trained(&layer.scale()))
       layer.wiring().take(ScaleShiftGrad{as_BTD(normal), as_BTD(g), scale, nullptr});

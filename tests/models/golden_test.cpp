@@ -73,8 +73,7 @@ std::vector<Variant> variants() {
           {at::kDouble, 1e-10, standard, "fp64_standard"},
           {at::kDouble, 1e-10, again, "fp64_checkpointed"},
           {at::kFloat, 1e-5, flash, "fp32"},
-          // PyTorch's own bf16 gradients are 1.2-1.9 % from its fp64 ones, on the four of these models that were tried.
-          {at::kBFloat16, 2.5e-2, flash, "bf16"}};
+          {at::kBFloat16, 1e-2, flash, "bf16"}};
 }
 
 class Parity : public testing::TestWithParam<std::tuple<std::string, Variant>> {};
@@ -115,9 +114,22 @@ double difference(const at::Tensor& found, const at::Tensor& expected, at::Scala
   return (found.to(at::kDouble) - expected).norm().item<double>() / expected.norm().item<double>();
 }
 
+// Rounding every activation to bf16 moves a gradient by 1-2 % however it is done: PyTorch's own distance from the truth
+// is in the golden. A chain of random roundings has no exact size, hence the half.
+struct Allowed {
+  Allowed(const Golden& golden, const Variant& variant) : outputs(variant.tolerance), gradient(variant.tolerance) {
+    if (variant.type != at::kBFloat16) return;
+    const auto theirs = golden.tensor("pytorch_bf16_error");
+    outputs = std::max(outputs, 1.5 * theirs[0].item<double>());
+    gradient = std::max(gradient, 1.5 * theirs[1].item<double>());
+  }
+  double outputs, gradient;
+};
+
 TEST_P(Parity, LogitsLossesAndEveryGradient) {
   const auto& [name, variant] = GetParam();
   const Golden golden(name);
+  const Allowed allowed(golden, variant);
   const auto model = golden.model(variant.options, variant.type);
   const auto batch = golden.batch(variant.type);
   Reference reference(golden, variant.type);
@@ -129,7 +141,7 @@ TEST_P(Parity, LogitsLossesAndEveryGradient) {
     outputs = outputs.index({real});
     expected = expected.index({real});
   }
-  EXPECT_LT(difference(outputs, expected, variant.type), variant.tolerance) << "outputs";
+  EXPECT_LT(difference(outputs, expected, variant.type), allowed.outputs) << "outputs";
 
   nn::PlainGradients gradients(variant.type == at::kBFloat16 ? at::kFloat : variant.type);
   model->parameters().wiring.tap = &gradients;
@@ -148,7 +160,10 @@ TEST_P(Parity, LogitsLossesAndEveryGradient) {
       EXPECT_LT(relative_difference(gradients.of(weight), wanted), variant.tolerance) << weight.name();
     }
   }
-  EXPECT_LT(std::sqrt(gap / squares), variant.tolerance) << "the whole gradient";
+  EXPECT_LT(std::sqrt(gap / squares), allowed.gradient) << "the whole gradient";
+  if (reference.rounded)
+    std::printf("%-28s bf16 gradient %.2f %% from fp64, PyTorch's %.2f %%\n", name.c_str(),
+                100 * std::sqrt(gap / squares), 100 * golden.tensor("pytorch_bf16_error")[1].item<double>());
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, Parity,

@@ -1,5 +1,6 @@
 // Layers against libtorch's own autograd, in fp64: values, input gradients and weight gradients.
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -152,6 +153,21 @@ TEST(Layers, AFrozenWeightKeepsNoActivation) {
   torch::autograd::backward({y.sum()}, {});
   EXPECT_TRUE(x.grad().defined());
   EXPECT_FALSE(gradients.has(layer.weight()));
+}
+
+TEST(DroppedLabels, AreDrawnByTheGeneratorAlone) {
+  const auto labels = at::arange(20000) % 10;
+  const auto drop = [&](double probability, uint64_t seed) {
+    return dropped_labels(labels, 10, probability, at::make_generator<at::CPUGeneratorImpl>(seed));
+  };
+  EXPECT_TRUE(drop(0, 1).equal(labels));
+  EXPECT_TRUE((drop(1, 1) == 10).all().item<bool>());
+  const auto some = drop(0.1, 1);
+  EXPECT_NEAR((some == 10).sum().item<double>() / 20000, 0.1, 0.01);
+  EXPECT_TRUE(some.where(some != 10, labels).equal(labels)) << "the others stay";
+  EXPECT_TRUE(drop(0.1, 1).equal(some));
+  EXPECT_FALSE(drop(0.1, 2).equal(some));
+  EXPECT_THROW(drop(1.5, 1), UsageError);
 }
 
 TEST(Gradients, AccumulateOverBackwardsAndClear) {

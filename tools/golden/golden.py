@@ -76,6 +76,18 @@ def gradients(model, losses_of, samples, keep=()):
     return tensors
 
 
+def bf16_error(exact, rounded):
+    """How far PyTorch's own bf16 is from the truth: [outputs, whole gradient], relative, in the norm.
+
+    Both are (outputs, gradients) of the same bf16 weights, computed in float64 and in bf16.
+    """
+    def distance(found, expected):
+        flat = [torch.cat([t.detach().double().flatten() for t in tensors]) for tensors in (found, expected)]
+        return (flat[0] - flat[1]).norm() / flat[1].norm()
+
+    return torch.stack([distance([rounded[0]], [exact[0]]), distance(rounded[1], exact[1])])
+
+
 def close(what, found, expected, tolerance):
     """Ends the run if the two disagree; else returns their distance, relative to the largest value expected."""
     distance = ((found - expected).abs().max() / expected.abs().max().clamp_min(1e-30)).item()

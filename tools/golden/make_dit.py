@@ -21,6 +21,17 @@ SAMPLES = 3
 KEEP = ("pos_embed", "x_embedder.proj.bias")  # sample gradients stored whole; small, and each a layer kind of its own
 
 
+def run_rounded(config, weights, images, timesteps, labels, noise, dtype):
+    """Outputs and gradients, from weights and images rounded to bf16."""
+    model = DiT(config, F.scaled_dot_product_attention).to(dtype)
+    model.load_state_dict({k: v.bfloat16().to(dtype) for k, v in weights.items()})
+    images, noise = images.bfloat16().to(dtype), noise.bfloat16().to(dtype)
+    losses = model.losses(images, timesteps, labels, noise)
+    grads = torch.autograd.grad(losses.sum(), list(model.parameters()))
+    with torch.no_grad():
+        return model(images, timesteps, labels), grads
+
+
 def make(name, config, folder):
     folder.mkdir(parents=True, exist_ok=True)
     random = golden.generator(name)
@@ -47,6 +58,9 @@ def make(name, config, folder):
         fused.load_state_dict(model.state_dict())
         golden.close("fused attention", fused(images.double(), timesteps, labels), output, 1e-12)
         losses = losses_of(list(range(SAMPLES)))
+    inputs = (config, original.state_dict(), images, timesteps, labels, noise)
+    tensors["pytorch_bf16_error"] = golden.bf16_error(run_rounded(*inputs, torch.float64),
+                                                      run_rounded(*inputs, torch.bfloat16))
     golden.save(tensors | {"images": images, "noise": noise, "timesteps": timesteps, "labels": labels, "output": output,
                            "losses": losses}, folder / "case.safetensors")
     print(f"{name:28} losses {' '.join(f'{x:.4f}' for x in losses.tolist())}")

@@ -97,10 +97,10 @@ def float32_means_float64():
         yield
 
 
-def build(case, weights, attention="eager"):
+def build(case, weights, attention="eager", dtype=torch.float64):
     config = copy.deepcopy(case.config)
     config._attn_implementation = attention
-    model = case.kind(config).double().eval()
+    model = case.kind(config).to(dtype).eval()
     model.load_state_dict(weights)
     return model
 
@@ -161,6 +161,15 @@ def check(case, weights, model, ids, mask, labels, tensors):
     return islands
 
 
+def run_rounded(case, weights, ids, mask, labels, dtype):
+    """Outputs of real positions and gradients, from weights rounded to bf16."""
+    model = build(case, {k: v.bfloat16().to(dtype) for k, v in weights.items()}, "sdpa", dtype)
+    logits = model(ids, attention_mask=mask).logits
+    losses, _ = losses_of(logits.to(max((dtype, torch.float32), key=lambda t: t.itemsize)), labels)
+    grads = torch.autograd.grad(losses.sum(), list(model.parameters()))
+    return (logits[mask.bool()] if labels.dim() == 2 else logits), grads
+
+
 def make(name, case, folder):
     random = golden.generator(name)
     original = case.kind(case.config)
@@ -192,6 +201,10 @@ def make(name, case, folder):
         tensors["losses_sum"] = sums
     with torch.no_grad():
         islands = check(case, weights, model, ids, mask, labels, tensors)
+    with float32_means_float64():
+        exact = run_rounded(case, weights, ids, mask, labels, torch.float64)
+    rounded = run_rounded(case, weights, ids, mask, labels, torch.bfloat16)
+    tensors["pytorch_bf16_error"] = golden.bf16_error(exact, rounded)
     golden.save(tensors, folder / "case.safetensors")
     print(f"{name:28} losses {' '.join(f'{x:.4f}' for x in losses.tolist())}"
           f"   untouched transformers within {islands:.0e}")
