@@ -37,4 +37,13 @@ MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
+void MappedFile::drop(std::span<const std::byte> part) const {
+  if (part.empty()) return;
+  static const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(part.data());
+  const auto aligned = begin / page * page;
+  // Refused only for pages that are locked into memory (mlockall): those are meant to stay.
+  ::madvise(reinterpret_cast<void*>(aligned), begin - aligned + part.size(), MADV_DONTNEED);
+}
+
 }  // namespace shade::io

@@ -23,6 +23,10 @@ class MappedFile {
   const std::filesystem::path& path() const { return path_; }
   std::span<const std::byte> bytes() const { return bytes_; }
 
+  // Takes the pages of this part of bytes() out of the process's memory. Nothing is lost: used again, they are read
+  // again. For who copies a large file and would otherwise hold it twice.
+  void drop(std::span<const std::byte> part) const;
+
  private:
   MappedFile(std::filesystem::path path, std::span<const std::byte> bytes) : path_(std::move(path)), bytes_(bytes) {}
 

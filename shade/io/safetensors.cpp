@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "shade/base/units.h"
 #include "shade/io/errors.h"
 #include "shade/io/scalar_type.h"
 #include "shade/io/untrusted_text.h"
@@ -14,6 +15,8 @@ namespace shade::io {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors data is little-endian and used in place");
+
+constexpr Bytes kReadPiece = MiB(16);  // large enough for all threads, small beside any model
 
 SafetensorsHeader read_header(const MappedFile& file) {
   try {
@@ -67,6 +70,21 @@ at::Tensor SafetensorsFile::tensor(std::string_view name) const {
   }
   // from_blob knows no const; the pages themselves are read-only.
   return at::from_blob(const_cast<std::byte*>(data.data()), place.shape, [keep = map_](void*) {}, options);
+}
+
+at::Tensor SafetensorsFile::read(std::string_view name, at::ScalarType type) const {
+  const auto from = tensor(name).view(-1);
+  const auto data = bytes(name);
+  const auto element = static_cast<int64_t>(from.element_size());
+  auto out = at::empty(info(name).shape, at::TensorOptions().dtype(type));
+  auto to = out.view(-1);
+  const auto step = kReadPiece.count / element;
+  for (int64_t begin = 0; begin < from.numel(); begin += step) {
+    const auto count = std::min(step, from.numel() - begin);
+    to.narrow(0, begin, count).copy_(from.narrow(0, begin, count));
+    map_->drop(data.subspan(static_cast<size_t>(begin * element), static_cast<size_t>(count * element)));
+  }
+  return out;
 }
 
 }  // namespace shade::io

@@ -78,6 +78,10 @@ const TensorInfo& WeightFolder::info(std::string_view name) const { return holde
 
 at::Tensor WeightFolder::tensor(std::string_view name) const { return holder(name).tensor(name); }
 
+at::Tensor WeightFolder::read(std::string_view name, at::ScalarType type) const {
+  return holder(name).read(name, type);
+}
+
 void WeightFolder::check() const {
   for (size_t shard = 0; shard < shards_.size(); ++shard) open(shard);
 }

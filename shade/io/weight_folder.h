@@ -32,7 +32,8 @@ class WeightFolder {
   // These open the tensor's shard. UsageError for a name that isn't there; FormatError if shard and index disagree: a
   // tensor the index names is not in its shard, a tensor is in two shards, or the index doesn't know it.
   const TensorInfo& info(std::string_view name) const;
-  at::Tensor tensor(std::string_view name) const;  // as SafetensorsFile::tensor
+  at::Tensor tensor(std::string_view name) const;                     // as SafetensorsFile::tensor
+  at::Tensor read(std::string_view name, at::ScalarType type) const;  // as SafetensorsFile::read
 
   // Opens all shards, so that any disagreement shows now and not in the middle of a run.
   void check() const;

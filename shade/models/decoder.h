@@ -21,6 +21,7 @@ class Decoder : public Model {
   double forward_flops(const BatchShape& shape) const override;
   int64_t tokens(const BatchShape& shape) const override { return shape.seq_length; }
   std::string describe() const override;
+  Json config_json() const override { return config_.to_hf(); }
 
   const DecoderConfig& config() const { return config_; }
 

@@ -103,9 +103,14 @@ DecoderConfig DecoderConfig::from_hf(const Json& json, const std::string& source
   c.rope_theta =
       rope != nullptr ? Reader(*rope, source).get("rope_theta", default_theta) : r.get("rope_theta", default_theta);
   c.rope_scaling = scaling_from(rope != nullptr ? rope : r.object("rope_scaling"), source);
-  if (const auto* labels = r.object("id2label")) c.classes = static_cast<int64_t>(labels->size());
+  for (const char* key : {"bos_token_id", "eos_token_id"})
+    if (json.contains(key)) c.text_ends[key] = json[key];
   if (const auto names = json.find("architectures"); names != json.end() && names->is_array() && !names->empty())
     c.classifier = (*names)[0].dump().find("SequenceClassification") != std::string::npos;
+  if (const auto* labels = r.object("id2label"))
+    c.classes = static_cast<int64_t>(labels->size());
+  else if (c.classifier)
+    c.classes = 2;  // transformers writes no labels if they are its default
   c.check();
   return c;
 }
@@ -119,6 +124,7 @@ Json DecoderConfig::to_hf() const {
            {"num_hidden_layers", layers},
            {"num_attention_heads", heads},
            {"num_key_value_heads", kv_heads},
+           {"head_dim", head_size()},
            {"intermediate_size", ffn},
            {"vocab_size", vocab},
            {"rms_norm_eps", norm_eps},
@@ -127,7 +133,6 @@ Json DecoderConfig::to_hf() const {
            {"tie_word_embeddings", tied},
            {"rope_theta", rope_theta}};
   if (family == "llama") {
-    out["head_dim"] = head_size();
     out["attention_bias"] = qkv_bias;
     out["mlp_bias"] = mlp_bias;
   }
@@ -138,6 +143,7 @@ Json DecoderConfig::to_hf() const {
                            {"high_freq_factor", rope_scaling->high_freq_factor},
                            {"original_max_position_embeddings", rope_scaling->original_max_position}};
   }
+  out.update(text_ends);
   if (padding >= 0) out["pad_token_id"] = padding;
   if (classifier)
     for (int64_t i = 0; i < classes; ++i) out["id2label"][std::to_string(i)] = text("LABEL_", i);

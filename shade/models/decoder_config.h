@@ -25,6 +25,8 @@ struct DecoderConfig {
   int64_t padding = -1;     // this token's embedding gets no gradient; -1: none
   bool classifier = false;  // architectures says ...ForSequenceClassification
   int64_t max_positions = 131072;
+  // bos_token_id and eos_token_id as found: nothing to us, but who generates with what we write needs them.
+  Json text_ends = Json::object();
 
   int64_t head_size() const { return head_dim > 0 ? head_dim : hidden / heads; }
   void check() const;  // throws UsageError naming the field

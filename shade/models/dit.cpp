@@ -48,6 +48,12 @@ DitConfig DitConfig::from_json(const Json& json, const std::string& source) {
   return c;
 }
 
+Json DitConfig::to_json() const {
+  return {{"hidden_size", hidden},  {"depth", layers},        {"num_heads", heads},
+          {"patch_size", patch},    {"image_size", image},    {"in_channels", channels},
+          {"num_classes", classes}, {"mlp_ratio", mlp_ratio}, {"frequency_dim", frequency_dim}};
+}
+
 // adaLN-Zero: the modulations and the last linear begin at zero, so that every block begins as the identity.
 Dit::Block::Block(nn::Parameters& p, const DitConfig& c, int64_t index)
     : unit(p.begin_unit(text("blocks.", index))),

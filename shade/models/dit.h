@@ -22,6 +22,7 @@ struct DitConfig {
   int64_t mlp() const { return static_cast<int64_t>(static_cast<double>(hidden) * mlp_ratio); }
   void check() const;
   static DitConfig from_json(const Json& json, const std::string& source);
+  Json to_json() const;
 };
 
 class Dit : public Model {
@@ -34,6 +35,7 @@ class Dit : public Model {
   double forward_flops(const BatchShape& shape) const override;
   int64_t tokens(const BatchShape&) const override { return config_.tokens(); }
   std::string describe() const override;
+  Json config_json() const override { return config_.to_json(); }
 
  private:
   struct Block {

@@ -9,6 +9,18 @@
 
 namespace shade::models {
 
+LinearStackConfig LinearStackConfig::from_json(const Json& json, const std::string& source) {
+  try {
+    return {.width = json.at("width"), .depth = json.at("depth"), .bias = json.at("bias")};
+  } catch (const Json::exception& fault) {
+    throw UsageError(text(source, " is no configuration of a linear stack: ", fault.what()));
+  }
+}
+
+Json LinearStackConfig::to_json() const {
+  return {{"model_type", "linear"}, {"width", width}, {"depth", depth}, {"bias", bias}};
+}
+
 LinearStack::LinearStack(LinearStackConfig config, const ModelOptions& options) : config_(config), options_(options) {
   SHADE_REQUIRE(config_.width > 0 && config_.depth > 0, "a stack of ", config_.depth, " layers of width ",
                 config_.width, ": expected positive numbers");

@@ -11,6 +11,9 @@ namespace shade::models {
 struct LinearStackConfig {
   int64_t width = 1024, depth = 8;
   bool bias = true;
+
+  static LinearStackConfig from_json(const Json& json, const std::string& source);
+  Json to_json() const;
 };
 
 class LinearStack : public Model {
@@ -23,6 +26,7 @@ class LinearStack : public Model {
   double forward_flops(const BatchShape& shape) const override;
   int64_t tokens(const BatchShape&) const override { return 1; }
   std::string describe() const override;
+  Json config_json() const override { return config_.to_json(); }
 
  private:
   at::Tensor predict(const nn::Batch& batch);

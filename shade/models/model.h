@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "shade/base/json.h"
 #include "shade/nn/attention.h"
 #include "shade/nn/batch.h"
 #include "shade/nn/parameters.h"
@@ -61,6 +62,9 @@ class Model {
   virtual double forward_flops(const BatchShape& shape) const = 0;
   virtual int64_t tokens(const BatchShape& shape) const = 0;  // per sample: text positions or image patches
   virtual std::string describe() const = 0;
+
+  // The config.json of its folder, from which make_model() makes it again.
+  virtual Json config_json() const = 0;
 
   nn::Parameters& parameters() { return parameters_; }
   const nn::Parameters& parameters() const { return parameters_; }

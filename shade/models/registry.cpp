@@ -121,6 +121,8 @@ std::unique_ptr<Model> from_folder(const std::filesystem::path& folder, const Si
   const auto file = folder / "config.json";
   const auto json = read_json(file);
   if (json.contains("patch_size")) return make(DitConfig::from_json(json, file.string()), s, options);
+  if (json.contains("model_type") && json["model_type"] == "linear")
+    return make(LinearStackConfig::from_json(json, file.string()), s, options);
   return make(DecoderConfig::from_hf(json, file.string()), s, options);
 }
 

@@ -6,6 +6,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
+#include "shade/io/scalar_type.h"
 #include "shade/io/weight_folder.h"
 #include "shade/io/weight_folder_writer.h"
 
@@ -14,6 +15,19 @@ namespace {
 
 // Files in the wild carry buffers that are no weights.
 bool is_buffer(std::string_view name) { return name.ends_with("rotary_emb.inv_freq"); }
+
+bool is_adapter(std::string_view name) { return name.find(".lora_") != std::string_view::npos; }
+
+// transformers makes the model in the type that config.json says, whatever the files hold.
+std::string hf_name(at::ScalarType type) {
+  switch (type) {
+    case at::kDouble: return "float64";
+    case at::kFloat: return "float32";
+    case at::kBFloat16: return "bfloat16";
+    case at::kHalf: return "float16";
+    default: throw UsageError(text("weights of type ", at::toString(type), " can't be written as a model"));
+  }
+}
 
 }  // namespace
 
@@ -24,10 +38,11 @@ void load_weights(nn::Parameters& parameters, const std::filesystem::path& from,
     SHADE_REQUIRE(folder.contains(weight.name()), from.string(), " has no tensor '", weight.name(),
                   "', which the model needs; is it a checkpoint of this architecture and task?");
     known.insert(weight.name());
-    const auto found = folder.tensor(weight.name());
-    SHADE_REQUIRE(found.sizes() == at::IntArrayRef(weight.shape()), from.string(), ": tensor '", weight.name(),
-                  "' has shape ", found.sizes(), ", the model expects ", at::IntArrayRef(weight.shape()));
-    weight.bind(found.to(type, /*non_blocking=*/false, copy));
+    const auto& found = folder.info(weight.name());
+    SHADE_REQUIRE(found.shape == weight.shape(), from.string(), ": tensor '", weight.name(), "' has shape ",
+                  at::IntArrayRef(found.shape), ", the model expects ", at::IntArrayRef(weight.shape()));
+    const bool view = !copy && io::scalar_type(found.dtype) == type;
+    weight.bind(view ? folder.tensor(weight.name()) : folder.read(weight.name(), type));
   }
   std::vector<std::string> strangers;
   for (const auto& name : folder.names())
@@ -41,6 +56,17 @@ void save_weights(const nn::Parameters& parameters, const std::filesystem::path&
   io::TensorMap tensors;
   for (const auto& weight : parameters.weights()) tensors.emplace(weight.name(), weight.value());
   io::write_weight_folder(folder, tensors, {.max_shard = Bytes{max_shard_bytes}});
+}
+
+void save_model(const Model& model, const std::filesystem::path& folder, Bytes max_shard) {
+  const auto& weights = model.parameters().weights();
+  for (const auto& weight : weights)
+    SHADE_REQUIRE(!is_adapter(weight.name()), "the model has a LoRA adapter '", weight.name(), "', which readers of ",
+                  folder.string(), " would leave out; write its weights with save_weights");
+  auto config = model.config_json();
+  config["torch_dtype"] = hf_name(weights.front().value().scalar_type());
+  save_weights(model.parameters(), folder, max_shard.count);
+  write_json(folder / "config.json", config);
 }
 
 }  // namespace shade::models

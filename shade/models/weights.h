@@ -3,16 +3,22 @@
 
 #include <filesystem>
 
+#include "shade/base/units.h"
 #include "shade/models/model.h"
 
 namespace shade::models {
 
-// Binds every weight to its tensor in the folder or file (Hugging Face layout). Tensors of the wanted type stay views
-// of the mapped file: nothing is copied, and pages come in as they are used. `copy` makes them writable. A missing
-// weight, a wrong shape or a tensor that the model doesn't know is an error that names it.
+// Binds every weight to its tensor in the folder or file (Hugging Face layout). The process needs the memory of the
+// weights and 16 MiB, never that of the files too. Without `copy`, tensors of the wanted type stay read-only views of
+// the mapped file, whose pages come in as they are used. A missing weight, a wrong shape or a tensor that the model
+// doesn't know is an error that names it.
 void load_weights(nn::Parameters& parameters, const std::filesystem::path& from, at::ScalarType type, bool copy = true);
 
 // Writes what is bound, in the layout above.
 void save_weights(const nn::Parameters& parameters, const std::filesystem::path& folder, int64_t max_shard_bytes);
+
+// The folder that transformers and make_model() read: the weights, and the config.json that says what they are. A model
+// with LoRA adapters is refused: readers of such a folder would leave the adapters out.
+void save_model(const Model& model, const std::filesystem::path& folder, Bytes max_shard = GiB(5));
 
 }  // namespace shade::models

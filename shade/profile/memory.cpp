@@ -111,6 +111,7 @@ ProcessMemory process_memory() {
   while (in >> key) {
     if (key == "VmRSS:" && in >> kib) memory.resident = KiB(kib);
     if (key == "VmHWM:" && in >> kib) memory.peak_resident = KiB(kib);
+    if (key == "RssAnon:" && in >> kib) memory.anonymous = KiB(kib);
     in.ignore(1 << 16, '\n');
   }
   return memory;

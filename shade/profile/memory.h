@@ -19,7 +19,8 @@ class TensorMemory {
 
 // What the operating system says of this process.
 struct ProcessMemory {
-  Bytes resident, peak_resident;
+  Bytes resident, peak_resident;  // pages of mapped files included
+  Bytes anonymous;                // the part of resident that no file backs
 };
 ProcessMemory process_memory();
 

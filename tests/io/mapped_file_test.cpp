@@ -39,6 +39,23 @@ TEST(MappedFile, AnEmptyFileHasNoBytes) {
   EXPECT_TRUE(MappedFile::open(scratch.write("file", ""))->bytes().empty());
 }
 
+TEST(MappedFile, DroppedPagesLeaveTheProcessAndComeBack) {
+  const Scratch scratch;
+  const std::string content(40 * 4096 + 100, 'x');
+  const auto map = MappedFile::open(scratch.write("file", content));
+  const auto mapped_pages = [] {  // of files, in this process
+    std::ifstream in("/proc/self/statm");
+    int64_t size = 0, resident = 0, shared = 0;
+    in >> size >> resident >> shared;
+    return shared;
+  };
+  ASSERT_EQ(words(map->bytes()), content);
+  const auto before = mapped_pages();
+  map->drop(map->bytes().subspan(5));
+  EXPECT_LE(mapped_pages(), before - 41);
+  EXPECT_EQ(words(map->bytes()), content);
+}
+
 TEST(MappedFile, RefusesWhatIsNoFileAndNamesIt) {
   const Scratch scratch;
   const auto refused = [](const std::filesystem::path& path) {

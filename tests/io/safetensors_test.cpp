@@ -4,6 +4,7 @@
 
 #include "scratch.h"
 #include "shade/io/errors.h"
+#include "shade/io/safetensors_writer.h"
 #include "shade/io/scalar_type.h"
 
 namespace shade::io {
@@ -127,6 +128,20 @@ TEST(Safetensors, OnlyThePagesThatAreUsedAreRead) {
   EXPECT_EQ(file.tensor("large").narrow(0, kLarge / 2, 1000).sum().item<int64_t>(), 0);
   EXPECT_EQ(file.tensor("large").numel(), kLarge);
   EXPECT_LT(resident_bytes() - before, int64_t{16} << 20);
+}
+
+// Several pieces and a rest that fills no page.
+TEST(SafetensorsFile, ReadCopiesAndConvertsInPieces) {
+  const Scratch scratch;
+  const auto path = scratch.path() / "file";
+  const auto large = at::arange(10'000'019, at::kInt).to(at::kFloat);
+  write_safetensors(path, {{"large", large}, {"none", at::empty({0, 3})}, {"scalar", at::full({}, 3.5)}});
+  const SafetensorsFile file(path);
+  EXPECT_TRUE(file.read("large", at::kFloat).equal(large));
+  EXPECT_TRUE(file.read("large", at::kBFloat16).equal(large.to(at::kBFloat16)));
+  EXPECT_TRUE(file.tensor("large").equal(large)) << "dropped pages are read again";
+  EXPECT_EQ(file.read("none", at::kDouble).sizes(), at::IntArrayRef({0, 3}));
+  EXPECT_EQ(file.read("scalar", at::kDouble).item<double>(), 3.5);
 }
 
 }  // namespace

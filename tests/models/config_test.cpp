@@ -49,6 +49,26 @@ TEST(HfConfig, BothGenerationsOfKeysMeanTheSame) {
   }
 }
 
+TEST(HfConfig, WhatOnlyTransformersReadsIsKept) {
+  Json json{{"model_type", "qwen2"},    {"hidden_size", 8},       {"num_hidden_layers", 1}, {"head_dim", 6},
+            {"num_attention_heads", 2}, {"intermediate_size", 8}, {"vocab_size", 9},        {"eos_token_id", {7, 8}}};
+  const auto again = [&] { return DecoderConfig::from_hf(json, "c.json").to_hf(); };
+  EXPECT_EQ(again()["eos_token_id"], Json({7, 8}));
+  EXPECT_FALSE(again().contains("bos_token_id")) << "absent means transformers' default, which null doesn't";
+  EXPECT_EQ(again()["head_dim"], 6);
+}
+
+TEST(HfConfig, AClassifierWithoutLabelsHasTwo) {
+  Json json{{"model_type", "llama"},
+            {"hidden_size", 8},
+            {"num_hidden_layers", 1},
+            {"num_attention_heads", 2},
+            {"intermediate_size", 8},
+            {"vocab_size", 9},
+            {"architectures", {"LlamaForSequenceClassification"}}};
+  EXPECT_EQ(DecoderConfig::from_hf(json, "c.json").classes, 2) << "transformers leaves its default out";
+}
+
 TEST(HfConfig, WhatIsNotSupportedIsSaid) {
   Json json{{"model_type", "llama"},    {"hidden_size", 8},       {"num_hidden_layers", 1},
             {"num_attention_heads", 2}, {"intermediate_size", 8}, {"vocab_size", 9}};

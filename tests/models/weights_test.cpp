@@ -7,6 +7,7 @@
 #include "shade/base/error.h"
 #include "shade/models/registry.h"
 #include "tests/models/golden.h"
+#include "tests/support/fault.h"
 
 namespace shade::models {
 namespace {
@@ -38,6 +39,50 @@ TEST(Weights, WrittenBackTheyGiveTheSameLogits) {
       EXPECT_TRUE(at::equal(model->outputs(batch), again->outputs(batch))) << name;
     }
   }
+}
+
+TEST(SaveModel, TheFolderAloneMakesTheModelAgain) {
+  for (const std::string name : {"llama_classify", "qwen2_lm_tied", "dit"}) {
+    const Folder folder;
+    const test::Golden golden(name);
+    const auto model = golden.model({}, at::kFloat);
+    save_model(*model, folder.path);
+    const auto again = make_model(folder.path.string(), {}, {});
+    load_weights(again->parameters(), folder.path, at::kFloat);
+    const auto batch = golden.batch(at::kFloat);
+    EXPECT_TRUE(at::equal(model->outputs(batch), again->outputs(batch))) << name;
+    EXPECT_EQ(again->config_json(), model->config_json()) << name;
+  }
+  const Folder folder;
+  const auto stack = make_model("linear-nano", {.num_layers = 2}, {});
+  nn::bind_all(stack->parameters(), at::kBFloat16, 1);
+  save_model(*stack, folder.path);
+  EXPECT_EQ(make_model(folder.path.string(), {}, {})->describe(), stack->describe());
+  EXPECT_EQ(read_json(folder.path / "config.json")["torch_dtype"], "bfloat16");
+}
+
+TEST(SaveModel, AdaptersAreNotLeftOutInSilence) {
+  const Folder folder;
+  const auto model = make_model("llama-nano", {}, {.lora = nn::LoraOptions{}});
+  nn::bind_all(model->parameters(), at::kFloat, 1);
+  EXPECT_NE(test::fault([&] {
+              save_model(*model, folder.path);
+            }).find("has a LoRA adapter 'model.layers.0.self_attn.q_proj.lora_A.weight'"),
+            std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder.path)) << "nothing is half written";
+}
+
+// A view is the file's own memory, not to be written to; a copy, or another type, is the model's.
+TEST(Weights, WithoutCopyTheyAreViewsOfTheFile) {
+  const test::Golden golden("llama_lm");
+  const auto model = make_model(golden.folder().string(), {}, {});
+  const auto owned = [&](at::ScalarType type, bool copy) {
+    load_weights(model->parameters(), golden.folder() / "model.safetensors", type, copy);
+    return model->parameters().weights().front().value().storage().resizable();  // memory of others is not
+  };
+  EXPECT_FALSE(owned(at::kFloat, false));
+  EXPECT_TRUE(owned(at::kFloat, true));
+  EXPECT_TRUE(owned(at::kDouble, false));
 }
 
 TEST(Weights, WhatDoesNotFitIsNamed) {

@@ -1,0 +1,45 @@
+// Writes a model's folder with freshly initialised bf16 weights, one weight at a time: a checkpoint of any size on a
+// machine that couldn't hold it.
+//
+//   random_checkpoint MODEL FOLDER         e.g. qwen2-1.5b /tmp/qwen2
+#include <ATen/ATen.h>
+
+#include <cstdio>
+
+#include "shade/base/error.h"
+#include "shade/io/weight_folder_writer.h"
+#include "shade/models/registry.h"
+#include "tests/models/random_checkpoint.h"
+
+namespace shade::models {
+namespace {
+
+void write(const std::string& name, const std::filesystem::path& folder) {
+  const auto model = make_model(name, {}, {});
+  std::vector<io::TensorSpec> specs;
+  for (const auto& weight : model->parameters().weights())
+    specs.push_back({weight.name(), io::Dtype::bf16, weight.shape()});
+  io::WeightFolderWriter writer(folder, specs, {.max_shard = GiB(1)});
+  for (const auto& weight : model->parameters().weights())
+    writer.put(weight.name(), test::random_part(weight, 0, weight.numel()).view(weight.shape()));
+  writer.commit();
+  auto config = model->config_json();
+  config["torch_dtype"] = "bfloat16";
+  write_json(folder / "config.json", config);
+}
+
+}  // namespace
+}  // namespace shade::models
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: random_checkpoint MODEL FOLDER\n");
+    return 2;
+  }
+  try {
+    shade::models::write(argv[1], argv[2]);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "random_checkpoint: %s\n", error.what());
+    return 1;
+  }
+}
