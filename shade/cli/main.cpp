@@ -1,5 +1,6 @@
 // shade: the program. Finds the verb, runs it, turns errors into messages and exit statuses (docs/errors.md).
 #include <c10/util/Exception.h>
+#include <malloc.h>
 
 #include <array>
 #include <cstdio>
@@ -73,4 +74,10 @@ int run(const Arguments& arguments) {
 }  // namespace
 }  // namespace shade::cli
 
-int main(int argc, char** argv) { return shade::cli::run({argv + 1, argv + argc}); }
+int main(int argc, char** argv) {
+  // Tensors of tens of megabytes come and go in every step. glibc's default gives each back to the system and faults its
+  // pages in again.
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  return shade::cli::run({argv + 1, argv + argc});
+}
