@@ -1,0 +1,35 @@
+#include "shade/optim/gradient_norm.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "shade/base/error.h"
+
+namespace shade::optim {
+
+double squared_norm(std::span<const Slot> slots) {
+  constexpr int64_t kBlock = 1 << 16;  // the fp64 copy stays in the cache
+  const at::NoGradGuard no_graph;
+  double sum = 0;
+  for (const auto& slot : slots) {
+    if (slot.gradient.numel() == 0 || slot.gradient.is_meta()) continue;
+    auto total = at::zeros({}, slot.gradient.options().dtype(at::kDouble));
+    for (const auto& block : slot.gradient.split(slot.gradient.is_cpu() ? kBlock : slot.gradient.numel())) {
+      const auto exact = block.to(at::kDouble);
+      total.add_(exact.dot(exact));
+    }
+    sum += total.item<double>();
+  }
+  return sum;
+}
+
+double clip_factor(double norm, double limit) {
+  SHADE_CHECK(limit > 0, "a gradient can't be clipped to norm ", limit);
+  if (!std::isfinite(norm))
+    throw Error(text("the norm of the gradient is ", norm, "; expected a finite number. The loss has diverged or a ",
+                     "sample holds values that are not finite: lower the learning rate, or check the data"));
+  return norm > limit ? limit / norm : 1;
+}
+
+}  // namespace shade::optim

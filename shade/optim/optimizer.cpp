@@ -1,0 +1,139 @@
+// Vectors and their tail. libtorch's fused CPU kernels do full vectors (16 floats with AVX-512) with one instruction
+// sequence and what remains with another, whose multiplications and additions are contracted differently: an element's
+// second moment may differ in the last bit by whether it was in the tail. So a kernel only ever sees a whole number of
+// vectors; the tail is staged: copied into padded scratch, updated there, and copied back. Cost: one call on at most 63
+// elements per slot. State in bf16 is staged throughout, in blocks, so that its fp32 copy never exists as a whole.
+#include "shade/optim/optimizer.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "shade/base/error.h"
+#include "shade/optim/stochastic_rounding.h"
+
+namespace shade::optim {
+namespace {
+
+constexpr int64_t kLanes = 64;                               // a multiple of every vector length
+constexpr int64_t kBlock = 1 << 16, kDeviceBlock = 1 << 22;  // cache-sized; a launch must be worth its while
+
+int64_t up(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+int64_t down(int64_t n) { return n / kLanes * kLanes; }
+
+void check(const Slot& slot) {
+  const auto good = [&](const at::Tensor& t) {
+    return t.defined() && t.scalar_type() == at::kFloat && t.dim() == 1 && t.is_contiguous();
+  };
+  SHADE_CHECK(good(slot.master), slot.name, ": the master must be a flat, contiguous fp32 tensor");
+  SHADE_CHECK(good(slot.gradient) && slot.gradient.numel() == slot.master.numel(), slot.name,
+              ": the gradient must be a flat, contiguous fp32 tensor of ", slot.master.numel(), " elements");
+}
+
+}  // namespace
+
+Bytes Optimizer::state_bytes(int64_t elements) const {
+  const int64_t size = state_type_ == StateType::bf16 ? 2 : 4;
+  return {elements * size * static_cast<int64_t>(state_names_.size())};
+}
+
+Bytes Optimizer::state_bytes() const {
+  Bytes sum;
+  for (const auto& [slot, states] : states_)
+    for (const auto& state : states) sum += {static_cast<int64_t>(state.nbytes())};
+  return sum;
+}
+
+void Optimizer::prepare(std::span<const Slot> slots, const AllocateState& allocate) {
+  SHADE_CHECK(states_.empty(), "prepare() was called twice");
+  for (const auto& slot : slots) {
+    const auto [place, fresh] = states_.try_emplace(slot.name);
+    SHADE_CHECK(fresh, "two slots are called '", slot.name, "'");
+    const auto elements = slot.master.numel();
+    const auto options = slot.master.options().dtype(state_type_ == StateType::bf16 ? at::kBFloat16 : at::kFloat);
+    for (const auto& name : state_names_) {
+      auto state = allocate ? allocate(text(slot.name, "/", name), elements, options) : at::zeros({elements}, options);
+      SHADE_CHECK(state.dim() == 1 && state.numel() == elements && state.dtype() == options.dtype(), slot.name, "/",
+                  name, ": allocated as ", state.toString(), state.sizes(), "; expected ", options.dtype().name(), "[",
+                  elements, "]");
+      place->second.push_back(std::move(state));
+    }
+  }
+}
+
+void Optimizer::step(std::span<const Slot> slots, double learning_rate, double scale) {
+  SHADE_CHECK(scale > 0 && std::isfinite(scale), "gradients can't be scaled by ", scale);
+  if (states_.empty()) prepare(slots);
+  SHADE_CHECK(slots.size() == states_.size(), "a step of ", slots.size(), " slots; ", states_.size(), " were prepared");
+  for (const auto& slot : slots) {
+    check(slot);
+    const auto found = states_.find(slot.name);
+    SHADE_CHECK(found != states_.end(), "slot '", slot.name, "' was not prepared");
+    for (const auto& state : found->second)
+      SHADE_CHECK(state.numel() == slot.master.numel(), slot.name, " has ", slot.master.numel(),
+                  " elements; prepared were ", state.numel());
+  }
+  const at::NoGradGuard no_graph;
+  ++steps_;
+  for (const auto& slot : slots) {
+    if (slot.master.numel() == 0 || slot.master.is_meta()) continue;
+    const auto scalar = [&](double value) { return at::full({}, value, slot.master.options()); };
+    update_slot(slot, states_.at(slot.name),
+                {.learning_rate = learning_rate,
+                 .decays = slot.decays,
+                 .step = scalar(static_cast<double>(steps_)),
+                 .divisor = scale == 1 ? std::nullopt : std::optional(scalar(1 / scale))});
+  }
+}
+
+void Optimizer::update_slot(const Slot& slot, std::span<const at::Tensor> states, const Update& how) {
+  const auto elements = slot.master.numel();
+  int64_t begin = 0;
+  if (state_type_ == StateType::fp32 || states.empty()) {
+    begin = down(elements);
+    if (begin > 0) {
+      std::vector<at::Tensor> whole;
+      for (const auto& state : states) whole.push_back(state.narrow(0, 0, begin));
+      update(slot.master.narrow(0, 0, begin), slot.gradient.narrow(0, 0, begin), whole, how);
+    }
+  }
+  const auto block = slot.master.is_cpu() ? kBlock : kDeviceBlock;
+  for (; begin < elements; begin += block) update_staged(slot, states, begin, std::min(begin + block, elements), how);
+}
+
+void Optimizer::update_staged(const Slot& slot, std::span<const at::Tensor> states, int64_t begin, int64_t end,
+                              const Update& how) {
+  const auto elements = end - begin;
+  const auto part = [&](const at::Tensor& t) { return t.narrow(0, begin, elements); };
+  const auto staged = [&](const at::Tensor& t) {
+    auto scratch = at::zeros({up(elements)}, slot.master.options());
+    scratch.narrow(0, 0, elements).copy_(part(t));
+    return scratch;
+  };
+  const bool whole = elements == up(elements);
+  const auto master = whole ? part(slot.master) : staged(slot.master);
+  const auto gradient = whole ? part(slot.gradient) : staged(slot.gradient);
+  std::vector<at::Tensor> scratch;
+  for (const auto& state : states) scratch.push_back(staged(state));
+  update(master, gradient, scratch, how);
+  if (!whole) part(slot.master).copy_(master.narrow(0, 0, elements));
+  for (size_t i = 0; i < states.size(); ++i) {
+    const auto result = scratch[i].narrow(0, 0, elements);
+    if (state_type_ == StateType::bf16)
+      round_stochastically(part(states[i]), result, rounding_key(slot.name, static_cast<int64_t>(i), steps_),
+                           slot.offset + begin);
+    else
+      part(states[i]).copy_(result);
+  }
+}
+
+at::Tensor Optimizer::state(const std::string& slot, std::string_view name) const {
+  const auto found = states_.find(slot);
+  const auto place = std::find(state_names_.begin(), state_names_.end(), name);
+  SHADE_CHECK(found != states_.end() && place != state_names_.end(), "there is no state '", name, "' of slot '", slot,
+              "'");
+  return found->second[static_cast<size_t>(place - state_names_.begin())];
+}
+
+}  // namespace shade::optim

@@ -1,0 +1,91 @@
+// Optimizers on flat local shards.
+//
+// A rank updates what it owns and nothing else, so an optimizer knows neither ranks nor strategies. It promises that
+// the result of an element does not depend on where the shard was cut: the same weights come out, bit for bit, of any
+// world size. libtorch's fused kernels alone don't promise that (see optimizer.cpp).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shade/base/names.h"
+#include "shade/base/units.h"
+
+namespace shade::optim {
+
+// What an optimizer updates together: the part of a flat buffer that this rank owns. May be empty.
+struct Slot {
+  std::string name;
+  at::Tensor master;    // fp32, flat; updated in place
+  at::Tensor gradient;  // fp32, flat, the same size: the sum, not yet divided. Its content is lost in a step
+  int64_t offset = 0;   // of the first element in the whole buffer
+  bool decays = true;   // false: no weight decay here
+};
+
+enum class StateType { fp32, bf16 };
+inline std::span<const Name<StateType>> names_of(StateType) {
+  static constexpr Name<StateType> kNames[] = {{"fp32", StateType::fp32}, {"bf16", StateType::bf16}};
+  return kNames;
+}
+
+// Gives a flat tensor of zeros: in a mapped file, on a device, ... `name` is "slot/state", unique in an optimizer.
+using AllocateState =
+    std::function<at::Tensor(const std::string& name, int64_t elements, const at::TensorOptions& options)>;
+
+// Not thread-safe. On meta tensors everything happens but the arithmetic.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  // The state of one element, by name: "exp_avg", "exp_avg_sq", "momentum". In checkpoints; they stay.
+  const std::vector<std::string>& state_names() const { return state_names_; }
+  // What prepare() will allocate for that many elements, to the byte.
+  Bytes state_bytes(int64_t elements) const;
+
+  // Allocates the state, once. Without it the first step does so, with zeros beside the masters.
+  void prepare(std::span<const Slot> slots, const AllocateState& allocate = {});
+
+  // One update of all slots, the same ones as in prepare(). Gradients are multiplied by `scale`: 1 / divisor, times the
+  // clip factor.
+  void step(std::span<const Slot> slots, double learning_rate, double scale = 1);
+
+  // What a checkpoint needs, to be read or written in place. A state is flat and as long as its slot.
+  at::Tensor state(const std::string& slot, std::string_view name) const;
+  int64_t steps() const { return steps_; }  // updates made
+  void set_steps(int64_t steps) { steps_ = steps; }
+  Bytes state_bytes() const;  // allocated
+
+ protected:
+  struct Update {
+    double learning_rate = 0;
+    bool decays = true;
+    at::Tensor step;                    // fp32, from 1
+    std::optional<at::Tensor> divisor;  // of the gradients, fp32
+  };
+  Optimizer(std::vector<std::string> state_names, StateType state_type)
+      : state_names_(std::move(state_names)), state_type_(state_type) {}
+
+  // `states` are fp32 and, like master and gradient, of one length.
+  virtual void update(const at::Tensor& master, const at::Tensor& gradient, std::span<const at::Tensor> states,
+                      const Update& how) = 0;
+
+ private:
+  void update_slot(const Slot& slot, std::span<const at::Tensor> states, const Update& how);
+  void update_staged(const Slot& slot, std::span<const at::Tensor> states, int64_t begin, int64_t end,
+                     const Update& how);
+
+  std::vector<std::string> state_names_;
+  StateType state_type_;
+  std::map<std::string, std::vector<at::Tensor>> states_;  // by slot, in the order of state_names_
+  int64_t steps_ = 0;
+};
+
+}  // namespace shade::optim
