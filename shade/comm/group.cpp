@@ -38,6 +38,10 @@ void Work::wait() const {
   end();
 }
 
+std::optional<TrafficRecord> Work::record() const {
+  return state_ ? std::optional(state_->entry->copy()) : std::nullopt;
+}
+
 bool Work::done() const { return !state_ || state_->pending->done(); }
 
 namespace {

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+
+#include "shade/comm/traffic.h"
 
 namespace shade::comm {
 
@@ -19,6 +22,9 @@ class Work {
   Work() = default;  // an operation that is already complete
   void wait() const;
   bool done() const;
+
+  // What it moved and when, as far as it is known by now; nothing for a handle that never was an operation.
+  std::optional<TrafficRecord> record() const;
 
  private:
   friend class Group;

@@ -20,6 +20,15 @@ struct Batch {
       if (tensor->defined()) return tensor->size(0);
     return 0;
   }
+
+  // Samples [begin, begin + size), as views.
+  Batch rows(int64_t begin, int64_t size) const {
+    Batch out = *this;
+    for (auto* tensor : {&out.ids_BT, &out.mask_BT, &out.labels, &out.images_BCHW, &out.noise_BCHW, &out.timesteps_B,
+                         &out.x_BD, &out.y_BD})
+      if (tensor->defined()) *tensor = tensor->narrow(0, begin, size);
+    return out;
+  }
 };
 
 }  // namespace shade::nn

@@ -3,8 +3,6 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
-#include <array>
-#include <atomic>
 #include <fstream>
 #include <mutex>
 #include <string>
@@ -15,45 +13,52 @@
 namespace shade::profile {
 namespace {
 
-std::atomic<int64_t> now{0}, highest{0};
-
-void add(int64_t bytes) {
-  const auto total = now.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  auto seen = highest.load(std::memory_order_relaxed);
-  while (total > seen && !highest.compare_exchange_weak(seen, total, std::memory_order_relaxed)) {
-  }
-}
-
-// Sizes of live allocations by address. Some kernels take raw memory from the allocator and hand back the bare address,
-// so the size can't travel with the pointer.
-class Sizes {
+// Live allocations by address, and their sums. Some kernels take raw memory from the allocator and hand back the bare
+// address, so size and kind can't travel with the pointer.
+class Book {
  public:
   void put(const void* address, int64_t bytes) {
-    auto& part = part_of(address);
-    const std::lock_guard lock(part.mutex);
-    part.sizes[address] = bytes;
+    const auto kind = MemoryScope::current();
+    const std::lock_guard lock(mutex_);
+    live_[address] = {bytes, kind};
+    now_.total.count += bytes;
+    now_.of(kind).count += bytes;
+    if (now_.total.count > peak_.total.count) peak_ = now_;
   }
-  int64_t take(const void* address) {
-    auto& part = part_of(address);
-    const std::lock_guard lock(part.mutex);
-    const auto found = part.sizes.find(address);
-    if (found == part.sizes.end()) return 0;
-    const auto bytes = found->second;
-    part.sizes.erase(found);
-    return bytes;
+  void take(const void* address) {
+    const std::lock_guard lock(mutex_);
+    const auto found = live_.find(address);
+    if (found == live_.end()) return;
+    const auto [bytes, kind] = found->second;
+    now_.total.count -= bytes;
+    now_.of(kind).count -= bytes;
+    live_.erase(found);
+  }
+  MemoryBreakdown now() const {
+    const std::lock_guard lock(mutex_);
+    return now_;
+  }
+  MemoryBreakdown peak() const {
+    const std::lock_guard lock(mutex_);
+    return peak_;
+  }
+  void reset_peak() {
+    const std::lock_guard lock(mutex_);
+    peak_ = now_;
   }
 
  private:
-  struct Part {
-    std::mutex mutex;
-    std::unordered_map<const void*, int64_t> sizes;
+  struct Entry {
+    int64_t bytes = 0;
+    MemoryKind kind = MemoryKind::other;
   };
-  Part& part_of(const void* address) { return parts_[reinterpret_cast<uintptr_t>(address) / 64 % parts_.size()]; }
-  std::array<Part, 16> parts_;
+  mutable std::mutex mutex_;
+  std::unordered_map<const void*, Entry> live_;
+  MemoryBreakdown now_, peak_;
 };
 
-Sizes& sizes() {
-  static auto* const instance = new Sizes;  // outlives every tensor, static ones included
+Book& book() {
+  static auto* const instance = new Book;  // outlives every tensor, static ones included
   return *instance;
 }
 
@@ -61,7 +66,7 @@ c10::DeleterFnPtr inner_deleter = nullptr;
 
 void release(void* address) {
   if (address == nullptr) return;
-  now.fetch_sub(sizes().take(address), std::memory_order_relaxed);
+  book().take(address);
   inner_deleter(address);
 }
 
@@ -77,8 +82,7 @@ class Counting final : public c10::Allocator {
     const auto device = data.device();
     auto* address = data.release_context();
     if (address == nullptr) return {nullptr, device};
-    sizes().put(address, static_cast<int64_t>(bytes));
-    add(static_cast<int64_t>(bytes));
+    book().put(address, static_cast<int64_t>(bytes));
     return {address, address, &release, device};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -98,9 +102,11 @@ void TensorMemory::track() {
   });
 }
 
-Bytes TensorMemory::current() { return {now.load()}; }
-Bytes TensorMemory::peak() { return {highest.load()}; }
-void TensorMemory::reset_peak() { highest.store(now.load()); }
+Bytes TensorMemory::current() { return book().now().total; }
+Bytes TensorMemory::peak() { return book().peak().total; }
+MemoryBreakdown TensorMemory::breakdown() { return book().now(); }
+MemoryBreakdown TensorMemory::peak_breakdown() { return book().peak(); }
+void TensorMemory::reset_peak() { book().reset_peak(); }
 
 ProcessMemory process_memory() {
   ProcessMemory memory;

@@ -1,11 +1,23 @@
 // Every byte of every CPU tensor: a wrapper around libtorch's allocator that counts.
 #pragma once
 
+#include <array>
+
+#include "shade/base/memory_scope.h"
 #include "shade/base/units.h"
 
 namespace shade::profile {
 
-// Process-wide, thread-safe. Counting costs a few atomic operations per allocation.
+// Bytes by what they are for (base/memory_scope.h). The kinds add up to the total.
+struct MemoryBreakdown {
+  Bytes total;
+  std::array<Bytes, kMemoryKinds> kinds{};
+
+  Bytes& of(MemoryKind kind) { return kinds[static_cast<size_t>(kind)]; }
+  Bytes of(MemoryKind kind) const { return kinds[static_cast<size_t>(kind)]; }
+};
+
+// Process-wide, thread-safe. Counting costs a lock and a map's entry per allocation.
 class TensorMemory {
  public:
   // Tensors allocated from now on are counted until they are freed. Once per process, before the first tensor that
@@ -14,6 +26,8 @@ class TensorMemory {
 
   static Bytes current();
   static Bytes peak();       // since the last reset
+  static MemoryBreakdown breakdown();
+  static MemoryBreakdown peak_breakdown();
   static void reset_peak();  // to current()
 };
 

@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include "shade/base/memory_scope.h"
+
 namespace shade::comm {
 
 Lane::Lane(const std::string& name) : thread_([this] { run(); }) {
@@ -26,6 +28,7 @@ void Lane::submit(std::function<void()> task) {
 }
 
 void Lane::run() {
+  const MemoryScope scope(MemoryKind::communication);
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return closing_ || !tasks_.empty(); });

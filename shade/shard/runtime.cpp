@@ -1,0 +1,253 @@
+#include "shade/shard/runtime.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "shade/base/error.h"
+#include "shade/base/span.h"
+#include "shade/nn/function.h"
+
+namespace shade::shard {
+namespace {
+
+OverlapRecord overlap_of(const std::string& unit, const std::vector<comm::TrafficRecord>& records) {
+  OverlapRecord out{.unit = unit, .pass = nn::Pass::backward};
+  for (const auto& record : records) {
+    out.wire.count += record.wire.count;
+    out.issued = out.issued == Clock::time_point{} ? record.enqueued : std::min(out.issued, record.enqueued);
+    out.ready = std::max(out.ready, record.ended);
+    out.waited += record.waited;
+  }
+  return out;
+}
+
+}  // namespace
+
+void Runtime::Order::begin() {
+  if (!seen.empty()) expected = std::exchange(seen, {});
+}
+
+std::optional<size_t> Runtime::Order::next() const {
+  const auto at = seen.size();
+  if (at == 0 || at >= expected.size() || expected[at - 1] != seen[at - 1]) return std::nullopt;
+  return expected[at];
+}
+
+Runtime::Runtime(nn::Parameters& parameters, Groups groups, const ShardConfig& config, Options options)
+    : parameters_(&parameters),
+      config_(config),
+      layout_(make_layout(parameters, config)),
+      storage_(make_storage(config, options.device)),
+      places_(parameters.weights().size()) {
+  const auto compute = nn::scalar_type(options.compute);
+  const auto master = nn::wide(compute);
+  around_ = {.groups = std::move(groups),
+             .storage = storage_.get(),
+             .device = options.device,
+             .compute = compute,
+             .master = master,
+             .wire = config.reduce_dtype == nn::DType::fp32 ? master : nn::scalar_type(config.reduce_dtype),
+             .reduce_once = config.reduce_once};
+  for (size_t u = 0; u < layout_.units.size(); ++u) {
+    units_.push_back(std::make_unique<ShardedUnit>(layout_.units[u], around_));
+    const auto& flats = layout_.units[u].flats;
+    for (size_t f = 0; f < flats.size(); ++f)
+      for (size_t p = 0; p < flats[f].pieces.size(); ++p)
+        places_[static_cast<size_t>(flats[f].pieces[p].weight->id())] = {u, f, p};
+  }
+  uses_.resize(units_.size());
+  // Until one pass has shown the order, it is the declared one.
+  for (const auto unit : layout_.unit_of) forward_.expected.push_back(static_cast<size_t>(unit));
+  backward_.expected.assign(forward_.expected.rbegin(), forward_.expected.rend());
+  parameters.wiring.units = this;
+}
+
+Runtime::~Runtime() {
+  parameters_->wiring.units = nullptr;
+  for (auto& weight : parameters_->weights()) weight.release();
+}
+
+void Runtime::fill(const Source& source) {
+  for (const auto& unit : units_) {
+    for (const auto& flat : unit->flats()) {
+      int64_t local = 0;
+      for (size_t i = 0; i < flat.layout->segments.size(); ++i) {
+        const auto mine = flat.layout->owned(i, around_.groups.gather.size(), around_.groups.gather.rank());
+        for (const auto& run : runs_in(*flat.layout, mine))
+          source(*run.weight, run.begin, flat.owned.narrow(0, local + run.at, run.size));
+        local += mine.size;
+      }
+    }
+  }
+  updated();
+}
+
+void Runtime::initialise(uint64_t seed) {
+  fill([seed](const nn::Weight& weight, int64_t begin, const at::Tensor& out) {
+    nn::initialise(out, weight, seed, begin);
+  });
+}
+
+void Runtime::begin_step(int64_t micro_steps) {
+  SHADE_CHECK(reducing_.empty(), "the last step was not waited for");
+  micro_steps_left_ = micro_steps;
+  for (const auto& unit : units_) unit->begin_step();
+}
+
+void Runtime::begin_forward() {
+  forward_.begin();
+  for (auto& use : uses_) use.holds = use.entries = 0;
+}
+
+void Runtime::begin_backward(BackwardOptions options) {
+  options_ = options;
+  backward_.begin();
+  SHADE_CHECK(micro_steps_left_ > 0, "more micro-steps than begin_step() was told");
+  for (auto& use : uses_) use.outstanding = use.entries;
+  for (const auto& unit : units_) unit->begin_micro_step();
+}
+
+void Runtime::gather(size_t unit) {
+  uses_[unit].issued = Clock::now();
+  units_[unit]->gather();
+}
+
+void Runtime::hold(size_t unit, nn::Pass pass) {
+  auto& u = *units_[unit];
+  if (u.weights() == ShardedUnit::Weights::sharded) gather(unit);
+  if (u.weights() == ShardedUnit::Weights::gathering) {
+    const Span span("shard.gather_wait", static_cast<int64_t>(unit));
+    auto record = overlap_of(u.layout().name, u.await());
+    record.pass = pass;
+    record.used = Clock::now();
+    overlap_.push_back(std::move(record));
+  }
+  ++uses_[unit].holds;
+}
+
+void Runtime::prefetch(const Order& order) {
+  const auto next = order.next();
+  if (!next || units_[*next]->weights() != ShardedUnit::Weights::sharded) return;
+  if (units_[*next]->gathered_bytes().count > config_.in_flight.count) return;
+  gather(*next);
+}
+
+void Runtime::enter(nn::UnitId id, nn::Pass pass) {
+  const auto unit = static_cast<size_t>(layout_.unit_of.at(static_cast<size_t>(id)));
+  order(pass).seen.push_back(unit);
+  if (pass == nn::Pass::forward) ++uses_[unit].entries;
+  hold(unit, pass);
+  if (pass == nn::Pass::forward ? config_.forward_prefetch : config_.backward_prefetch == Prefetch::pre)
+    prefetch(order(pass));
+}
+
+void Runtime::leave(nn::UnitId id, nn::Pass pass) {
+  const auto unit = static_cast<size_t>(layout_.unit_of.at(static_cast<size_t>(id)));
+  auto& use = uses_[unit];
+  auto& u = *units_[unit];
+  SHADE_CHECK(use.holds > 0, "unit ", u.layout().name, " was left more often than entered");
+  --use.holds;
+  const bool backward = pass == nn::Pass::backward;
+  const bool done = backward && --use.outstanding == 0;
+  const bool again = order(pass).next() == unit;
+  if (backward && config_.backward_prefetch == Prefetch::post) prefetch(backward_);
+  const bool last = done && options_.last_use && micro_steps_left_ == 1;
+  if (use.holds == 0 && (policy().reshard ? !again : last)) u.release();
+  if (done && options_.final_on_leave)
+    for (const auto& flat : u.layout().flats)
+      if (flat.trainable)
+        for (const auto& piece : flat.pieces) final(*piece.weight);
+}
+
+at::Tensor Runtime::buffer(const nn::Weight& weight) {
+  const auto& place = places_[static_cast<size_t>(weight.id())];
+  return units_[place.unit]->buffer(place.flat, place.piece);
+}
+bool Runtime::written(const nn::Weight& weight) const {
+  const auto& place = places_[static_cast<size_t>(weight.id())];
+  return units_[place.unit]->written(place.flat, place.piece);
+}
+void Runtime::mark_written(const nn::Weight& weight) {
+  const auto& place = places_[static_cast<size_t>(weight.id())];
+  units_[place.unit]->mark_written(place.flat, place.piece);
+}
+
+void Runtime::final(const nn::Weight& weight) {
+  const auto& place = places_[static_cast<size_t>(weight.id())];
+  auto& unit = *units_[place.unit];
+  if (!unit.finish(place.flat, place.piece)) return;
+  unit.reduce(micro_steps_left_ == 1);
+  if (!unit.reducing()) return;
+  reducing_.push_back(place.unit);
+  collect_until(config_.in_flight);
+}
+
+// Waits for the oldest reductions while more than `limit` bytes of gradients are on their way.
+void Runtime::collect_until(Bytes limit) {
+  const auto under_way = [&] {
+    int64_t sum = 0;
+    for (const auto unit : reducing_) sum += units_[unit]->gradient_bytes().count;
+    return sum;
+  };
+  while (!reducing_.empty() && (limit.count == 0 || under_way() > limit.count)) {
+    const Span span("shard.reduce_wait", static_cast<int64_t>(reducing_.front()));
+    units_[reducing_.front()]->collect();
+    reducing_.pop_front();
+  }
+}
+
+void Runtime::end_micro_step() {
+  SHADE_CHECK(micro_steps_left_ > 0, "more micro-steps than begin_step() was told");
+  --micro_steps_left_;
+}
+
+void Runtime::wait() {
+  SHADE_CHECK(micro_steps_left_ == 0, micro_steps_left_, " micro-steps of this step were not made");
+  collect_until({0});
+  for (const auto& unit : units_) {
+    unit->settle();
+    const auto records = unit->drain_reductions();
+    if (records.empty()) continue;
+    auto record = overlap_of(unit->layout().name, records);
+    record.reduction = true;
+    record.used = Clock::now();
+    overlap_.push_back(std::move(record));
+  }
+}
+
+std::vector<LocalShard> Runtime::shards() {
+  std::vector<LocalShard> out;
+  for (const auto& unit : units_)
+    for (auto& shard : unit->shards()) out.push_back(std::move(shard));
+  return out;
+}
+
+void Runtime::updated() {
+  for (const auto& unit : units_) unit->refresh();
+}
+
+at::Tensor Runtime::whole(const nn::Weight& weight, Part part) {
+  const auto& place = places_[static_cast<size_t>(weight.id())];
+  const auto& flat = units_[place.unit]->flats()[place.flat];
+  const auto& mine = part == Part::weight ? flat.owned : flat.gradient;
+  SHADE_CHECK(mine.defined(), "weight ", weight.name(), " has no gradient yet");
+  auto full = mine;
+  if (!units_[place.unit]->resident()) {
+    full = at::empty({flat.layout->size}, mine.options());
+    int64_t local = 0;
+    for (size_t i = 0; i < flat.layout->segments.size(); ++i) {
+      const auto owned = flat.layout->owned(i, around_.groups.gather.size(), around_.groups.gather.rank());
+      const auto& segment = flat.layout->segments[i];
+      around_.groups.gather
+          .all_gather(full.narrow(0, segment.begin, segment.size), mine.narrow(0, local, owned.size),
+                      {.label = "whole " + weight.name()})
+          .wait();
+      local += owned.size;
+    }
+  }
+  const auto begin = flat.layout->pieces[place.piece].begin;
+  return full.narrow(0, begin, weight.numel()).view(weight.shape()).clone();
+}
+
+}  // namespace shade::shard

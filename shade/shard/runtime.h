@@ -1,0 +1,125 @@
+// Sharding at run time: gathers a unit before it is used, gives it back after, reduces gradients when they are final.
+//
+// One runtime serves all strategies (shard/config.h): a mesh and one flag. It listens to a model's units and offers
+// gradient buffers; it knows neither layers nor privacy.
+//
+//   runtime.begin_step(micro_steps);
+//   for each micro-step:
+//     runtime.begin_forward();   losses = model.losses(batch)
+//     runtime.begin_backward(BackwardOptions{...});   backward -> tap -> buffer(w) ..., and final(w) if not on leave
+//     runtime.end_micro_step();
+//   runtime.wait();   noise and optimizer on shards()   runtime.updated();
+#pragma once
+
+#include <deque>
+#include <memory>
+
+#include "shade/nn/gradients.h"
+#include "shade/shard/sharded_unit.h"
+
+namespace shade::shard {
+
+struct BackwardOptions {
+  bool final_on_leave = true;  // gradients are complete when backward leaves a unit; else the caller says final(w)
+  bool last_use = true;        // no later pass of this step needs the weights
+};
+
+// When a unit was asked for, had arrived, was used, and how long that held up the computation.
+struct OverlapRecord {
+  std::string unit;
+  nn::Pass pass;
+  bool reduction = false;
+  Bytes wire;
+  Clock::time_point issued, ready, used;
+  Seconds waited{0};
+};
+
+class Runtime : public nn::UnitObserver, public nn::GradientSink {
+ public:
+  struct Options {
+    nn::DType compute = nn::DType::fp32;
+    at::Device device = at::kCPU;
+  };
+
+  // Takes over the parameters' wiring (units) and their storage; they must outlive it.
+  Runtime(nn::Parameters& parameters, Groups groups, const ShardConfig& config, Options options);
+  Runtime(nn::Parameters& parameters, Groups groups, const ShardConfig& config)
+      : Runtime(parameters, std::move(groups), config, Options{}) {}
+  ~Runtime() override;
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  const Layout& layout() const { return layout_; }
+  const Groups& groups() const { return around_.groups; }
+  const Policy& policy() const { return around_.groups.policy; }
+
+  // Every rank fills what it owns. `source` writes elements [begin, begin + out.numel()) of a weight.
+  using Source = std::function<void(const nn::Weight& weight, int64_t begin, at::Tensor out)>;
+  void fill(const Source& source);
+  void initialise(uint64_t seed);
+
+  void begin_step(int64_t micro_steps = 1);
+  void begin_forward();
+  void begin_backward(BackwardOptions options = {});
+  void final(const nn::Weight& weight);  // nothing more will be added in this micro-step
+  void end_micro_step();
+  void wait();                           // the gradients of the whole step are with their owners
+
+  std::vector<LocalShard> shards();  // this rank's, in the model's order
+  void updated();                    // the owners changed the weights
+
+  // A weight, or its gradient, whole: for tests, evaluation and export. Collective.
+  enum class Part { weight, gradient };
+  at::Tensor whole(const nn::Weight& weight, Part part = Part::weight);
+
+  std::vector<OverlapRecord> drain_overlap() { return std::exchange(overlap_, {}); }
+
+  void enter(nn::UnitId unit, nn::Pass pass) override;
+  void leave(nn::UnitId unit, nn::Pass pass) override;
+  at::Tensor buffer(const nn::Weight& weight) override;
+  bool written(const nn::Weight& weight) const override;
+  void mark_written(const nn::Weight& weight) override;
+
+  const std::vector<std::unique_ptr<ShardedUnit>>& units() const { return units_; }
+  Storage& storage() { return *storage_; }
+
+ private:
+  struct Place {  // of a weight
+    size_t unit, flat, piece;
+  };
+  // The order in which units are entered, learnt from the last time; what comes next is gathered ahead.
+  struct Order {
+    std::vector<size_t> expected, seen;
+    void begin();
+    std::optional<size_t> next() const;
+  };
+
+  void hold(size_t unit, nn::Pass pass);
+  void gather(size_t unit);
+  void prefetch(const Order& order);
+  void collect_until(Bytes limit);
+  Order& order(nn::Pass pass) { return pass == nn::Pass::forward ? forward_ : backward_; }
+
+  nn::Parameters* parameters_;
+  ShardConfig config_;
+  Layout layout_;
+  std::unique_ptr<Storage> storage_;
+  Surroundings around_;
+  std::vector<std::unique_ptr<ShardedUnit>> units_;
+  std::vector<Place> places_;  // by WeightId
+
+  struct Use {
+    int64_t holds = 0;        // entered and not yet left
+    int64_t entries = 0;      // in this forward
+    int64_t outstanding = 0;  // of them, not yet left by this backward
+    Clock::time_point issued{};
+  };
+  std::vector<Use> uses_;
+  Order forward_, backward_;
+  BackwardOptions options_;
+  int64_t micro_steps_left_ = 0;
+  std::deque<size_t> reducing_;  // oldest first
+  std::vector<OverlapRecord> overlap_;
+};
+
+}  // namespace shade::shard

@@ -1,0 +1,266 @@
+#include "shade/shard/sharded_unit.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "shade/base/error.h"
+
+namespace shade::shard {
+namespace {
+
+// Waits for all, keeps what they were.
+void wait(std::vector<comm::Work>& works, std::vector<comm::TrafficRecord>& into) {
+  for (const auto& work : works) {
+    work.wait();
+    if (auto record = work.record()) into.push_back(std::move(*record));
+  }
+  works.clear();
+}
+
+}  // namespace
+
+ShardedUnit::ShardedUnit(const UnitLayout& layout, const Surroundings& around) : layout_(&layout), around_(&around) {
+  const int ranks = around.groups.gather.size(), rank = around.groups.gather.rank();
+  for (const auto& flat : layout.flats) {
+    // Frozen weights are never updated: nothing is gained by keeping them wider than they are used.
+    const auto type = flat.trainable ? around.master : around.compute;
+    FlatState state{.layout = &flat,
+                    .owned = around.storage->zeros(flat.owned(ranks, rank), type, MemoryKind::parameters)};
+    state.written.assign(flat.pieces.size(), false);
+    state.final.assign(flat.pieces.size(), false);
+    flats_.push_back(std::move(state));
+  }
+  if (!resident()) return;
+  weights_ = Weights::gathered;
+  for (auto& flat : flats_) {
+    const bool same = flat.owned.scalar_type() == around.compute && flat.owned.device() == around.device;
+    const MemoryScope scope(MemoryKind::gathered);
+    flat.full = same ? flat.owned : flat.owned.to(around.device, around.compute);
+    bind(flat);
+  }
+}
+
+Bytes ShardedUnit::gathered_bytes() const {
+  return {layout_->elements() * static_cast<int64_t>(c10::elementSize(around_->compute))};
+}
+
+Bytes ShardedUnit::gradient_bytes() const {
+  int64_t sum = 0;
+  for (const auto& flat : flats_)
+    if (flat.whole_gradient.defined()) sum += static_cast<int64_t>(flat.whole_gradient.nbytes());
+  return {sum};
+}
+
+comm::Slice ShardedUnit::owned(const FlatState& flat, size_t segment) const {
+  return flat.layout->owned(segment, around_->groups.gather.size(), around_->groups.gather.rank());
+}
+
+void ShardedUnit::bind(FlatState& flat) {
+  for (const auto& piece : flat.layout->pieces)
+    piece.weight->bind(flat.full.narrow(0, piece.begin, piece.weight->numel()).view(piece.weight->shape()));
+}
+
+void ShardedUnit::gather() {
+  SHADE_CHECK(weights_ == Weights::sharded, "unit ", layout_->name, " is gathered already");
+  weights_ = Weights::gathering;
+  for (auto& flat : flats_) {
+    const MemoryScope scope(MemoryKind::gathered);
+    flat.full = at::empty({flat.layout->size}, at::TensorOptions(around_->device).dtype(around_->compute));
+    int64_t local = 0;
+    for (size_t i = 0; i < flat.layout->segments.size(); ++i) {
+      const auto mine = owned(flat, i);
+      auto input = flat.owned.narrow(0, local, mine.size);
+      local += mine.size;
+      if (input.scalar_type() != around_->compute || input.device() != around_->device)
+        input = flat.full.narrow(0, mine.begin, mine.size).copy_(input);  // gathered in place
+      const auto& segment = flat.layout->segments[i];
+      flat.gathers.push_back(around_->groups.gather.all_gather(flat.full.narrow(0, segment.begin, segment.size), input,
+                                                        {.label = "gather " + flat.layout->name}));
+    }
+  }
+}
+
+std::vector<comm::TrafficRecord> ShardedUnit::await() {
+  SHADE_CHECK(weights_ == Weights::gathering, "unit ", layout_->name, " is not being gathered");
+  std::vector<comm::TrafficRecord> records;
+  for (auto& flat : flats_) {
+    wait(flat.gathers, records);
+    bind(flat);
+  }
+  weights_ = Weights::gathered;
+  return records;
+}
+
+void ShardedUnit::release() {
+  if (resident()) return;
+  SHADE_CHECK(weights_ == Weights::gathered, "unit ", layout_->name, " has nothing to release");
+  for (auto& flat : flats_) {
+    for (const auto& piece : flat.layout->pieces) piece.weight->release();
+    flat.full.reset();
+  }
+  weights_ = Weights::sharded;
+}
+
+void ShardedUnit::refresh() {
+  if (resident()) {
+    for (auto& flat : flats_)
+      if (!flat.full.is_same(flat.owned)) flat.full.copy_(flat.owned);
+    return;
+  }
+  if (weights_ == Weights::gathering) await();
+  if (weights_ == Weights::gathered) release();  // what was gathered is of the past
+}
+
+void ShardedUnit::own_gradient(FlatState& flat) {
+  if (flat.gradient.defined()) return;
+  const MemoryScope scope(MemoryKind::gradients);
+  flat.gradient = around_->device.is_cpu()
+                      ? around_->storage->zeros(flat.owned.numel(), around_->master, MemoryKind::gradients)
+                      : at::zeros({flat.owned.numel()}, at::TensorOptions(around_->device).dtype(around_->master));
+}
+
+// The buffer a micro-step adds to: the owned gradient itself where nothing is sharded.
+at::Tensor& ShardedUnit::local_gradient(FlatState& flat) {
+  own_gradient(flat);
+  if (resident()) return flat.gradient;
+  const MemoryScope scope(MemoryKind::gradients);
+  if (!flat.whole_gradient.defined())
+    flat.whole_gradient =
+        at::empty({flat.layout->size}, at::TensorOptions(around_->device).dtype(around_->master));
+  return flat.whole_gradient;
+}
+
+at::Tensor ShardedUnit::buffer(size_t index, size_t piece) {
+  collect();  // the transport may still read the last micro-step's
+  auto& flat = flats_[index];
+  const auto& [weight, begin] = flat.layout->pieces[piece];
+  return local_gradient(flat).narrow(0, begin, weight->numel()).view(weight->shape());
+}
+
+bool ShardedUnit::finish(size_t index, size_t piece) {
+  SHADE_CHECK(!flats_[index].final[piece], "weight ", flats_[index].layout->pieces[piece].weight->name(),
+              " was final before");
+  flats_[index].final[piece] = true;
+  for (const auto& flat : flats_)
+    if (flat.layout->trainable && std::find(flat.final.begin(), flat.final.end(), false) != flat.final.end())
+      return false;
+  return true;
+}
+
+void ShardedUnit::reduce(bool last) {
+  SHADE_CHECK(!reducing_, "unit ", layout_->name, " is being reduced already");
+  last_ = last;
+  for (auto& flat : flats_) {
+    if (!flat.layout->trainable) continue;
+    for (size_t i = 0; i < flat.written.size(); ++i) {
+      if (flat.written[i]) continue;  // nobody used it: its gradient is zero
+      const auto& [weight, begin] = flat.layout->pieces[i];
+      local_gradient(flat).narrow(0, begin, weight->numel()).zero_();
+      flat.written[i] = true;
+    }
+    if (resident()) {
+      if (last) replicate(flat);
+    } else if (last || !around_->reduce_once) {
+      scatter(flat);
+      reducing_ = true;
+    }
+  }
+}
+
+// Sums over the shard axis: this micro-step's gradient, to its owners.
+void ShardedUnit::scatter(FlatState& flat) {
+  const MemoryScope scope(MemoryKind::communication);
+  auto source = flat.whole_gradient;
+  if (source.scalar_type() != around_->wire) {
+    source = flat.wire = source.to(around_->wire);
+    flat.whole_gradient.reset();
+  }
+  auto target = flat.gradient;
+  if (flat.summed) target = flat.incoming = at::empty_like(flat.gradient);
+  int64_t local = 0;
+  for (size_t i = 0; i < flat.layout->segments.size(); ++i) {
+    const auto& segment = flat.layout->segments[i];
+    const auto mine = owned(flat, i);
+    flat.works.push_back(around_->groups.reduce.reduce_scatter(target.narrow(0, local, mine.size),
+                                                        source.narrow(0, segment.begin, segment.size),
+                                                        {.label = "reduce " + flat.layout->name}));
+    local += mine.size;
+  }
+}
+
+void ShardedUnit::collect() {
+  if (!reducing_) return;
+  reducing_ = false;
+  for (auto& flat : flats_) {
+    if (!flat.layout->trainable) continue;
+    wait(flat.works, reduced_);
+    flat.whole_gradient.reset();
+    flat.wire.reset();
+    flat.written.assign(flat.written.size(), false);
+    if (flat.incoming.defined()) flat.gradient.add_(flat.incoming);
+    flat.incoming.reset();
+    flat.summed = true;
+    if (last_) replicate(flat);
+  }
+}
+
+// Sums the owned gradient over the copies of the model, once per logical step.
+void ShardedUnit::replicate(FlatState& flat) {
+  if (around_->groups.replicate.size() == 1 || flat.gradient.numel() == 0) return;
+  auto sum = flat.gradient;
+  if (sum.scalar_type() != around_->wire) {
+    const MemoryScope scope(MemoryKind::communication);
+    sum = flat.wire = sum.to(around_->wire);
+  }
+  flat.works.push_back(around_->groups.replicate.all_reduce(sum, {.label = "reduce " + flat.layout->name}));
+}
+
+void ShardedUnit::settle() {
+  collect();
+  for (auto& flat : flats_) {
+    wait(flat.works, reduced_);
+    if (flat.wire.defined()) flat.gradient.copy_(flat.wire);
+    flat.wire.reset();
+  }
+}
+
+void ShardedUnit::begin_step() {
+  SHADE_CHECK(!reducing_, "unit ", layout_->name, " is still being reduced");
+  for (auto& flat : flats_) {
+    flat.written.assign(flat.written.size(), false);
+    flat.summed = false;
+    flat.whole_gradient.reset();
+  }
+}
+
+void ShardedUnit::begin_micro_step() {
+  for (auto& flat : flats_) flat.final.assign(flat.final.size(), false);
+}
+
+std::vector<LocalShard> ShardedUnit::shards() {
+  std::vector<LocalShard> out;
+  for (auto& flat : flats_) {
+    if (!flat.layout->trainable) continue;
+    own_gradient(flat);
+    // What nobody used has a gradient of zero.
+    if (!resident() && !flat.summed) flat.gradient.zero_();
+    for (size_t i = 0; resident() && i < flat.written.size(); ++i)
+      if (!flat.written[i])
+        flat.gradient.narrow(0, flat.layout->pieces[i].begin, flat.layout->pieces[i].weight->numel()).zero_();
+    const auto gradient = flat.gradient.to(flat.owned.device());
+    int64_t local = 0;
+    for (size_t i = 0; i < flat.layout->segments.size(); ++i) {
+      const auto mine = owned(flat, i);
+      out.push_back({.name = text(flat.layout->name, "#", i),
+                     .master = flat.owned.narrow(0, local, mine.size),
+                     .gradient = gradient.narrow(0, local, mine.size),
+                     .offset = mine.begin,
+                     .runs = runs_in(*flat.layout, mine)});
+      local += mine.size;
+    }
+  }
+  return out;
+}
+
+}  // namespace shade::shard

@@ -1,0 +1,102 @@
+// One unit's tensors on one rank: what it owns, what it gathered, and gradients on their way.
+//
+//   weights    sharded --gather--> gathering --await--> gathered --release--> sharded
+//   gradients  none --buffer--> local --reduce--> reducing --collect--> none; the owners have it, settle() says when
+//
+// Every other transition is a fault of the caller and throws. With a shard axis of one rank the weights are always
+// gathered, and the local gradient is the owned one.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <utility>
+#include <vector>
+
+#include "shade/shard/groups.h"
+#include "shade/shard/layout.h"
+#include "shade/shard/storage.h"
+
+namespace shade::shard {
+
+// What this rank owns of a segment of a trainable flat buffer: what noise, optimizer and checkpoints work on.
+struct LocalShard {
+  std::string name;         // stable for a wrap policy and segment size
+  at::Tensor master;        // fp32, flat
+  at::Tensor gradient;      // fp32, flat: the sum over all ranks' samples
+  int64_t offset = 0;       // of the first element in the flat buffer
+  std::vector<Run> runs{};  // which elements of which weights these are
+};
+
+// What all units of a runtime share.
+struct Surroundings {
+  Groups groups;
+  Storage* storage = nullptr;
+  at::Device device = at::kCPU;
+  at::ScalarType compute = at::kFloat;  // of gathered weights
+  at::ScalarType master = at::kFloat;   // of what is owned, and of gradients
+  at::ScalarType wire = at::kFloat;     // of gradients on the way
+  bool reduce_once = false;
+};
+
+class ShardedUnit {
+ public:
+  enum class Weights { sharded, gathering, gathered };
+
+  ShardedUnit(const UnitLayout& layout, const Surroundings& around);
+
+  const UnitLayout& layout() const { return *layout_; }
+  Weights weights() const { return weights_; }
+  bool resident() const { return around_->groups.gather.size() == 1; }  // gathered for ever
+  Bytes gathered_bytes() const;
+  Bytes gradient_bytes() const;
+
+  void gather();                              // issues
+  std::vector<comm::TrafficRecord> await();   // blocks; binds the weights
+  void release();
+  void refresh();  // the owned weights changed
+
+  at::Tensor buffer(size_t flat, size_t piece);
+  bool written(size_t flat, size_t piece) const { return flats_[flat].written[piece]; }
+  void mark_written(size_t flat, size_t piece) { flats_[flat].written[piece] = true; }
+  // Nothing more will be added in this micro-step. True: that was the last weight, reduce() is due.
+  bool finish(size_t flat, size_t piece);
+  void reduce(bool last_micro_step);  // issues, if there is anything to send
+  bool reducing() const { return reducing_; }
+  void collect();           // blocks until the owners have this micro-step's; frees the whole gradient
+  void settle();            // blocks until the owned gradient is complete
+  void begin_step();        // gradients of the last step are forgotten
+  void begin_micro_step();  // nothing is final
+  std::vector<comm::TrafficRecord> drain_reductions() { return std::exchange(reduced_, {}); }
+
+  std::vector<LocalShard> shards();  // of trainable weights
+
+  struct FlatState {
+    const Flat* layout;
+    at::Tensor owned;             // master values of this rank, segment after segment
+    at::Tensor full{};            // while gathering or gathered
+    at::Tensor gradient{};        // owned; summed over micro-steps
+    at::Tensor whole_gradient{};  // of this micro-step (of all, with reduce_once); undefined while there is none
+    at::Tensor incoming{}, wire{};
+    bool summed = false;  // `gradient` holds the sum of earlier micro-steps
+    std::vector<bool> written{}, final{};
+    std::vector<comm::Work> gathers{}, works{};
+  };
+  const std::vector<FlatState>& flats() const { return flats_; }
+
+ private:
+  comm::Slice owned(const FlatState& flat, size_t segment) const;
+  void bind(FlatState& flat);
+  void own_gradient(FlatState& flat);
+  at::Tensor& local_gradient(FlatState& flat);
+  void scatter(FlatState& flat);
+  void replicate(FlatState& flat);
+
+  const UnitLayout* layout_;
+  const Surroundings* around_;
+  std::vector<FlatState> flats_;
+  Weights weights_ = Weights::sharded;
+  bool reducing_ = false, last_ = false;
+  std::vector<comm::TrafficRecord> reduced_;
+};
+
+}  // namespace shade::shard

@@ -1,0 +1,217 @@
+// Every strategy against one process that holds the whole batch: gradients, and weights after ten updates.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+#include <mutex>
+
+#include "shade/models/registry.h"
+#include "shade/optim/config.h"
+#include "shade/train/step.h"
+#include "tests/support/ranks.h"
+
+namespace shade::train {
+namespace {
+
+using shard::Strategy;
+
+constexpr int64_t kSamples = 12, kSteps = 10;
+constexpr uint64_t kSeed = 5;
+
+struct ModelCase {
+  std::string name;
+  models::Task task;
+};
+const std::vector<ModelCase> kModels{{"llama-nano", models::Task::classify},
+                                     {"qwen2-nano", models::Task::lm},
+                                     {"dit-nano", models::Task::denoise}};
+
+std::unique_ptr<models::Model> make(const ModelCase& c, models::Checkpointing again) {
+  models::SizeOverrides sizes;
+  sizes.num_layers = 3;
+  return models::make_model(c.name, sizes, {.task = c.task, .checkpointing = again});
+}
+
+nn::Batch batch_of(const models::Model& model, uint64_t seed) {
+  auto batch = model.synthetic({.samples = kSamples, .seq_length = 7}, seed, at::kFloat);
+  if (batch.mask_BT.defined()) {  // texts of unequal length
+    const auto length = at::arange(kSamples).remainder(4).add(4);
+    batch.mask_BT = (at::arange(7) < length.unsqueeze(1)).to(at::kLong);
+    if (batch.labels.dim() == 2) batch.labels = batch.labels.masked_fill(batch.mask_BT == 0, -100);
+  }
+  return batch;
+}
+
+using Tensors = std::vector<at::Tensor>;
+
+struct Expected {
+  Tensors gradients;  // of the sum, first step
+  Tensors weights;    // after kSteps updates
+};
+
+optim::OptimConfig optimizer_config() {
+  optim::OptimConfig config;
+  config.lr = 1e-3;
+  return config;
+}
+
+// One process, nothing of shard/: weights bound whole, gradients from the default tap.
+Expected reference(const ModelCase& c) {
+  const auto model = make(c, models::Checkpointing::none);
+  nn::bind_all(model->parameters(), at::kFloat, kSeed);
+  nn::PlainGradients gradients;
+  model->parameters().wiring.tap = &gradients;
+  const auto optimizer = optim::make_optimizer(optimizer_config());
+  Expected out;
+  for (int64_t step = 0; step < kSteps; ++step) {
+    gradients.clear();
+    torch::autograd::backward({model->losses(batch_of(*model, static_cast<uint64_t>(step))).sum()}, {});
+    std::vector<optim::Slot> slots;
+    for (auto& weight : model->parameters().weights()) {
+      if (step == 0) out.gradients.push_back(gradients.of(weight).clone());
+      slots.push_back({weight.name(), weight.value().view(-1), gradients.of(weight).view(-1)});
+    }
+    optimizer->step(slots, 1e-3, 1.0 / kSamples);
+  }
+  for (const auto& weight : model->parameters().weights()) out.weights.push_back(weight.value().clone());
+  return out;
+}
+
+const Expected& expected(const ModelCase& c) {
+  static std::mutex mutex;
+  static std::map<std::string, Expected> known;
+  const std::lock_guard lock(mutex);
+  auto& entry = known[c.name];
+  if (entry.gradients.empty()) entry = reference(c);
+  return entry;
+}
+
+// Of all tensors together, in the norm.
+double distance(const Tensors& found, const Tensors& wanted) {
+  double gap = 0, size = 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    gap += (found[i] - wanted[i]).to(at::kDouble).square().sum().item<double>();
+    size += wanted[i].to(at::kDouble).square().sum().item<double>();
+  }
+  return std::sqrt(gap / size);
+}
+
+struct Variant {
+  shard::ShardConfig shard;
+  int64_t micro_steps = 1;
+  models::Checkpointing again = models::Checkpointing::none;
+  std::string name() const {
+    return text(to_string(shard.shard), " micro-steps ", micro_steps, " wrap ", to_string(shard.wrap), " prefetch ",
+                to_string(shard.backward_prefetch), shard.forward_prefetch ? "" : " no forward prefetch",
+                shard.reduce_once ? " reduce once" : "", shard.offload ? " offload" : "", " checkpointing ",
+                to_string(again));
+  }
+};
+
+struct Outcome {
+  Tensors gradients, weights;
+};
+
+Outcome train(const ModelCase& c, const Variant& v, const shard::Groups& groups, int64_t steps = kSteps) {
+  const auto model = make(c, v.again);
+  shard::Runtime runtime(model->parameters(), groups, v.shard);
+  runtime.initialise(kSeed);
+  const auto optimizer = optim::make_optimizer(optimizer_config());
+  Step step(*model, runtime, *optimizer, optim::make_schedule(optimizer_config()));
+  const int world = groups.control.size(), rank = groups.control.rank();
+  Outcome out;
+  for (int64_t s = 0; s < steps; ++s) {
+    const auto whole = batch_of(*model, static_cast<uint64_t>(s));
+    const auto mine = comm::slice_of(kSamples, world, rank);
+    std::vector<nn::Batch> micro;
+    for (int m = 0; m < v.micro_steps; ++m) {
+      const auto part = comm::slice_of(mine.size, static_cast<int>(v.micro_steps), m);
+      micro.push_back(whole.rows(mine.begin + part.begin, part.size));
+    }
+    if (s == 0) {
+      step.gradients(micro);
+      for (const auto& weight : model->parameters().weights())
+        out.gradients.push_back(runtime.whole(weight, shard::Runtime::Part::gradient));
+    }
+    step.run(micro, kSamples);
+  }
+  for (const auto& weight : model->parameters().weights()) out.weights.push_back(runtime.whole(weight));
+  return out;
+}
+
+std::vector<Variant> variants(Strategy strategy) {
+  std::vector<Variant> out;
+  for (const int64_t micro_steps : {1, 3})
+    for (const auto again : {models::Checkpointing::none, models::Checkpointing::block})
+      for (const auto wrap : {shard::Wrap::module, shard::Wrap::size, shard::Wrap::none})
+        for (const auto prefetch : {shard::Prefetch::pre, shard::Prefetch::post, shard::Prefetch::none}) {
+          Variant v{.micro_steps = micro_steps, .again = again};
+          v.shard.shard = strategy;
+          v.shard.wrap = wrap;
+          v.shard.min_num_params = 20'000;
+          v.shard.backward_prefetch = prefetch;
+          v.shard.forward_prefetch = prefetch != shard::Prefetch::none;
+          v.shard.segment = KiB(16);  // several segments in a unit
+          out.push_back(v);
+        }
+  Variant kept = out.back();
+  kept.shard.reduce_once = true;
+  out.push_back(kept);
+  Variant offloaded = out.front();
+  offloaded.shard.offload = true;
+  out.push_back(offloaded);
+  Variant narrow = out.front();
+  narrow.shard.in_flight = Bytes{1};  // nothing ahead, every reduction waited for
+  out.push_back(narrow);
+  return out;
+}
+
+class Parity : public testing::TestWithParam<int> {};
+
+TEST_P(Parity, EveryStrategyEqualsOneProcess) {
+  const int ranks = GetParam();
+  for (const auto& c : kModels) expected(c);
+  std::atomic<int> runs{0};
+  test::run_ranks(ranks, test::As::threads, [&](comm::World& world) {
+    std::vector<Strategy> strategies{Strategy::ddp, Strategy::zero2, Strategy::zero3};
+    if (ranks == 1) strategies.push_back(Strategy::none);
+    if (ranks == 4) strategies.push_back(Strategy::hsdp);
+    std::map<std::pair<int, int>, shard::Groups> meshes;
+    std::map<std::string, Tensors> sharded;  // weights of zero2, by the rest of the variant
+    for (const auto strategy : strategies) {
+      shard::ShardConfig config;
+      config.shard = strategy;
+      const auto policy = shard::policy_of(config, ranks);
+      const std::pair shape{policy.replicate, policy.shard};
+      if (!meshes.contains(shape)) meshes[shape] = shard::connect_groups(world, policy);
+      auto& groups = meshes[shape];
+      groups.policy = policy;
+      for (const auto& v : variants(strategy)) {
+        for (const auto& c : kModels) {
+          // All variants of the first model; for the others those that differ in the order of units.
+          if (c.name != kModels[0].name && v.shard.wrap == shard::Wrap::size) continue;
+          const auto found = train(c, v, groups);
+          EXPECT_LT(distance(found.gradients, expected(c).gradients), 1e-6) << c.name << " " << v.name();
+          EXPECT_LT(distance(found.weights, expected(c).weights), 1e-5) << c.name << " " << v.name();
+          ++runs;
+          auto key = v;
+          key.shard.shard = Strategy::zero2;
+          if (strategy == Strategy::zero2) sharded[c.name + key.name()] = found.weights;
+          if (strategy == Strategy::zero3) {
+            const auto& twin = sharded.at(c.name + key.name());
+            for (size_t i = 0; i < twin.size(); ++i)
+              EXPECT_TRUE(found.weights[i].equal(twin[i])) << c.name << " " << v.name();
+          }
+          if (testing::Test::HasFailure()) return;
+        }
+      }
+    }
+  });
+  std::printf("%d ranks: %d runs of %d steps\n", ranks, runs.load() / ranks, static_cast<int>(kSteps));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Parity, testing::Values(1, 2, 3, 4));
+
+}  // namespace
+}  // namespace shade::train
