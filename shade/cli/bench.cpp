@@ -7,39 +7,84 @@
 
 namespace shade::cli {
 
-int run_bench(const Arguments& arguments) {
-  experiment::BenchConfig bench;
-  models::SizeOverrides sizes;
-  Config config;
-  config.add("bench", bench);
-  config.add("size", sizes);
-  CommandLine line("bench", "One measured experiment: forward and backward of a model on made-up data, in one process.",
-                   "shade bench --model dit-l --batch-size 2 --num-iter 2 --dtype bf16 --json out.json");
-  line.add(config);
-  if (const auto status = line.parse(arguments)) return *status;
-  SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "bench runs in one process for now; drop --ranks");
+namespace {
 
-  const auto result = experiment::run_bench(bench, sizes);
-  const auto json = result.json(bench, config.json());
+void print(const experiment::BenchResult& result, const experiment::BenchConfig& bench, const Json& json) {
   Table table({"what", "value"});
   table.add({"model", text(result.description, ", ", significant(static_cast<double>(result.parameters) / 1e6),
                            " M parameters")});
-  table.add({"step", text(to_string(Seconds(result.average_ms() / 1e3)), " (forward and backward, average of ",
-                          result.times_ms.size(), ")")});
+  const bool whole = bench.work == experiment::Work::step;
+  table.add({"step", text(to_string(Seconds(result.average_ms() / 1e3)),
+                          whole ? " (forward, backward, optimizer; " : " (forward and backward; ", result.ranks,
+                          result.ranks == 1 ? " rank" : " ranks", ", average of ", result.times_ms.size(), ")")});
   table.add({"throughput", text(significant(json["tokens_per_second"].get<double>()), " tokens/s, ",
                                 significant(json["gflops_per_second"].get<double>()), " GFLOP/s")});
-  table.add({"peak tensor memory", text(to_string(result.peak), " (process ", to_string(result.resident_peak), ")")});
-  table.add({"loss", significant(result.loss, 5)});
+  if (result.ranks > 1)
+    table.add({"traffic", text(to_string(result.wire), " sent a step, ", significant(result.comm_ms), " ms under way, ",
+                               significant(result.exposed_ms), " ms waited for")});
+  table.add(
+      {"peak tensor memory", text(to_string(result.peak), " a rank (process ", to_string(result.resident_peak), ")")});
+  for (const auto& [name, kind] : names_of(MemoryKind{}))
+    if (const auto bytes = result.at_peak.of(kind); bytes.count > 0) table.add({text("  ", name), to_string(bytes)});
+  table.add({"loss", result.losses.size() > 1
+                         ? text(significant(result.losses.front(), 5), " -> ", significant(result.losses.back(), 5))
+                         : significant(result.loss, 5)});
   if (json.contains("rows")) {
     const auto& row = json["rows"][0];
-    table.add({"PyTorch eager",
-               text(significant(row["peer_ms"].get<double>()), " ms, ", significant(row["peer_mb"].get<double>()),
-                    " MiB (best of ", result.peer_times_ms.size(), ", in turns)")});
+    table.add(
+        {"PyTorch", text(significant(row["peer_ms"].get<double>()), " ms, ", significant(row["peer_mb"].get<double>()),
+                         " MiB (best of ", result.peer_times_ms.size(), ", in turns)")});
     table.add({"ours / PyTorch", text("time ", significant(row["ratio_time"].get<double>(), 2), " x, memory ",
                                       significant(row["ratio_memory"].get<double>(), 2), " x")});
   }
   std::printf("%s", table.str().c_str());
-  if (!line.json_file.empty()) write_json(line.json_file, json);
+}
+
+// The lines of the linear tutorial: what each stage costs.
+void print_stages(const experiment::BenchResult& result) {
+  Table table({"stage", "allocated", "max allocated", "reserved", "process RSS"});
+  for (const auto& line : result.snapshots)
+    table.add({line.stage, to_string(line.tensors.total), to_string(line.peak), to_string(line.reserved),
+               to_string(line.resident)});
+  std::printf("\nmemory of rank 0\n%s", table.str().c_str());
+}
+
+}  // namespace
+
+int run_bench(const Arguments& arguments) {
+  experiment::BenchConfig bench;
+  models::SizeOverrides sizes;
+  shard::ShardConfig shard;
+  optim::OptimConfig optim;
+  comm::CommConfig comm_config;
+  Config config;
+  config.add("bench", bench);
+  config.add("size", sizes);
+  config.add("shard", shard);
+  config.add("optim", optim);
+  config.add("comm", comm_config);
+  CommandLine line("bench", "One measured experiment: training steps of a model on made-up data.",
+                   "shade bench --model dit-l --batch-size 2 --num-iter 2 --dtype bf16 --ranks 2 --shard zero3");
+  line.add(config);
+  if (const auto status = line.parse(arguments)) return *status;
+
+  if (bench.work == experiment::Work::forward_backward) {
+    SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "--work forward_backward runs in one process; drop --ranks");
+    const auto result = experiment::measure_forward_backward(bench, sizes);
+    const auto json = result.json(bench, shard, config.json());
+    print(result, bench, json);
+    if (!line.json_file.empty()) write_json(line.json_file, json);
+    return 0;
+  }
+  if (const auto status = start_ranks(line, "bench", arguments, comm_config)) return *status;
+  in_world(line.ranks, comm_config, [&](comm::World& world) {
+    const auto result = experiment::measure_training(world, bench, sizes, shard, optim);
+    if (world.rank() != 0) return;
+    const auto json = result.json(bench, shard, config.json());
+    print(result, bench, json);
+    print_stages(result);
+    if (!line.json_file.empty()) write_json(line.json_file, json);
+  });
   return 0;
 }
 

@@ -75,8 +75,8 @@ int run(const Arguments& arguments) {
 }  // namespace shade::cli
 
 int main(int argc, char** argv) {
-  // Tensors of tens of megabytes come and go in every step. glibc's default gives each back to the system and faults its
-  // pages in again.
+  // Tensors of tens of megabytes come and go in every step. glibc's default gives each back to the system and faults
+  // its pages in again.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   return shade::cli::run({argv + 1, argv + argc});

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <malloc.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/version.h>
 
@@ -18,15 +19,6 @@
 
 namespace shade::experiment {
 
-at::ScalarType scalar_type(ComputeType type) {
-  switch (type) {
-    case ComputeType::bf16: return at::kBFloat16;
-    case ComputeType::fp64: return at::kDouble;
-    case ComputeType::fp32: break;
-  }
-  return at::kFloat;
-}
-
 void BenchConfig::declare(Fields& f) {
   f.add("model", model, {.help = "a named model or a folder with config.json", .flags = {"--model", "--model-name"}});
   f.add("task", task, {.help = "what is trained", .flags = {"--task"}});
@@ -35,6 +27,11 @@ void BenchConfig::declare(Fields& f) {
   f.add("dtype", dtype, {.help = "of weights and computation", .flags = {"--dtype"}});
   f.add("seq_length", seq_length, {.help = "per sample", .unit = "tokens", .min = 1, .flags = {"--seq-length"}});
   f.add("batch_size", batch_size, {.help = "per rank", .unit = "samples", .min = 1, .flags = {"--batch-size"}});
+  f.add("work", work, {.help = "what is measured", .flags = {"--work"}});
+  f.add("grad_accum", grad_accum,
+        {.help = "micro-batches of batch_size in a step",
+         .min = 1,
+         .flags = {"--grad-accum", "--gradient_accumulation_steps"}});
   f.add("num_iter", num_iter, {.help = "measured steps", .min = 1, .flags = {"--num-iter"}});
   f.add("warmup_iter", warmup_iter, {.help = "steps before measuring", .min = 0, .flags = {"--warmup-iter"}});
   f.add("threads", threads, {.help = "compute threads; 0: libtorch's choice", .min = 0, .flags = {"--threads"}});
@@ -56,9 +53,9 @@ double BenchResult::average_ms() const {
 }
 
 namespace {
+double best_of(const std::vector<double>& times) { return *std::min_element(times.begin(), times.end()); }
 
 double mib(Bytes bytes) { return static_cast<double>(bytes.count) / (1024.0 * 1024.0); }
-double best(const std::vector<double>& times) { return *std::min_element(times.begin(), times.end()); }
 
 // The peer of the same shape; it is built for one family of shapes, and says so.
 std::optional<Peer> start_peer(const BenchConfig& c, const models::Model& model) {
@@ -93,14 +90,14 @@ std::optional<Peer> start_peer(const BenchConfig& c, const models::Model& model)
 
 }  // namespace
 
-BenchResult run_bench(const BenchConfig& config, const models::SizeOverrides& sizes) {
+BenchResult measure_forward_backward(const BenchConfig& config, const models::SizeOverrides& sizes) {
   profile::TensorMemory::track();
   if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
   models::ModelOptions options{
       .task = config.task, .attention = config.attention, .checkpointing = config.checkpointing};
   if (config.lora_rank > 0) options.lora = nn::LoraOptions{.rank = config.lora_rank};
   const auto model = models::make_model(config.model, sizes, options);
-  const auto type = scalar_type(config.dtype);
+  const auto type = nn::scalar_type(config.dtype);
   nn::bind_all(model->parameters(), type, static_cast<uint64_t>(config.seed));
   const models::BatchShape shape{config.batch_size, config.seq_length};
   const auto batch = model->synthetic(shape, static_cast<uint64_t>(config.seed), type);
@@ -133,26 +130,56 @@ BenchResult run_bench(const BenchConfig& config, const models::SizeOverrides& si
   }
   if (trace) trace->save(config.trace);
   result.peak = profile::TensorMemory::peak();
+  result.at_peak = profile::TensorMemory::peak_breakdown();
   result.resident_peak = profile::process_memory().peak_resident;
   if (peer) result.peer_peak = peer->peak();
   return result;
 }
 
-Json BenchResult::json(const BenchConfig& c, const Json& whole_config) const {
+MemoryLine memory_line(std::string stage) {
+  const auto heap = ::mallinfo2();
+  return {.stage = std::move(stage),
+          .tensors = profile::TensorMemory::breakdown(),
+          .peak = profile::TensorMemory::peak(),
+          .reserved = Bytes{static_cast<int64_t>(heap.arena + heap.hblkhd)},
+          .resident = profile::process_memory().resident};
+}
+
+namespace {
+
+Json by_kind(const profile::MemoryBreakdown& memory) {
+  Json out = Json::object();
+  for (const auto& [name, kind] : names_of(MemoryKind{})) out[std::string(name)] = mib(memory.of(kind));
+  return out;
+}
+
+Json json_of(const MemoryLine& line) {
+  Json out{{"stage", line.stage},
+           {"allocated_mb", mib(line.tensors.total)},
+           {"max_allocated_mb", mib(line.peak)},
+           {"reserved_mb", mib(line.reserved)},
+           {"rss_mb", mib(line.resident)}};
+  out.update(by_kind(line.tensors));
+  return out;
+}
+
+}  // namespace
+
+Json BenchResult::json(const BenchConfig& c, const shard::ShardConfig& shard, const Json& whole_config) const {
   const double seconds = average_ms() / 1e3;
   Json out{{"mode", "no_dp"},
            {"experiment", "vanilla"},
            {"model", c.model},
-           {"shard", "none"},
+           {"shard", to_string(shard.shard)},
            {"dp", "none"},
            {"seq_length", c.seq_length},
            {"batch_size", c.batch_size},
-           {"total_batch_size", c.batch_size},
+           {"total_batch_size", c.batch_size * ranks * c.grad_accum},
            {"num_gpus", 0},
-           {"num_ranks", 1},
+           {"num_ranks", ranks},
            {"parameters", parameters},
            {"trainable_parameters", trainable},
-           {"step", "forward and backward"},
+           {"step", to_string(c.work)},
            {"loss", loss},
            {"peak_memory_mb", mib(peak)},
            {"peak_memory_gb", mib(peak) / 1024},
@@ -161,11 +188,17 @@ Json BenchResult::json(const BenchConfig& c, const Json& whole_config) const {
            {"times_ms", times_ms},
            {"tokens_per_second", static_cast<double>(tokens) / seconds},
            {"gflops_per_second", flops / seconds / 1e9}};
+  out["losses"] = losses;
+  out["average_memory_mb"] = average_mb;
+  out["communication"] = {{"bytes", wire.count}, {"time_ms", comm_ms}, {"exposed_ms", exposed_ms}};
+  out["breakdown"] = by_kind(at_peak);
+  out["snapshots"] = Json::array();
+  for (const auto& line : snapshots) out["snapshots"].push_back(json_of(line));
   if (!peer_times_ms.empty()) {
     out["rows"] = Json::array({{{"work", text(description, ", ", to_string(c.dtype))},
-                                {"ours_ms", best(times_ms)},
-                                {"peer_ms", best(peer_times_ms)},
-                                {"ratio_time", best(times_ms) / best(peer_times_ms)},
+                                {"ours_ms", best_of(times_ms)},
+                                {"peer_ms", best_of(peer_times_ms)},
+                                {"ratio_time", best_of(times_ms) / best_of(peer_times_ms)},
                                 {"ours_mb", mib(peak)},
                                 {"peer_mb", mib(peer_peak)},
                                 {"ratio_memory", mib(peak) / mib(peer_peak)}}});

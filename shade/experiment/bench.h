@@ -1,5 +1,4 @@
-// One measured experiment: warm-up, measured steps, memory. In this form one process, not private: a step is forward
-// and backward.
+// One measured experiment: warm-up, measured steps, memory, traffic.
 #pragma once
 
 #include <string>
@@ -7,26 +6,29 @@
 
 #include "shade/base/config.h"
 #include "shade/base/json.h"
-#include "shade/models/model.h"
 #include "shade/models/registry.h"
+#include "shade/nn/dtype.h"
+#include "shade/optim/config.h"
+#include "shade/profile/memory.h"
+#include "shade/shard/runtime.h"
 
 namespace shade::experiment {
 
-enum class ComputeType { fp32, bf16, fp64 };
-inline std::span<const Name<ComputeType>> names_of(ComputeType) {
-  static constexpr Name<ComputeType> kNames[] = {
-      {"fp32", ComputeType::fp32}, {"bf16", ComputeType::bf16}, {"fp64", ComputeType::fp64}};
+// step: forward, backward, optimizer, sharded as told. forward_backward: the bare model in one process.
+enum class Work { step, forward_backward };
+inline std::span<const Name<Work>> names_of(Work) {
+  static constexpr Name<Work> kNames[] = {{"step", Work::step}, {"forward_backward", Work::forward_backward}};
   return kNames;
 }
-at::ScalarType scalar_type(ComputeType type);
 
 struct BenchConfig {
   std::string model = "llama-nano";
   models::Task task = models::Task::automatic;
   nn::AttentionKernel attention = nn::AttentionKernel::flash;
   models::Checkpointing checkpointing = models::Checkpointing::none;
-  ComputeType dtype = ComputeType::fp32;
-  int64_t seq_length = 1024, batch_size = 2, num_iter = 3, warmup_iter = 1;
+  nn::DType dtype = nn::DType::fp32;
+  Work work = Work::step;
+  int64_t seq_length = 1024, batch_size = 2, num_iter = 3, warmup_iter = 1, grad_accum = 1;
   int64_t threads = 0;
   int64_t seed = 0;
   int64_t lora_rank = 0;
@@ -36,19 +38,40 @@ struct BenchConfig {
   void declare(Fields& fields);
 };
 
+// What the allocator and the system say at one moment, on this rank.
+struct MemoryLine {
+  std::string stage;
+  profile::MemoryBreakdown tensors;
+  Bytes peak;      // of tensors, so far
+  Bytes reserved;  // what the heap holds of the system
+  Bytes resident;
+};
+MemoryLine memory_line(std::string stage);
+
 struct BenchResult {
   std::string description;
+  int ranks = 1;
   int64_t parameters = 0, trainable = 0;
-  std::vector<double> times_ms, peer_times_ms;
-  Bytes peak, resident_peak, peer_peak;
+  std::vector<double> times_ms, peer_times_ms;  // of the slowest rank
+  Bytes peak, resident_peak, peer_peak;         // of the largest rank
+  profile::MemoryBreakdown at_peak;             // of that rank
+  double average_mb = 0;                        // tensors at the ends of forward and backward, this rank
+  std::vector<MemoryLine> snapshots;            // of this rank
+  Bytes wire;                                   // sent by this rank in a step
+  double comm_ms = 0, exposed_ms = 0;           // in a step, this rank: collectives under way; waited for
+  std::vector<double> losses;                   // step by step
   double loss = 0;
   double flops = 0;    // of one step: forward and twice that for backward
   int64_t tokens = 0;  // of one step
 
   double average_ms() const;
-  Json json(const BenchConfig& config, const Json& whole_config) const;
+  Json json(const BenchConfig& config, const shard::ShardConfig& shard, const Json& whole_config) const;
 };
 
-BenchResult run_bench(const BenchConfig& config, const models::SizeOverrides& sizes);
+BenchResult measure_forward_backward(const BenchConfig& config, const models::SizeOverrides& sizes);
+
+// Every rank of the world calls it and gets the same times; rank 0 drives the peers.
+BenchResult measure_training(comm::World& world, const BenchConfig& config, const models::SizeOverrides& sizes,
+                             const shard::ShardConfig& shard, const optim::OptimConfig& optim);
 
 }  // namespace shade::experiment

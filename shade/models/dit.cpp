@@ -49,9 +49,16 @@ DitConfig DitConfig::from_json(const Json& json, const std::string& source) {
 }
 
 Json DitConfig::to_json() const {
-  return {{"hidden_size", hidden},  {"depth", layers},        {"num_heads", heads},
-          {"patch_size", patch},    {"image_size", image},    {"in_channels", channels},
-          {"num_classes", classes}, {"mlp_ratio", mlp_ratio}, {"frequency_dim", frequency_dim}, {"class_dropout_prob", label_dropout}};
+  return {{"hidden_size", hidden},
+          {"depth", layers},
+          {"num_heads", heads},
+          {"patch_size", patch},
+          {"image_size", image},
+          {"in_channels", channels},
+          {"num_classes", classes},
+          {"mlp_ratio", mlp_ratio},
+          {"frequency_dim", frequency_dim},
+          {"class_dropout_prob", label_dropout}};
 }
 
 // adaLN-Zero: the modulations and the last linear begin at zero, so that every block begins as the identity.

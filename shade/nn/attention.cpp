@@ -25,7 +25,7 @@ at::Tensor repeated(const at::Tensor& x, int64_t heads) {
 }
 at::Tensor folded(const at::Tensor& g, int64_t kv_heads) {
   if (g.size(1) == kv_heads) return g;
-  return g.reshape({g.size(0), kv_heads, -1, g.size(2), g.size(3)}).sum(2);
+  return g.reshape({g.size(0), kv_heads, g.size(1) / kv_heads, g.size(2), g.size(3)}).sum(2);
 }
 
 // [B or 1, 1, T, T] of 0 and -inf, undefined if nothing is hidden or the kernel's own causal flag suffices.

@@ -11,6 +11,9 @@ namespace {
 
 std::optional<at::Tensor> optional(const at::Tensor& t) { return t.defined() ? std::optional(t) : std::nullopt; }
 
+// No samples, nothing to compute; libtorch's kernel would divide by their number.
+bool shapes_only(const FlashInput& in) { return in.q.is_meta() || in.q.numel() == 0; }
+
 // The log-sum-exp of the efficient kernel is padded to multiples of 32 positions; it is passed back as it came.
 std::tuple<at::Tensor, at::Tensor> efficient_forward(const FlashInput& in) {
   const auto bias =
@@ -32,7 +35,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> efficient_backward(const FlashInp
 }  // namespace
 
 std::tuple<at::Tensor, at::Tensor> flash_forward(const FlashInput& in) {
-  if (in.q.is_meta())
+  if (shapes_only(in))
     return {at::empty_like(in.q),
             at::empty({in.q.size(0), in.q.size(1), in.q.size(2)}, in.q.options().dtype(at::kFloat))};
   if (in.q.is_cuda()) return efficient_forward(in);
@@ -42,7 +45,7 @@ std::tuple<at::Tensor, at::Tensor> flash_forward(const FlashInput& in) {
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> flash_backward(const FlashInput& in, const at::Tensor& g,
                                                               const at::Tensor& out, const at::Tensor& lse) {
-  if (in.q.is_meta()) return {at::empty_like(in.q), at::empty_like(in.k), at::empty_like(in.v)};
+  if (shapes_only(in)) return {at::empty_like(in.q), at::empty_like(in.k), at::empty_like(in.v)};
   if (in.q.is_cuda()) return efficient_backward(in, g, out, lse);
   return at::_scaled_dot_product_flash_attention_for_cpu_backward(g, in.q, in.k, in.v, out, lse, 0.0, in.causal,
                                                                   optional(in.mask));

@@ -26,7 +26,8 @@ struct Lookup : torch::autograd::Function<Lookup> {
     const auto& layer = recall<Embedding>(context);
     if (const auto* table = trained(&layer.table())) {
       const auto ids = context->get_saved_variables()[0];
-      layer.wiring().take(EmbeddingGrad{ids.reshape({ids.size(0), -1}), as_BTD(grads[0]), table, layer.padding()});
+      layer.wiring().take(
+          EmbeddingGrad{ids.dim() == 1 ? ids.unsqueeze(1) : ids, as_BTD(grads[0]), table, layer.padding()});
     }
     return {{}, {}, {}};
   }

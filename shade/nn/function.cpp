@@ -13,7 +13,10 @@ const at::Tensor& anchor() {
 
 at::Tensor as_BTD(const at::Tensor& x) {
   SHADE_CHECK(x.dim() >= 2, "expected [B, ..., D], got ", x.sizes());
-  return x.dim() == 3 ? x : x.reshape({x.size(0), x.dim() == 2 ? 1 : -1, x.size(-1)});
+  if (x.dim() == 3) return x;
+  int64_t positions = 1;  // said, not inferred: of no samples nothing can be inferred
+  for (int64_t i = 1; i + 1 < x.dim(); ++i) positions *= x.size(i);
+  return x.reshape({x.size(0), positions, x.size(-1)});
 }
 
 }  // namespace shade::nn

@@ -84,7 +84,7 @@ struct LmLoss : torch::autograd::Function<LmLoss> {
       else
         dh.addmm_(g, slices.of_weight(row));
       if (weight.trainable())
-        wiring.take(LinearGrad{as_BTD(h), g.view({h.size(0), h.size(1), -1}), &weight, nullptr, row,
+        wiring.take(LinearGrad{as_BTD(h), g.view({h.size(0), h.size(1), g.size(1)}), &weight, nullptr, row,
                                row + slices.step >= slices.rows});
     }
     return {dh.view(h.sizes()), {}, {}, {}, {}};

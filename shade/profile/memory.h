@@ -25,7 +25,7 @@ class TensorMemory {
   static void track();
 
   static Bytes current();
-  static Bytes peak();       // since the last reset
+  static Bytes peak();  // since the last reset
   static MemoryBreakdown breakdown();
   static MemoryBreakdown peak_breakdown();
   static void reset_peak();  // to current()

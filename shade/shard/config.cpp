@@ -6,13 +6,13 @@ void ShardConfig::declare(Fields& f) {
   f.add("shard", shard, {.help = "strategy", .flags = {"--shard", "--data_parallel", "--data-parallel"}});
   f.add("replicate", replicate, {.help = "hsdp: how many copies of the model", .min = 1, .flags = {"--replicate"}});
   f.add("wrap", wrap, {.help = "what is gathered together", .flags = {"--wrap", "--auto_wrap_policy"}});
-  f.add("min_num_params", min_num_params,
-        {.help = "wrap size: a unit has at least so many",
-         .min = 1,
-         .flags = {"--min-num-params", "--min_num_params"}});
+  f.add(
+      "min_num_params", min_num_params,
+      {.help = "wrap size: a unit has at least so many", .min = 1, .flags = {"--min-num-params", "--min_num_params"}});
   f.add("segment", segment, {.help = "a unit larger than this is moved in parts", .flags = {"--segment-bytes"}});
-  f.add("forward_prefetch", forward_prefetch,
-        {.help = "gather the next unit while this one computes", .flags = {"--forward-prefetch", "--forward_prefetch"}});
+  f.add(
+      "forward_prefetch", forward_prefetch,
+      {.help = "gather the next unit while this one computes", .flags = {"--forward-prefetch", "--forward_prefetch"}});
   f.add("backward_prefetch", backward_prefetch,
         {.help = "the same in backward: before this unit's computation, after it, or not at all",
          .flags = {"--backward-prefetch", "--backward_prefetch"}});

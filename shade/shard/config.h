@@ -8,10 +8,10 @@ namespace shade::shard {
 
 enum class Strategy { none, ddp, zero2, zero3, hsdp };
 inline std::span<const Name<Strategy>> names_of(Strategy) {
-  static constexpr Name<Strategy> kNames[] = {
-      {"none", Strategy::none},   {"ddp", Strategy::ddp},   {"zero2", Strategy::zero2},
-      {"zero3", Strategy::zero3}, {"hsdp", Strategy::hsdp}, {"SHARD_GRAD_OP", Strategy::zero2},
-      {"fsdp", Strategy::zero3},  {"FULL_SHARD", Strategy::zero3}};
+  static constexpr Name<Strategy> kNames[] = {{"none", Strategy::none},   {"ddp", Strategy::ddp},
+                                              {"zero2", Strategy::zero2}, {"zero3", Strategy::zero3},
+                                              {"hsdp", Strategy::hsdp},   {"SHARD_GRAD_OP", Strategy::zero2},
+                                              {"fsdp", Strategy::zero3},  {"FULL_SHARD", Strategy::zero3}};
   return kNames;
 }
 
@@ -30,7 +30,7 @@ inline std::span<const Name<Wrap>> names_of(Wrap) {
 enum class Prefetch { pre, post, none };
 inline std::span<const Name<Prefetch>> names_of(Prefetch) {
   static constexpr Name<Prefetch> kNames[] = {
-      {"pre", Prefetch::pre},           {"post", Prefetch::post},           {"none", Prefetch::none},
+      {"pre", Prefetch::pre},          {"post", Prefetch::post},          {"none", Prefetch::none},
       {"BACKWARD_PRE", Prefetch::pre}, {"BACKWARD_POST", Prefetch::post}, {"NONE", Prefetch::none}};
   return kNames;
 }

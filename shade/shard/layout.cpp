@@ -25,8 +25,8 @@ void add(UnitLayout& unit, const nn::Unit& member) {
     auto flat = std::find_if(unit.flats.begin(), unit.flats.end(),
                              [&](const Flat& f) { return f.trainable == weight->trainable(); });
     if (flat == unit.flats.end())
-      flat = unit.flats.insert(flat, Flat{.name = unit.name + (weight->trainable() ? "" : ".frozen"),
-                                          .trainable = weight->trainable()});
+      flat = unit.flats.insert(
+          flat, Flat{.name = unit.name + (weight->trainable() ? "" : ".frozen"), .trainable = weight->trainable()});
     flat->pieces.push_back({weight, flat->size});
     flat->size += weight->numel();
   }

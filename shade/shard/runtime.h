@@ -63,7 +63,7 @@ class Runtime : public nn::UnitObserver, public nn::GradientSink {
   void begin_backward(BackwardOptions options = {});
   void final(const nn::Weight& weight);  // nothing more will be added in this micro-step
   void end_micro_step();
-  void wait();                           // the gradients of the whole step are with their owners
+  void wait();  // the gradients of the whole step are with their owners
 
   std::vector<LocalShard> shards();  // this rank's, in the model's order
   void updated();                    // the owners changed the weights

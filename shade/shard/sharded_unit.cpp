@@ -76,7 +76,7 @@ void ShardedUnit::gather() {
         input = flat.full.narrow(0, mine.begin, mine.size).copy_(input);  // gathered in place
       const auto& segment = flat.layout->segments[i];
       flat.gathers.push_back(around_->groups.gather.all_gather(flat.full.narrow(0, segment.begin, segment.size), input,
-                                                        {.label = "gather " + flat.layout->name}));
+                                                               {.label = "gather " + flat.layout->name}));
     }
   }
 }
@@ -126,8 +126,7 @@ at::Tensor& ShardedUnit::local_gradient(FlatState& flat) {
   if (resident()) return flat.gradient;
   const MemoryScope scope(MemoryKind::gradients);
   if (!flat.whole_gradient.defined())
-    flat.whole_gradient =
-        at::empty({flat.layout->size}, at::TensorOptions(around_->device).dtype(around_->master));
+    flat.whole_gradient = at::empty({flat.layout->size}, at::TensorOptions(around_->device).dtype(around_->master));
   return flat.whole_gradient;
 }
 
@@ -183,8 +182,8 @@ void ShardedUnit::scatter(FlatState& flat) {
     const auto& segment = flat.layout->segments[i];
     const auto mine = owned(flat, i);
     flat.works.push_back(around_->groups.reduce.reduce_scatter(target.narrow(0, local, mine.size),
-                                                        source.narrow(0, segment.begin, segment.size),
-                                                        {.label = "reduce " + flat.layout->name}));
+                                                               source.narrow(0, segment.begin, segment.size),
+                                                               {.label = "reduce " + flat.layout->name}));
     local += mine.size;
   }
 }

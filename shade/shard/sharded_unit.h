@@ -50,13 +50,13 @@ class ShardedUnit {
   Bytes gathered_bytes() const;
   Bytes gradient_bytes() const;
 
-  void gather();                              // issues
-  std::vector<comm::TrafficRecord> await();   // blocks; binds the weights
+  void gather();                             // issues
+  std::vector<comm::TrafficRecord> await();  // blocks; binds the weights
   void release();
   void refresh();  // the owned weights changed
 
   at::Tensor buffer(size_t flat, size_t piece);
-  bool written(size_t flat, size_t piece) const { return flats_[flat].written[piece]; }
+  bool written(size_t flat, size_t piece) const { return !reducing_ && flats_[flat].written[piece]; }
   void mark_written(size_t flat, size_t piece) { flats_[flat].written[piece] = true; }
   // Nothing more will be added in this micro-step. True: that was the last weight, reduce() is due.
   bool finish(size_t flat, size_t piece);

@@ -1,4 +1,5 @@
-// Where shards and optimizer state live: memory of the device, or, offloaded, a mapped file (CPU) or host memory (CUDA).
+// Where shards and optimizer state live: memory of the device, or, offloaded, a mapped file (CPU) or host memory
+// (CUDA).
 #pragma once
 
 #include <ATen/core/Tensor.h>

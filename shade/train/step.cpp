@@ -28,8 +28,7 @@ Step::~Step() { model_->parameters().wiring.tap = nullptr; }
 std::vector<optim::Slot> slots_of(std::span<const shard::LocalShard> shards) {
   std::vector<optim::Slot> slots;
   for (const auto& shard : shards)
-    slots.push_back(
-        {.name = shard.name, .master = shard.master, .gradient = shard.gradient, .offset = shard.offset});
+    slots.push_back({.name = shard.name, .master = shard.master, .gradient = shard.gradient, .offset = shard.offset});
   return slots;
 }
 
@@ -62,7 +61,8 @@ double Step::gradients(std::span<const nn::Batch> micro_batches) {
 }
 
 StepRecord Step::run(std::span<const nn::Batch> micro_batches, int64_t samples) {
-  SHADE_REQUIRE(!micro_batches.empty() && samples > 0, "a step needs at least one micro-batch, and samples on some rank");
+  SHADE_REQUIRE(!micro_batches.empty() && samples > 0,
+                "a step needs at least one micro-batch, and samples on some rank");
   StepRecord record{.learning_rate = schedule_.learning_rate(optimizer_->steps())};
   const double local = gradients(micro_batches);
   const auto shards = runtime_->shards();

@@ -1,0 +1,115 @@
+// shade bench, a whole training step: model x strategy x optimizer on made-up data.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include "shade/base/terminal.h"
+#include "shade/experiment/bench.h"
+#include "shade/profile/trace.h"
+#include "shade/train/step.h"
+
+namespace shade::experiment {
+namespace {
+
+// A few numbers of every rank, by rank.
+std::vector<at::Tensor> exchanged(const comm::Group& group, const std::vector<double>& mine) {
+  const auto count = static_cast<int64_t>(mine.size());
+  auto all = at::empty({group.size() * count}, at::kDouble);
+  group.all_gather(all, at::tensor(mine, at::kDouble), {.label = "results"}).wait();
+  return all.view({group.size(), count}).unbind(0);
+}
+
+// Memory of the rank that needed most.
+void take_largest(BenchResult& result, const comm::Group& group) {
+  const auto peak = profile::TensorMemory::peak_breakdown();
+  std::vector<double> mine{static_cast<double>(peak.total.count),
+                           static_cast<double>(profile::process_memory().peak_resident.count)};
+  for (const auto kind : peak.kinds) mine.push_back(static_cast<double>(kind.count));
+  for (const auto& rank : exchanged(group, mine)) {
+    const auto at = [&](int64_t i) { return Bytes{static_cast<int64_t>(rank[i].item<double>())}; };
+    result.resident_peak.count = std::max(result.resident_peak.count, at(1).count);
+    if (at(0).count <= result.peak.count) continue;
+    result.peak = result.at_peak.total = at(0);
+    for (size_t k = 0; k < peak.kinds.size(); ++k) result.at_peak.kinds[k] = at(static_cast<int64_t>(k) + 2);
+  }
+}
+
+}  // namespace
+
+BenchResult measure_training(comm::World& world, const BenchConfig& config, const models::SizeOverrides& sizes,
+                             const shard::ShardConfig& shard, const optim::OptimConfig& optim) {
+  profile::TensorMemory::track();
+  if (config.threads > 0)
+    at::set_num_threads(static_cast<int>(config.threads));
+  else if (world.size() > 1)
+    at::set_num_threads(1);
+  models::ModelOptions options{
+      .task = config.task, .attention = config.attention, .checkpointing = config.checkpointing};
+  if (config.lora_rank > 0) options.lora = nn::LoraOptions{.rank = config.lora_rank};
+  const auto model = models::make_model(config.model, sizes, options);
+  const models::BatchShape shape{config.batch_size * config.grad_accum, config.seq_length};
+
+  BenchResult result;
+  std::vector<nn::Batch> batches;
+  {
+    const MemoryScope scope(MemoryKind::data);
+    const auto seed = static_cast<uint64_t>(config.seed + world.rank());  // everybody has other samples
+    const auto all = model->synthetic(shape, seed, nn::scalar_type(config.dtype));
+    for (int64_t i = 0; i < config.grad_accum; ++i)
+      batches.push_back(all.rows(i * config.batch_size, config.batch_size));
+  }
+  result.snapshots.push_back(memory_line("after data creation"));
+
+  shard::Runtime runtime(model->parameters(), shard::connect_groups(world, shard::policy_of(shard, world.size())),
+                         shard, {.compute = config.dtype});
+  runtime.initialise(static_cast<uint64_t>(config.seed));
+  const auto optimizer = optim::make_optimizer(optim);
+  optimizer->prepare(train::slots_of(runtime.shards()),
+                     [&](const std::string&, int64_t elements, const at::TensorOptions& wanted) {
+                       return runtime.storage().zeros(elements, wanted.dtype().toScalarType(), MemoryKind::optimizer);
+                     });
+  result.snapshots.push_back(memory_line("after model creation"));
+
+  train::Step step(*model, runtime, *optimizer, optim::make_schedule(optim), {.grad_clip = optim.grad_clip});
+  result.description = model->describe();
+  result.ranks = world.size();
+  result.parameters = model->parameters().count();
+  result.trainable = model->parameters().count_trainable();
+  const int64_t samples = config.batch_size * config.grad_accum * world.size();
+  result.tokens = samples * model->tokens(shape);
+  result.flops = 3 * static_cast<double>(samples) * model->forward_flops(shape);
+
+  const auto& control = runtime.groups().control;
+  std::vector<double> mine;
+  std::optional<profile::Trace> trace;
+  if (!config.trace.empty()) trace.emplace();
+  Progress progress("bench", world.rank() == 0 ? config.warmup_iter + config.num_iter : 0);
+  for (int64_t i = 0; i < config.warmup_iter + config.num_iter; ++i) {
+    if (i == config.warmup_iter) {
+      result.snapshots.push_back(memory_line("after warmup"));
+      (void)world.traffic().drain();
+    }
+    control.barrier().wait();
+    const auto begin = Clock::now();
+    result.losses.push_back(step.run(batches, samples).loss);
+    if (i >= config.warmup_iter) mine.push_back(Millis(Clock::now() - begin).count());
+    progress.advance();
+  }
+  if (trace) trace->save(world.size() == 1 ? config.trace : text(config.trace, ".rank", world.rank()));
+  for (const auto& record : world.traffic().drain()) {
+    result.wire.count += record.wire.count / config.num_iter;
+    result.comm_ms += Millis(record.ended - record.started).count() / static_cast<double>(config.num_iter);
+    result.exposed_ms += Millis(record.waited).count() / static_cast<double>(config.num_iter);
+  }
+  result.snapshots.push_back(memory_line("after training"));
+  result.loss = result.losses.back();
+  take_largest(result, control);
+  const auto times = exchanged(control, mine);
+  for (size_t i = 0; i < mine.size(); ++i) {
+    double slowest = 0;
+    for (const auto& rank : times) slowest = std::max(slowest, rank[static_cast<int64_t>(i)].item<double>());
+    result.times_ms.push_back(slowest);
+  }
+  return result;
+}
+
+}  // namespace shade::experiment
