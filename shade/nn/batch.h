@@ -23,10 +23,19 @@ struct Batch {
 
   // Samples [begin, begin + size), as views.
   Batch rows(int64_t begin, int64_t size) const {
+    return each([&](const at::Tensor& tensor) { return tensor.narrow(0, begin, size); });
+  }
+  Batch to(at::Device device) const {
+    return each([&](const at::Tensor& tensor) { return tensor.to(device); });
+  }
+
+ private:
+  template <class Change>
+  Batch each(const Change& change) const {
     Batch out = *this;
     for (auto* tensor : {&out.ids_BT, &out.mask_BT, &out.labels, &out.images_BCHW, &out.noise_BCHW, &out.timesteps_B,
                          &out.x_BD, &out.y_BD})
-      if (tensor->defined()) *tensor = tensor->narrow(0, begin, size);
+      if (tensor->defined()) *tensor = change(*tensor);
     return out;
   }
 };

@@ -13,7 +13,9 @@ namespace {
 // Rows [row, row + count) of the logits of all N = B T positions, in fp32 at least.
 struct Slices {
   Slices(const Weight& w, int64_t positions, int64_t slice_bytes)
-      : weight(w), rows(w.shape()[0]), step(std::clamp<int64_t>(slice_bytes / (4 * positions) / 64 * 64, 64, rows)) {}
+      : weight(w),
+        rows(w.shape()[0]),
+        step(std::min(rows, std::max<int64_t>(64, slice_bytes / (4 * std::max<int64_t>(1, positions)) / 64 * 64))) {}
 
   int64_t size(int64_t row) const { return std::min(step, rows - row); }
   at::Tensor of_weight(int64_t row) const { return weight.value().narrow(0, row, size(row)); }

@@ -7,15 +7,15 @@
 namespace shade::shard {
 namespace {
 
-// fp32 is what segments are measured in: the widest that travels.
+// Segments of one size, the last one shorter. fp32 is what they are measured in: the widest that travels. Multiples of
+// a power of two divide evenly among as many ranks as there usually are, whatever their number: the cut is the same for
+// all.
 std::vector<comm::Slice> segments_of(int64_t size, Bytes limit) {
-  const int64_t most = std::max<int64_t>(1, limit.count / 4);
-  const auto parts = static_cast<int>((size + most - 1) / most);
+  constexpr int64_t kGrain = 1 << 14;
+  int64_t most = std::max<int64_t>(1, limit.count / 4);
+  if (most > kGrain) most = most / kGrain * kGrain;
   std::vector<comm::Slice> out;
-  for (int i = 0; i < parts; ++i) {
-    const auto part = comm::slice_of(size, parts, i);
-    if (part.size > 0) out.push_back(part);
-  }
+  for (int64_t begin = 0; begin < size; begin += most) out.push_back({begin, std::min(most, size - begin)});
   return out;
 }
 

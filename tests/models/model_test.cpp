@@ -88,13 +88,29 @@ TEST(Model, DryRunsOnMetaTensors) {
     nn::bind_all(model->parameters(), at::TensorOptions(at::kMeta).dtype(at::kBFloat16), 1);
     nn::PlainGradients gradients;
     model->parameters().wiring.tap = &gradients;
-    auto batch = model->synthetic({1, 128}, 1, at::kBFloat16);
-    for (auto* tensor :
-         {&batch.ids_BT, &batch.mask_BT, &batch.labels, &batch.images_BCHW, &batch.noise_BCHW, &batch.timesteps_B})
-      if (tensor->defined()) *tensor = tensor->to(at::kMeta);
+    const auto batch = model->synthetic({1, 128}, 1, at::kBFloat16).to(at::kMeta);
     torch::autograd::backward({model->losses(batch).sum()}, {});
     for (const auto& weight : model->parameters().weights())
       EXPECT_TRUE(gradients.has(weight)) << name << " " << weight.name();
+  }
+}
+
+// A rank without samples must run all the same: the others wait for its collectives.
+TEST(Model, RunsWithoutSamples) {
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    for (const auto& name : {"llama-nano", "qwen2-nano", "dit-nano", "linear-nano"}) {
+      for (const auto attention : {nn::AttentionKernel::flash, nn::AttentionKernel::standard}) {
+        const auto model = make_model(name, {}, {.attention = attention});
+        nn::bind_all(model->parameters(), type, 1);
+        nn::PlainGradients gradients;
+        model->parameters().wiring.tap = &gradients;
+        const auto losses = model->losses(model->synthetic({2, 6}, 2, type).rows(1, 0));
+        EXPECT_EQ(losses.numel(), 0);
+        torch::autograd::backward({losses.sum()}, {});
+        for (const auto& weight : model->parameters().weights())
+          EXPECT_EQ(gradients.of(weight).abs().sum().item<double>(), 0) << name << " " << weight.name();
+      }
+    }
   }
 }
 

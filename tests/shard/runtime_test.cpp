@@ -1,0 +1,151 @@
+// What the runtime must refuse, and what it must survive. One simulated rank of four: no sockets needed.
+#include "shade/shard/runtime.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/fault.h"
+
+namespace shade::shard {
+namespace {
+
+struct Bench {
+  explicit Bench(Strategy strategy, int ranks = 4) : world(comm::World::simulated(1, ranks)) {
+    for (const auto* name : {"embed", "block", "unused", "head"}) {
+      parameters.begin_unit(name);
+      parameters.add(text(name, ".weight"), {6, 4}, {});
+    }
+    parameters.begin_unit("adapter");
+    parameters.add("adapter.base", {8}, {}).freeze();
+    config.shard = strategy;
+    runtime.emplace(parameters, connect_groups(world, policy_of(config, ranks)), config);
+    runtime->initialise(1);
+    runtime->begin_step();
+  }
+  const nn::Weight& weight(size_t i) { return parameters.weights()[i]; }
+  void pass(nn::Pass pass, const std::vector<nn::UnitId>& units) {
+    for (const auto unit : units) {
+      runtime->enter(unit, pass);
+      if (pass == nn::Pass::backward && weight(static_cast<size_t>(unit)).trainable()) {
+        runtime->buffer(weight(static_cast<size_t>(unit))).fill_(1);
+        runtime->mark_written(weight(static_cast<size_t>(unit)));
+      }
+      runtime->leave(unit, pass);
+    }
+  }
+
+  comm::World world;
+  nn::Parameters parameters;
+  ShardConfig config;
+  std::optional<Runtime> runtime;
+};
+
+TEST(Runtime, HoldsWeightsOnlyBetweenEnterAndLeave) {
+  Bench b(Strategy::zero3);
+  b.config.forward_prefetch = false;
+  EXPECT_FALSE(b.weight(0).bound());
+  b.runtime->begin_forward();
+  b.runtime->enter(0, nn::Pass::forward);
+  EXPECT_TRUE(b.weight(0).bound());
+  EXPECT_EQ(b.weight(0).value().sizes(), (std::vector<int64_t>{6, 4}));
+  b.runtime->leave(0, nn::Pass::forward);
+  EXPECT_FALSE(b.weight(0).bound());
+  EXPECT_ANY_THROW(b.weight(0).value());
+  EXPECT_ANY_THROW(b.runtime->leave(0, nn::Pass::forward)) << "left more often than entered";
+}
+
+TEST(Runtime, Zero2KeepsThemUntilTheLastBackward) {
+  Bench b(Strategy::zero2);
+  b.runtime->begin_step(2);
+  for (int micro = 0; micro < 2; ++micro) {
+    b.runtime->begin_forward();
+    b.pass(nn::Pass::forward, {0, 1, 3});
+    EXPECT_TRUE(b.weight(0).bound());
+    b.runtime->begin_backward();
+    b.pass(nn::Pass::backward, {3, 1, 0});
+    EXPECT_EQ(b.weight(0).bound(), micro == 0);
+    b.runtime->end_micro_step();
+  }
+  b.runtime->wait();
+}
+
+TEST(Runtime, UnusedUnitsHaveZeroGradientsAndFrozenOnesNone) {
+  for (const auto strategy : {Strategy::ddp, Strategy::zero2, Strategy::zero3}) {
+    Bench b(strategy);
+    for (int step = 0; step < 2; ++step) {
+      b.runtime->begin_step();
+      b.runtime->begin_forward();
+      // In the first step all units are used, in the second one is not: nothing of the first may be left over.
+      const auto units = step == 0 ? std::vector<nn::UnitId>{0, 1, 2, 3, 4} : std::vector<nn::UnitId>{0, 1, 3, 4};
+      b.pass(nn::Pass::forward, units);
+      b.runtime->begin_backward();
+      b.pass(nn::Pass::backward, {units.rbegin(), units.rend()});
+      b.runtime->end_micro_step();
+      b.runtime->wait();
+      const auto shards = b.runtime->shards();
+      ASSERT_EQ(shards.size(), 4u) << "the frozen unit has no shard";
+      for (const auto& shard : shards) {
+        const bool used = step == 0 || !shard.name.starts_with("unused");
+        EXPECT_EQ(shard.gradient.abs().sum().item<double>() > 0, used) << shard.name << " " << to_string(strategy);
+      }
+    }
+  }
+}
+
+TEST(Runtime, ReducesAUnitOnceItsLastUseIsOver) {
+  Bench b(Strategy::zero3);
+  b.runtime->begin_forward();
+  b.pass(nn::Pass::forward, {0, 1, 0});  // a tied weight: the first unit is used twice
+  b.runtime->begin_backward();
+  (void)b.world.traffic().drain();
+  b.pass(nn::Pass::backward, {0});
+  const auto reductions = [&] {
+    int count = 0;
+    for (const auto& record : b.world.traffic().drain()) count += record.label == "reduce embed" ? 1 : 0;
+    return count;
+  };
+  EXPECT_EQ(reductions(), 0) << "more is to come";
+  b.pass(nn::Pass::backward, {1, 0});
+  EXPECT_EQ(reductions(), 1);
+}
+
+TEST(Runtime, RefusesStepsOutOfOrder) {
+  Bench b(Strategy::zero3);
+  EXPECT_ANY_THROW(b.runtime->wait()) << "the micro-step was not made";
+  b.runtime->begin_forward();
+  b.pass(nn::Pass::forward, {0});
+  b.runtime->begin_backward({.final_on_leave = false});
+  b.pass(nn::Pass::backward, {0});
+  b.runtime->final(b.weight(0));
+  EXPECT_ANY_THROW(b.runtime->final(b.weight(0))) << "final twice";
+  b.runtime->end_micro_step();
+  EXPECT_ANY_THROW(b.runtime->end_micro_step()) << "more than were announced";
+}
+
+TEST(Runtime, RecordsWhenGathersWereIssuedAndUsed) {
+  Bench b(Strategy::zero3);
+  b.runtime->begin_forward();
+  b.pass(nn::Pass::forward, {0, 1, 2, 3, 4});
+  const auto records = b.runtime->drain_overlap();
+  ASSERT_EQ(records.size(), 5u);
+  for (const auto& record : records) EXPECT_LE(record.issued, record.used) << record.unit;
+  EXPECT_LE(records[1].issued, records[0].used + Seconds(0.01)) << "the second was asked for when the first was used";
+  EXPECT_EQ(records[0].wire.count, 3 * 6 * 4) << "a quarter, to three others";
+}
+
+TEST(Offload, IsARealFile) {
+  ShardConfig config;
+  config.offload = true;
+  const auto storage = make_storage(config, at::kCPU);
+  auto a = storage->zeros(1000, at::kFloat, MemoryKind::parameters);
+  auto b = storage->zeros(3, at::kFloat, MemoryKind::parameters);
+  EXPECT_EQ(a.sum().item<double>(), 0);
+  a.fill_(2);
+  EXPECT_EQ(b.sum().item<double>(), 0) << "they don't overlap";
+  EXPECT_EQ(storage->zeros(0, at::kFloat, MemoryKind::parameters).numel(), 0);
+  config.offload_folder = "/nowhere/at/all";
+  EXPECT_NE(test::fault([&] { make_storage(config, at::kCPU); }).find("--offload-folder"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace shade::shard
