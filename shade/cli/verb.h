@@ -25,6 +25,7 @@ struct Verb {
   int (*run)(const Arguments& arguments);
 };
 
+int run_account(const Arguments& arguments);
 int run_bench(const Arguments& arguments);
 int run_comm(const Arguments& arguments);
 int run_launch(const Arguments& arguments);

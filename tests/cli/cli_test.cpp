@@ -65,5 +65,48 @@ TEST(Cli, FilesAndOptionsBecomeOneConfiguration) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(Cli, AccountAnswersAPersonAndAScript) {
+  const auto file = std::filesystem::path(testing::TempDir()) / text("account_", ::getpid(), ".json");
+  const auto seen = shade(
+      {"account", "--sigma", "1.5", "--rate", "0.04", "--steps", "2250", "--delta", "1e-5", "--json", file.string()});
+  ASSERT_EQ(seen.status, 0) << seen.output;
+  for (const char* part : {"epsilon 6.76", " at delta 1e-05 by prv", "upper bound, Renyi order 3.9", "diagnostic only"})
+    EXPECT_NE(seen.output.find(part), std::string::npos) << part << "\n" << seen.output;
+  const auto result = read_json(file);
+  EXPECT_NEAR(result["epsilon"].get<double>(), 6.7688, 3e-4);
+  EXPECT_EQ(result["delta"], 1e-5);
+  EXPECT_EQ(result["accountant"], "prv");
+  EXPECT_EQ(result["sigma"], 1.5);
+  EXPECT_EQ(result["sample_rate"], 0.04);
+  EXPECT_EQ(result["steps"], 2250);
+  EXPECT_NEAR(result["accountants"]["rdp"]["epsilon"].get<double>(), 7.329111171484, 1e-9);
+  EXPECT_EQ(result["accountants"]["gdp"]["upper_bound"], false);
+
+  const auto solved = shade({"account", "--target-epsilon", "8", "--sample-rate", "0.04", "--steps", "2250",
+                             "--accountant", "rdp", "--json", file.string()});
+  ASSERT_EQ(solved.status, 0) << solved.output;
+  EXPECT_LE(read_json(file)["epsilon"].get<double>(), 8);
+  EXPECT_NEAR(read_json(file)["sigma"].get<double>(), 1.416, 1e-3);
+  std::filesystem::remove(file);
+}
+
+TEST(Cli, AccountRefusesWhatHasNoAnswer) {
+  const auto fault = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"account", "--rate", "0.04", "--steps", "10"});
+    const auto seen = shade(words);
+    EXPECT_EQ(seen.status, 2) << seen.output;
+    return seen.output;
+  };
+  EXPECT_NE(
+      fault({}).find("expected either --sigma (to get epsilon) or --target-epsilon (to get sigma), found neither"),
+      std::string::npos);
+  EXPECT_NE(fault({"--sigma", "1", "--target-epsilon", "8"}).find("found both"), std::string::npos);
+  EXPECT_NE(fault({"--sigma", "-1"}).find("sigma -1 is out of range; expected 0.01 to 1e+06"), std::string::npos);
+  EXPECT_NE(fault({"--sigma", "1", "--sampler", "shuffled"}).find("no epsilon for the shuffled sampler"),
+            std::string::npos);
+  EXPECT_NE(fault({"--sigma", "1", "--sampler", "truncated_poisson"}).find("needs the largest batch"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace shade

@@ -1,0 +1,31 @@
+#include "shade/privacy/accounting/accountant.h"
+
+#include "shade/base/error.h"
+#include "shade/privacy/accounting/gdp.h"
+#include "shade/privacy/accounting/prv.h"
+#include "shade/privacy/accounting/rdp.h"
+
+namespace shade::privacy {
+
+Spent spent(Accountant accountant, std::span<const Steps> steps, double delta) {
+  Spent out{.delta = delta, .accountant = accountant};
+  switch (accountant) {
+    case Accountant::prv: out.epsilon = prv_epsilon(steps, delta); break;
+    case Accountant::rdp: {
+      const auto found = rdp_epsilon(steps, delta);
+      out.epsilon = found.epsilon;
+      out.order = found.order;
+      if (found.at_grid_end)
+        out.warning = text("the best order, ", found.order, ", is at the end of the grid: prv will give less");
+      break;
+    }
+    case Accountant::gdp:
+      out.epsilon = gdp_epsilon(steps, delta);
+      out.upper_bound = false;
+      out.warning = "a central limit, not a bound: it under-reports";
+      break;
+  }
+  return out;
+}
+
+}  // namespace shade::privacy

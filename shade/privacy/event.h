@@ -1,0 +1,72 @@
+// What a private run does to its records, said once. The sampler, the noise and the accountant are all built from this
+// object, so that no epsilon is printed for a sampler that is not the one that ran.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "shade/base/names.h"
+
+namespace shade::privacy {
+
+// poisson: every record joins a step's batch on its own with probability `sample_rate`.
+// truncated_poisson: the same, and of a batch larger than `max_batch` only the first `max_batch` are kept, in an order
+//   that is drawn without looking at the records (a uniformly random subset is one such order).
+// shuffled: the data set is permuted and cut into batches. No accountant here answers for it.
+enum class Sampler { poisson, truncated_poisson, shuffled };
+inline std::span<const Name<Sampler>> names_of(Sampler) {
+  static constexpr Name<Sampler> kNames[] = {{"poisson", Sampler::poisson},
+                                             {"truncated_poisson", Sampler::truncated_poisson},
+                                             {"shuffled", Sampler::shuffled}};
+  return kNames;
+}
+
+// Which two data sets must look alike: one has a record more than the other. Both directions are accounted.
+enum class Neighbours { add_remove };
+inline std::span<const Name<Neighbours>> names_of(Neighbours) {
+  static constexpr Name<Neighbours> kNames[] = {{"add_remove", Neighbours::add_remove}};
+  return kNames;
+}
+
+// One step as an accountant sees it. Lengths are in units of the clip norm.
+struct Mechanism {
+  Sampler sampler = Sampler::poisson;
+  double sample_rate = 0;       // q
+  double noise_multiplier = 0;  // sigma: the noise on the sum has standard deviation sigma * clip norm
+  int64_t max_batch = 0;        // truncated_poisson only
+  int64_t population = 0;       // truncated_poisson only: the data set has at most this many records
+
+  bool operator==(const Mechanism&) const = default;
+  void require_valid() const;  // throws UsageError naming the field
+};
+
+// Outside of these an accountant's arithmetic has not been tried.
+constexpr double kMinNoise = 0.01, kMaxNoise = 1e6;
+constexpr double kMinDelta = 1e-50;
+constexpr int64_t kMaxSteps = 1'000'000'000;
+
+// So many steps of one kind. A run is a list of these.
+struct Steps {
+  Mechanism mechanism;
+  int64_t count = 0;
+};
+
+// Valid, non-empty, and equal mechanisms added up. What every accountant starts with.
+std::vector<Steps> checked(std::span<const Steps> steps);
+void require_delta(double delta);
+
+struct PrivacyEvent {
+  Mechanism mechanism;
+  double clip_norm = 1;
+  double divisor = 0;  // public: the expected batch, never the drawn one nor the size of the data set
+  Neighbours neighbours = Neighbours::add_remove;
+  int64_t steps = 0;
+  double delta = 0;
+
+  void require_valid() const;
+  double noise_deviation() const { return mechanism.noise_multiplier * clip_norm; }  // per element of the sum
+  Steps accounted() const { return {mechanism, steps}; }
+};
+
+}  // namespace shade::privacy
