@@ -82,7 +82,8 @@ BenchResult measure_training(comm::World& world, const BenchConfig& config, cons
   std::vector<double> mine;
   std::optional<profile::Trace> trace;
   if (!config.trace.empty()) trace.emplace();
-  Progress progress("bench", world.rank() == 0 ? config.warmup_iter + config.num_iter : 0);
+  std::optional<Progress> progress;
+  if (world.rank() == 0) progress.emplace("bench", config.warmup_iter + config.num_iter);
   for (int64_t i = 0; i < config.warmup_iter + config.num_iter; ++i) {
     if (i == config.warmup_iter) {
       result.snapshots.push_back(memory_line("after warmup"));
@@ -92,7 +93,7 @@ BenchResult measure_training(comm::World& world, const BenchConfig& config, cons
     const auto begin = Clock::now();
     result.losses.push_back(step.run(batches, samples).loss);
     if (i >= config.warmup_iter) mine.push_back(Millis(Clock::now() - begin).count());
-    progress.advance();
+    if (progress) progress->advance();
   }
   if (trace) trace->save(world.size() == 1 ? config.trace : text(config.trace, ".rank", world.rank()));
   for (const auto& record : world.traffic().drain()) {

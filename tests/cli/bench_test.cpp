@@ -1,0 +1,110 @@
+// shade bench as a user runs it: ranks, strategies, result file; and a rank that dies in the middle.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "shade/base/json.h"
+#include "tests/support/process.h"
+
+namespace shade::test {
+namespace {
+
+std::vector<std::string> bench(std::vector<std::string> more) {
+  std::vector<std::string> words{shade_binary(), "bench", "--model", "llama-nano", "--seq-length", "16"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST(Bench, WritesTheKeysThatStay) {
+  const auto file = std::filesystem::temp_directory_path() / "shade_bench_test.json";
+  for (const auto* strategy : {"ddp", "SHARD_GRAD_OP", "FULL_SHARD"}) {
+    const auto outcome =
+        run(bench({"--ranks", "2", "--shard", strategy, "--grad-accum", "2", "--json", file.string()}));
+    ASSERT_EQ(outcome.status, 0) << outcome.output;
+    const auto json = read_json(file);
+    for (const auto* key : {"mode",
+                            "experiment",
+                            "model",
+                            "shard",
+                            "dp",
+                            "seq_length",
+                            "batch_size",
+                            "total_batch_size",
+                            "num_gpus",
+                            "num_ranks",
+                            "peak_memory_mb",
+                            "peak_memory_gb",
+                            "average_memory_mb",
+                            "avg_time_ms",
+                            "times_ms",
+                            "tokens_per_second",
+                            "communication",
+                            "breakdown",
+                            "snapshots",
+                            "config",
+                            "environment"})
+      EXPECT_TRUE(json.contains(key)) << key;
+    EXPECT_EQ(json["total_batch_size"], 8);
+    EXPECT_EQ(json["num_ranks"], 2);
+    EXPECT_GT(json["communication"]["bytes"].get<int64_t>(), 0);
+    double sum = 0;
+    for (const auto& [kind, mb] : json["breakdown"].items()) sum += mb.get<double>();
+    EXPECT_NEAR(sum, json["peak_memory_mb"].get<double>(), 1e-6) << "the kinds add up";
+    EXPECT_LT(json["losses"].back().get<double>(), json["losses"].front().get<double>());
+  }
+  std::filesystem::remove(file);
+}
+
+TEST(Bench, SaysWhatTheMemoryOfEachStageIs) {
+  const auto outcome = run({shade_binary(),
+                            "bench",
+                            "--model",
+                            "linear",
+                            "--hidden-dim",
+                            "64",
+                            "--data_parallel",
+                            "fsdp",
+                            "--batch-size",
+                            "32",
+                            "--auto_wrap_policy",
+                            "size_based",
+                            "--min_num_params",
+                            "5000",
+                            "--backward_prefetch",
+                            "BACKWARD_POST",
+                            "--forward_prefetch",
+                            "--cpu_offload",
+                            "--ranks",
+                            "2"});
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  for (const auto* words : {"after data creation", "after model creation", "after warmup", "max allocated", "RSS"})
+    EXPECT_NE(outcome.output.find(words), std::string::npos) << words << "\n" << outcome.output;
+}
+
+TEST(Bench, RefusesAWorldWithoutAStrategy) {
+  const auto outcome = run(bench({"--ranks", "2"}));
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_NE(outcome.output.find("choose ddp, zero2, zero3 or hsdp"), std::string::npos) << outcome.output;
+}
+
+TEST(Bench, ALostRankEndsTheJobNamingUnitAndCollective) {
+  const auto script = text(shade_binary(),
+                           " bench --model llama-nano --num-layers 6 --seq-length 256 --batch-size 4 --num-iter 100000 "
+                           "--ranks 2 --shard zero3 & job=$!; sleep 4; kill -9 $(pgrep -P $job | tail -n 1); "
+                           "date +killed:%s%3N; wait $job; status=$?; date +ended:%s%3N; exit $status");
+  const auto outcome = run({"/bin/bash", "-c", script});
+  EXPECT_NE(outcome.status, 0);
+  const auto at = [&](const char* word) {
+    const auto found = outcome.output.find(word);
+    return found == std::string::npos ? 0 : std::stoll(outcome.output.substr(found + std::string(word).size()));
+  };
+  EXPECT_LT(at("ended:") - at("killed:"), 10'000) << outcome.output;
+  EXPECT_NE(outcome.output.find("failed first: killed by signal 9"), std::string::npos) << outcome.output;
+  // Which unit and collective: of the rank that was waiting, or the one that computed after.
+  EXPECT_TRUE(outcome.output.find("all_gather gather ") != std::string::npos ||
+              outcome.output.find("reduce_scatter reduce ") != std::string::npos)
+      << outcome.output;
+}
+
+}  // namespace
+}  // namespace shade::test
