@@ -12,13 +12,18 @@ import sys
 
 import torch
 from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 MIB = 2**20
 
 
 def tensor_bytes_alive():
-    """Bytes of all storages that Python can reach, each counted once however many tensors look at it."""
-    storages = [t.untyped_storage() for t in gc.get_objects() if issubclass(type(t), torch.Tensor)]
+    """Bytes of all storages that Python can reach, each counted once however many tensors look at it.
+
+    A tensor that stands for parts on several ranks has no storage; the part on this rank is a tensor of its own.
+    """
+    tensors = [t for t in gc.get_objects() if issubclass(type(t), torch.Tensor) and not is_traceable_wrapper_subclass(t)]
+    storages = [t.untyped_storage() for t in tensors]
     return sum({s.data_ptr(): s.nbytes() for s in storages}.values())
 
 
@@ -113,7 +118,7 @@ def compare_with_kernel():
     model, loss = peer_models.llama(hidden=512, layers=2, vocabulary=8192, length=512, batch=2, dtype=torch.float32)
 
     def work():
-        loss().backward()
+        loss(model).backward()
 
     work()  # what libraries set up once
     model.zero_grad(set_to_none=True)

@@ -27,6 +27,7 @@ def rotary_table(length, head, theta=500000.0):
 
 
 def rotate(x_BHTd, cos_Td, sin_Td):
+    cos_Td, sin_Td = cos_Td.to(x_BHTd.dtype), sin_Td.to(x_BHTd.dtype)  # under autocast, or fp32 would spread
     left, right = x_BHTd.chunk(2, dim=-1)
     return x_BHTd * cos_Td + torch.cat([-right, left], dim=-1) * sin_Td
 
@@ -78,20 +79,21 @@ class LlamaClassifier(nn.Module):
         return self.score(self.norm(x_BTD)[:, -1])
 
 
-def llama(hidden, layers, vocabulary, length, batch, dtype):
-    """(model, a function that gives the loss of one fixed random batch)"""
+def llama(hidden, layers, vocabulary, length, batch, dtype, rank=0):
+    """(model, a function that gives a model's loss on one fixed random batch); ranks have batches of their own"""
     model = LlamaClassifier(hidden, layers, vocabulary, length).to(dtype)
-    ids = torch.randint(0, vocabulary, (batch, length))
-    labels = torch.randint(0, CLASSES, (batch,))
-    return model, lambda: F.cross_entropy(model(ids), labels)
+    dice = torch.Generator().manual_seed(1 + rank)
+    ids = torch.randint(0, vocabulary, (batch, length), generator=dice)
+    labels = torch.randint(0, CLASSES, (batch,), generator=dice)
+    return model, lambda module: F.cross_entropy(module(ids), labels)
 
 
 def diffusion(hidden, layers, image_size, patch_size, batch, dtype):
-    """(model, a function that gives the loss of one fixed random batch)"""
+    """(model, a function that gives a model's loss on one fixed random batch)"""
     config = dit.Config(hidden_size=hidden, depth=layers, num_heads=hidden // HEAD, patch_size=patch_size,
                         image_size=image_size, in_channels=3, num_classes=1000)
     model = dit.DiT(config, F.scaled_dot_product_attention).to(dtype)
     images, noise = torch.randn(2, batch, 3, image_size, image_size, dtype=dtype)
     timesteps = torch.randint(0, 1000, (batch,))
     labels = torch.randint(0, config.num_classes, (batch,))
-    return model, lambda: model.losses(images, timesteps, labels, noise).mean()
+    return model, lambda module: module.losses(images, timesteps, labels, noise).mean()

@@ -78,7 +78,7 @@ int run(const Arguments& arguments) {
 int main(int argc, char** argv) {
   // Tensors of tens of megabytes come and go in every step. glibc's default gives each back to the system and faults
   // its pages in again.
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_MMAP_THRESHOLD, 128 << 20);  // larger ones are few, and would leave holes
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
   return shade::cli::run({argv + 1, argv + argc});
 }

@@ -57,9 +57,9 @@ double best_of(const std::vector<double>& times) { return *std::min_element(time
 
 double mib(Bytes bytes) { return static_cast<double>(bytes.count) / (1024.0 * 1024.0); }
 
-// The peer of the same shape; it is built for one family of shapes, and says so.
-std::optional<Peer> start_peer(const BenchConfig& c, const models::Model& model) {
-  if (!c.peers) return std::nullopt;
+}  // namespace
+
+std::vector<std::string> peer_words(const BenchConfig& c, const models::Model& model) {
   std::vector<std::string> words{"--batch",   std::to_string(c.batch_size),         "--dtype", to_string(c.dtype),
                                  "--threads", std::to_string(at::get_num_threads())};
   const auto add = [&](const char* name, int64_t value) {
@@ -85,10 +85,8 @@ std::optional<Peer> start_peer(const BenchConfig& c, const models::Model& model)
     add("--patch-size", model.parameters().weights()[0].shape()[2]);
     words.insert(words.end(), {"--model", "dit"});
   }
-  return std::optional<Peer>(std::in_place, words);
+  return words;
 }
-
-}  // namespace
 
 BenchResult measure_forward_backward(const BenchConfig& config, const models::SizeOverrides& sizes) {
   profile::TensorMemory::track();
@@ -101,7 +99,8 @@ BenchResult measure_forward_backward(const BenchConfig& config, const models::Si
   nn::bind_all(model->parameters(), type, static_cast<uint64_t>(config.seed));
   const models::BatchShape shape{config.batch_size, config.seq_length};
   const auto batch = model->synthetic(shape, static_cast<uint64_t>(config.seed), type);
-  auto peer = start_peer(config, *model);
+  std::optional<Peer> peer;
+  if (config.peers) peer = Peer::start({.arguments = peer_words(config, *model)});
 
   BenchResult result;
   result.description = model->describe();
@@ -124,7 +123,7 @@ BenchResult measure_forward_backward(const BenchConfig& config, const models::Si
     gradients.free();
     if (i >= config.warmup_iter) {
       result.times_ms.push_back(took.count());
-      if (peer) result.peer_times_ms.push_back(peer->run_ms());
+      if (peer) result.peer_times_ms.push_back(peer->step().count());
     }
     progress.advance();
   }
@@ -132,7 +131,7 @@ BenchResult measure_forward_backward(const BenchConfig& config, const models::Si
   result.peak = profile::TensorMemory::peak();
   result.at_peak = profile::TensorMemory::peak_breakdown();
   result.resident_peak = profile::process_memory().peak_resident;
-  if (peer) result.peer_peak = peer->peak();
+  if (peer) result.peer_peak = peer->peak_bytes();
   return result;
 }
 
@@ -195,13 +194,13 @@ Json BenchResult::json(const BenchConfig& c, const shard::ShardConfig& shard, co
   out["snapshots"] = Json::array();
   for (const auto& line : snapshots) out["snapshots"].push_back(json_of(line));
   if (!peer_times_ms.empty()) {
-    out["rows"] = Json::array({{{"work", text(description, ", ", to_string(c.dtype))},
-                                {"ours_ms", best_of(times_ms)},
-                                {"peer_ms", best_of(peer_times_ms)},
-                                {"ratio_time", best_of(times_ms) / best_of(peer_times_ms)},
-                                {"ours_mb", mib(peak)},
-                                {"peer_mb", mib(peer_peak)},
-                                {"ratio_memory", mib(peak) / mib(peer_peak)}}});
+    const PeerRow row{
+        .work = text(description, ", ", to_string(c.dtype), ranks > 1 ? ", " + to_string(shard.shard) : ""),
+        .ours = Millis(best_of(times_ms)),
+        .peer = Millis(best_of(peer_times_ms)),
+        .ours_peak = peak,
+        .peer_peak = peer_peak};
+    out["rows"] = Json::array({row.json()});
     out["peer_times_ms"] = peer_times_ms;
   }
   out["config"] = whole_config;

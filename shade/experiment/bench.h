@@ -68,6 +68,9 @@ struct BenchResult {
   Json json(const BenchConfig& config, const shard::ShardConfig& shard, const Json& whole_config) const;
 };
 
+// How PyTorch is told to do the same; it is built for one family of shapes, and says so.
+std::vector<std::string> peer_words(const BenchConfig& config, const models::Model& model);
+
 BenchResult measure_forward_backward(const BenchConfig& config, const models::SizeOverrides& sizes);
 
 // Every rank of the world calls it and gets the same times; rank 0 drives the peers.

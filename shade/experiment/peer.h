@@ -1,9 +1,7 @@
-// A step of the same size in eager PyTorch, in a process of its own, driven in turns with ours (bench/peers).
+// A step of the same size in eager PyTorch, in processes of its own, driven in turns with ours (bench/peers).
 #pragma once
 
-#include <sys/types.h>
-
-#include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,25 +10,44 @@
 
 namespace shade::experiment {
 
+// One training job of PyTorch. Between steps its processes sleep. Not thread-safe.
 class Peer {
  public:
-  // Starts step_server.py with these arguments and waits until it is ready. Throws UsageError if the peers aren't
-  // installed.
-  explicit Peer(const std::vector<std::string>& arguments);
-  ~Peer();
-  Peer(const Peer&) = delete;
-  Peer& operator=(const Peer&) = delete;
+  struct Options {
+    std::vector<std::string> arguments;  // of step_server.py: model, sizes, dtype, --threads, --what, --strategy
+    int ranks = 1;                       // one process each; more than one need a --strategy
+  };
 
-  double run_ms();  // one step
-  Bytes peak();     // of the tensors of one step
+  // Starts the processes and waits until all are ready. Throws UsageError if the peers aren't installed, Error if a
+  // process ends.
+  static Peer start(const Options& options);
+  Peer(Peer&&) noexcept;
+  Peer& operator=(Peer&&) noexcept;
+  ~Peer();
+
+  Millis step();       // of the slowest rank
+  Bytes peak_bytes();  // of the tensors of one step, on the rank that needs most
+  void stop();         // ends the processes; so does the destructor
 
  private:
-  Json ask(const std::string& line);
-  Json answer();
+  class Process;
+  class Folder;
 
-  pid_t pid_ = -1;
-  std::FILE* to_ = nullptr;
-  std::FILE* from_ = nullptr;
+  Peer();
+  std::vector<Json> ask(const std::string& command);
+  std::vector<Json> answers();
+
+  std::unique_ptr<Folder> folder_;  // where the ranks meet
+  std::vector<std::unique_ptr<Process>> processes_;
+};
+
+// Ours beside theirs: a row of every result file that compares.
+struct PeerRow {
+  std::string work;
+  Millis ours, peer;
+  Bytes ours_peak, peer_peak;
+
+  Json json() const;
 };
 
 }  // namespace shade::experiment

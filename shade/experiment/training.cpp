@@ -4,6 +4,7 @@
 
 #include "shade/base/terminal.h"
 #include "shade/experiment/bench.h"
+#include "shade/experiment/peer.h"
 #include "shade/profile/trace.h"
 #include "shade/train/step.h"
 
@@ -16,6 +17,16 @@ std::vector<at::Tensor> exchanged(const comm::Group& group, const std::vector<do
   auto all = at::empty({group.size() * count}, at::kDouble);
   group.all_gather(all, at::tensor(mine, at::kDouble), {.label = "results"}).wait();
   return all.view({group.size(), count}).unbind(0);
+}
+
+// PyTorch's word for it.
+std::string peer_strategy(shard::Strategy strategy) {
+  switch (strategy) {
+    case shard::Strategy::ddp: return "ddp";
+    case shard::Strategy::zero2: return "fsdp2_keep";
+    case shard::Strategy::zero3: return "fsdp2_reshard";
+    default: throw UsageError(text("--peers: there is no PyTorch peer for --shard ", to_string(strategy)));
+  }
 }
 
 // Memory of the rank that needed most.
@@ -67,6 +78,7 @@ BenchResult measure_training(comm::World& world, const BenchConfig& config, cons
                      [&](const std::string&, int64_t elements, const at::TensorOptions& wanted) {
                        return runtime.storage().zeros(elements, wanted.dtype().toScalarType(), MemoryKind::optimizer);
                      });
+  runtime.updated();  // the gradients that prepare() looked at
   result.snapshots.push_back(memory_line("after model creation"));
 
   train::Step step(*model, runtime, *optimizer, optim::make_schedule(optim), {.grad_clip = optim.grad_clip});
@@ -79,6 +91,14 @@ BenchResult measure_training(comm::World& world, const BenchConfig& config, cons
   result.flops = 3 * static_cast<double>(samples) * model->forward_flops(shape);
 
   const auto& control = runtime.groups().control;
+  std::optional<Peer> peer;
+  if (config.peers && world.rank() == 0) {
+    auto words = peer_words(config, *model);
+    words.insert(words.end(), {"--what", "step"});
+    if (config.dtype == nn::DType::bf16) words.insert(words.end(), {"--dtype", "bf16_mixed"});  // fp32 masters, as ours
+    if (world.size() > 1) words.insert(words.end(), {"--strategy", peer_strategy(shard.shard)});
+    peer = Peer::start({.arguments = words, .ranks = world.size()});
+  }
   std::vector<double> mine;
   std::optional<profile::Trace> trace;
   if (!config.trace.empty()) trace.emplace();
@@ -92,7 +112,10 @@ BenchResult measure_training(comm::World& world, const BenchConfig& config, cons
     control.barrier().wait();
     const auto begin = Clock::now();
     result.losses.push_back(step.run(batches, samples).loss);
-    if (i >= config.warmup_iter) mine.push_back(Millis(Clock::now() - begin).count());
+    if (i >= config.warmup_iter) {
+      mine.push_back(Millis(Clock::now() - begin).count());
+      if (peer) result.peer_times_ms.push_back(peer->step().count());  // the other ranks sleep in the next barrier
+    }
     if (progress) progress->advance();
   }
   if (trace) trace->save(world.size() == 1 ? config.trace : text(config.trace, ".rank", world.rank()));
@@ -103,6 +126,7 @@ BenchResult measure_training(comm::World& world, const BenchConfig& config, cons
   }
   result.snapshots.push_back(memory_line("after training"));
   result.loss = result.losses.back();
+  if (peer) result.peer_peak = peer->peak_bytes();
   take_largest(result, control);
   const auto times = exchanged(control, mine);
   for (size_t i = 0; i < mine.size(); ++i) {

@@ -38,13 +38,13 @@ struct Swiglu : torch::autograd::Function<Swiglu> {
     const auto saved = context->get_saved_variables();
     const auto g = grads[0].contiguous();
     auto silu = at::silu(saved[0]);
-    const auto da = linear_input_grad(g, layer.weight());
+    auto da = linear_input_grad(g, layer.weight());
     if (layer.weight().trainable())
       hand_over(layer, silu * saved[1], g);
     else
       hand_over(layer, {}, g);
     auto dup = silu.mul_(da);
-    auto dgate = at::silu_backward(at::mul(da, saved[1]), saved[0]);
+    auto dgate = at::silu_backward(da.mul_(saved[1]), saved[0]);
     return {dgate, dup, {}};
   }
 };

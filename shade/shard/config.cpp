@@ -17,7 +17,8 @@ void ShardConfig::declare(Fields& f) {
         {.help = "the same in backward: before this unit's computation, after it, or not at all",
          .flags = {"--backward-prefetch", "--backward_prefetch"}});
   f.add("in_flight", in_flight,
-        {.help = "bytes of gathers ahead of use, and of reductions not yet finished", .flags = {"--in-flight"}});
+        {.help = "bytes of gradients on their way; one unit always may be, and one gather ahead. 0: nothing overlaps",
+         .flags = {"--in-flight"}});
   f.add("reduce_once", reduce_once,
         {.help = "keep whole gradients over micro-steps and reduce once (more memory, less traffic)",
          .flags = {"--reduce-once"}});

@@ -43,7 +43,7 @@ struct ShardConfig {
   Bytes segment = MiB(64);
   bool forward_prefetch = true;
   Prefetch backward_prefetch = Prefetch::pre;
-  Bytes in_flight = MiB(512);
+  Bytes in_flight = MiB(64);
   bool reduce_once = false;
   nn::DType reduce_dtype = nn::DType::fp32;
   bool offload = false;

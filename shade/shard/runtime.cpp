@@ -48,7 +48,8 @@ Runtime::Runtime(nn::Parameters& parameters, Groups groups, const ShardConfig& c
              .compute = compute,
              .master = master,
              .wire = config.reduce_dtype == nn::DType::fp32 ? master : nn::scalar_type(config.reduce_dtype),
-             .reduce_once = config.reduce_once};
+             .reduce_once = config.reduce_once,
+             .offload = config.offload};
   for (size_t u = 0; u < layout_.units.size(); ++u) {
     units_.push_back(std::make_unique<ShardedUnit>(layout_.units[u], around_));
     const auto& flats = layout_.units[u].flats;
@@ -129,7 +130,7 @@ void Runtime::hold(size_t unit, nn::Pass pass) {
 void Runtime::prefetch(const Order& order) {
   const auto next = order.next();
   if (!next || units_[*next]->weights() != ShardedUnit::Weights::sharded) return;
-  if (units_[*next]->gathered_bytes().count > config_.in_flight.count) return;
+  if (config_.in_flight.count == 0) return;
   gather(*next);
 }
 
@@ -183,14 +184,14 @@ void Runtime::final(const nn::Weight& weight) {
   collect_until(config_.in_flight);
 }
 
-// Waits for the oldest reductions while more than `limit` bytes of gradients are on their way.
+// Waits for the oldest reductions while more than `limit` bytes of gradients are on their way; one unit always may be.
 void Runtime::collect_until(Bytes limit) {
   const auto under_way = [&] {
     int64_t sum = 0;
     for (const auto unit : reducing_) sum += units_[unit]->gradient_bytes().count;
     return sum;
   };
-  while (!reducing_.empty() && (limit.count == 0 || under_way() > limit.count)) {
+  while (!reducing_.empty() && (limit.count == 0 || (reducing_.size() > 1 && under_way() > limit.count))) {
     const Span span("shard.reduce_wait", static_cast<int64_t>(reducing_.front()));
     units_[reducing_.front()]->collect();
     reducing_.pop_front();

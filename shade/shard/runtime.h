@@ -66,7 +66,7 @@ class Runtime : public nn::UnitObserver, public nn::GradientSink {
   void wait();  // the gradients of the whole step are with their owners
 
   std::vector<LocalShard> shards();  // this rank's, in the model's order
-  void updated();                    // the owners changed the weights
+  void updated();                    // the owners changed the weights; gradients are given up
 
   // A weight, or its gradient, whole: for tests, evaluation and export. Collective.
   enum class Part { weight, gradient };

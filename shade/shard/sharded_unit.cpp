@@ -41,10 +41,6 @@ ShardedUnit::ShardedUnit(const UnitLayout& layout, const Surroundings& around) :
   }
 }
 
-Bytes ShardedUnit::gathered_bytes() const {
-  return {layout_->elements() * static_cast<int64_t>(c10::elementSize(around_->compute))};
-}
-
 Bytes ShardedUnit::gradient_bytes() const {
   int64_t sum = 0;
   for (const auto& flat : flats_)
@@ -103,6 +99,9 @@ void ShardedUnit::release() {
 }
 
 void ShardedUnit::refresh() {
+  // Nobody needs the gradients any more, and the next step's activations want the room. A mapped file has it anyway.
+  if (!around_->offloaded())
+    for (auto& flat : flats_) flat.gradient.reset();
   if (resident()) {
     for (auto& flat : flats_)
       if (!flat.full.is_same(flat.owned)) flat.full.copy_(flat.owned);
@@ -112,18 +111,21 @@ void ShardedUnit::refresh() {
   if (weights_ == Weights::gathered) release();  // what was gathered is of the past
 }
 
+// Its content is garbage: what is reduced is written, and shards() clears what was not.
 void ShardedUnit::own_gradient(FlatState& flat) {
   if (flat.gradient.defined()) return;
   const MemoryScope scope(MemoryKind::gradients);
-  flat.gradient = around_->device.is_cpu()
+  flat.gradient = around_->offloaded()
                       ? around_->storage->zeros(flat.owned.numel(), around_->master, MemoryKind::gradients)
-                      : at::zeros({flat.owned.numel()}, at::TensorOptions(around_->device).dtype(around_->master));
+                      : at::empty({flat.owned.numel()}, at::TensorOptions(around_->device).dtype(around_->master));
 }
 
 // The buffer a micro-step adds to: the owned gradient itself where nothing is sharded.
 at::Tensor& ShardedUnit::local_gradient(FlatState& flat) {
-  own_gradient(flat);
-  if (resident()) return flat.gradient;
+  if (resident()) {
+    own_gradient(flat);
+    return flat.gradient;
+  }
   const MemoryScope scope(MemoryKind::gradients);
   if (!flat.whole_gradient.defined())
     flat.whole_gradient = at::empty({flat.layout->size}, at::TensorOptions(around_->device).dtype(around_->master));
@@ -170,6 +172,7 @@ void ShardedUnit::reduce(bool last) {
 // Sums over the shard axis: this micro-step's gradient, to its owners.
 void ShardedUnit::scatter(FlatState& flat) {
   const MemoryScope scope(MemoryKind::communication);
+  own_gradient(flat);
   auto source = flat.whole_gradient;
   if (source.scalar_type() != around_->wire) {
     source = flat.wire = source.to(around_->wire);

@@ -36,6 +36,11 @@ struct Surroundings {
   at::ScalarType master = at::kFloat;   // of what is owned, and of gradients
   at::ScalarType wire = at::kFloat;     // of gradients on the way
   bool reduce_once = false;
+  bool offload = false;
+
+  bool offloaded() const {
+    return offload && device.is_cpu();
+  }  // gradients as well; on CUDA they are moved when asked for
 };
 
 class ShardedUnit {
@@ -47,7 +52,6 @@ class ShardedUnit {
   const UnitLayout& layout() const { return *layout_; }
   Weights weights() const { return weights_; }
   bool resident() const { return around_->groups.gather.size() == 1; }  // gathered for ever
-  Bytes gathered_bytes() const;
   Bytes gradient_bytes() const;
 
   void gather();                             // issues

@@ -170,7 +170,7 @@ std::vector<Variant> variants(Strategy strategy) {
   offloaded.shard.offload = true;
   out.push_back(offloaded);
   Variant narrow = out.front();
-  narrow.shard.in_flight = Bytes{1};  // nothing ahead, every reduction waited for
+  narrow.shard.in_flight = Bytes{0};  // nothing ahead, every reduction waited for
   out.push_back(narrow);
   return out;
 }
