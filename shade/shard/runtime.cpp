@@ -93,6 +93,7 @@ void Runtime::initialise(uint64_t seed) {
 void Runtime::begin_step(int64_t micro_steps) {
   SHADE_CHECK(reducing_.empty(), "the last step was not waited for");
   micro_steps_left_ = micro_steps;
+  overlap_.clear();
   for (const auto& unit : units_) unit->begin_step();
 }
 

@@ -72,6 +72,7 @@ class Runtime : public nn::UnitObserver, public nn::GradientSink {
   enum class Part { weight, gradient };
   at::Tensor whole(const nn::Weight& weight, Part part = Part::weight);
 
+  // Of this step so far.
   std::vector<OverlapRecord> drain_overlap() { return std::exchange(overlap_, {}); }
 
   void enter(nn::UnitId unit, nn::Pass pass) override;
