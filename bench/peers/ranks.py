@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 SERVER = pathlib.Path(__file__).with_name("step_server.py")
 
@@ -70,9 +71,16 @@ def main():
             job.stop()
 
 
+def foreign_seconds(jobs):
+    """CPU time that everything but the jobs has used so far. While they are measured it should stand still."""
+    user, nice, system = map(int, pathlib.Path("/proc/stat").read_text().split()[1:4])
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK") - sum(job.cpu_seconds() for job in jobs.values())
+
+
 def measure(jobs, iterations):
     """Steps in turns: the machine's moods meet all strategies alike."""
     times, losses, asleep = ({name: [] for name in jobs} for _ in range(3))
+    began, foreign = time.perf_counter(), foreign_seconds(jobs)
     for _ in range(iterations):
         for name, job in jobs.items():
             others = {other: jobs[other].cpu_seconds() for other in jobs if other != name}
@@ -81,6 +89,8 @@ def measure(jobs, iterations):
             losses[name] = [answer["loss"] for answer in answers]
             for other, before in others.items():
                 asleep[other].append((jobs[other].cpu_seconds() - before) / times[name][-1] * 1000)
+    share = (foreign_seconds(jobs) - foreign) / (time.perf_counter() - began) / os.cpu_count()
+    print(f"Meanwhile other programs used {share:.0%} of the machine.")
     for name, job in jobs.items():
         memory = job.ask("memory")
         peak, base = (max(answer[key] for answer in memory) for key in ("peak_mb", "base_mb"))
