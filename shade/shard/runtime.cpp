@@ -110,14 +110,9 @@ void Runtime::begin_backward(BackwardOptions options) {
   for (const auto& unit : units_) unit->begin_micro_step();
 }
 
-void Runtime::gather(size_t unit) {
-  uses_[unit].issued = Clock::now();
-  units_[unit]->gather();
-}
-
 void Runtime::hold(size_t unit, nn::Pass pass) {
   auto& u = *units_[unit];
-  if (u.weights() == ShardedUnit::Weights::sharded) gather(unit);
+  if (u.weights() == ShardedUnit::Weights::sharded) u.gather();
   if (u.weights() == ShardedUnit::Weights::gathering) {
     const Span span("shard.gather_wait", static_cast<int64_t>(unit));
     auto record = overlap_of(u.layout().name, u.await());
@@ -132,7 +127,7 @@ void Runtime::prefetch(const Order& order) {
   const auto next = order.next();
   if (!next || units_[*next]->weights() != ShardedUnit::Weights::sharded) return;
   if (config_.in_flight.count == 0) return;
-  gather(*next);
+  units_[*next]->gather();
 }
 
 void Runtime::enter(nn::UnitId id, nn::Pass pass) {

@@ -96,7 +96,6 @@ class Runtime : public nn::UnitObserver, public nn::GradientSink {
   };
 
   void hold(size_t unit, nn::Pass pass);
-  void gather(size_t unit);
   void prefetch(const Order& order);
   void collect_until(Bytes limit);
   Order& order(nn::Pass pass) { return pass == nn::Pass::forward ? forward_ : backward_; }
@@ -113,7 +112,6 @@ class Runtime : public nn::UnitObserver, public nn::GradientSink {
     int64_t holds = 0;        // entered and not yet left
     int64_t entries = 0;      // in this forward
     int64_t outstanding = 0;  // of them, not yet left by this backward
-    Clock::time_point issued{};
   };
   std::vector<Use> uses_;
   Order forward_, backward_;

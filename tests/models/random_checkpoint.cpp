@@ -1,7 +1,7 @@
 // Writes a model's folder with freshly initialised bf16 weights, one weight at a time: a checkpoint of any size on a
 // machine that couldn't hold it.
 //
-//   random_checkpoint MODEL FOLDER         e.g. qwen2-1.5b /tmp/qwen2
+//   random_checkpoint MODEL FOLDER         e.g. qwen2-1.5b random_qwen2
 #include <ATen/ATen.h>
 
 #include <cstdio>
