@@ -40,9 +40,19 @@ comm::Slice Flat::owned(size_t segment, int ranks, int rank) const {
   return {whole.begin + part.begin, part.size};
 }
 
+std::vector<Share> Flat::shares(int ranks, int rank) const {
+  std::vector<Share> out;
+  int64_t local = 0;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    out.push_back({segments[i], owned(i, ranks, rank), local});
+    local += out.back().owned.size;
+  }
+  return out;
+}
+
 int64_t Flat::owned(int ranks, int rank) const {
   int64_t sum = 0;
-  for (size_t i = 0; i < segments.size(); ++i) sum += owned(i, ranks, rank).size;
+  for (const auto& share : shares(ranks, rank)) sum += share.owned.size;
   return sum;
 }
 

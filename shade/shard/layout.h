@@ -15,6 +15,12 @@ struct Piece {
   int64_t begin;  // in the flat buffer
 };
 
+// A segment, this rank's part of it (both in the coordinates of the buffer), and where that part lies in what it owns.
+struct Share {
+  comm::Slice segment, owned;
+  int64_t local;
+};
+
 // Weights end to end, all trainable or all frozen. Its elements are dealt to the ranks segment by segment
 // (comm/partition.h), so that a segment is a contiguous part of the buffer and a collective of its own.
 struct Flat {
@@ -26,7 +32,8 @@ struct Flat {
 
   // This rank's part of a segment, in the coordinates of the buffer.
   comm::Slice owned(size_t segment, int ranks, int rank) const;
-  int64_t owned(int ranks, int rank) const;  // elements of all segments
+  std::vector<Share> shares(int ranks, int rank) const;  // of all segments, in order
+  int64_t owned(int ranks, int rank) const;              // elements of all segments
 };
 
 // What is gathered and released together: one or more units of the model.

@@ -70,17 +70,11 @@ Runtime::~Runtime() {
 }
 
 void Runtime::fill(const Source& source) {
-  for (const auto& unit : units_) {
-    for (const auto& flat : unit->flats()) {
-      int64_t local = 0;
-      for (size_t i = 0; i < flat.layout->segments.size(); ++i) {
-        const auto mine = flat.layout->owned(i, around_.groups.gather.size(), around_.groups.gather.rank());
-        for (const auto& run : runs_in(*flat.layout, mine))
-          source(*run.weight, run.begin, flat.owned.narrow(0, local + run.at, run.size));
-        local += mine.size;
-      }
-    }
-  }
+  for (const auto& unit : units_)
+    for (const auto& flat : unit->flats())
+      for (const auto& share : unit->shares(flat))
+        for (const auto& run : runs_in(*flat.layout, share.owned))
+          source(*run.weight, run.begin, flat.owned.narrow(0, share.local + run.at, run.size));
   updated();
 }
 
@@ -232,16 +226,11 @@ at::Tensor Runtime::whole(const nn::Weight& weight, Part part) {
   auto full = mine;
   if (!units_[place.unit]->resident()) {
     full = at::empty({flat.layout->size}, mine.options());
-    int64_t local = 0;
-    for (size_t i = 0; i < flat.layout->segments.size(); ++i) {
-      const auto owned = flat.layout->owned(i, around_.groups.gather.size(), around_.groups.gather.rank());
-      const auto& segment = flat.layout->segments[i];
+    for (const auto& [segment, owned, local] : units_[place.unit]->shares(flat))
       around_.groups.gather
           .all_gather(full.narrow(0, segment.begin, segment.size), mine.narrow(0, local, owned.size),
                       {.label = "whole " + weight.name()})
           .wait();
-      local += owned.size;
-    }
   }
   const auto begin = flat.layout->pieces[place.piece].begin;
   return full.narrow(0, begin, weight.numel()).view(weight.shape()).clone();

@@ -48,8 +48,8 @@ Bytes ShardedUnit::gradient_bytes() const {
   return {sum};
 }
 
-comm::Slice ShardedUnit::owned(const FlatState& flat, size_t segment) const {
-  return flat.layout->owned(segment, around_->groups.gather.size(), around_->groups.gather.rank());
+std::vector<Share> ShardedUnit::shares(const FlatState& flat) const {
+  return flat.layout->shares(around_->groups.gather.size(), around_->groups.gather.rank());
 }
 
 void ShardedUnit::bind(FlatState& flat) {
@@ -63,14 +63,10 @@ void ShardedUnit::gather() {
   for (auto& flat : flats_) {
     const MemoryScope scope(MemoryKind::gathered);
     flat.full = at::empty({flat.layout->size}, at::TensorOptions(around_->device).dtype(around_->compute));
-    int64_t local = 0;
-    for (size_t i = 0; i < flat.layout->segments.size(); ++i) {
-      const auto mine = owned(flat, i);
+    for (const auto& [segment, mine, local] : shares(flat)) {
       auto input = flat.owned.narrow(0, local, mine.size);
-      local += mine.size;
       if (input.scalar_type() != around_->compute || input.device() != around_->device)
         input = flat.full.narrow(0, mine.begin, mine.size).copy_(input);  // gathered in place
-      const auto& segment = flat.layout->segments[i];
       flat.gathers.push_back(around_->groups.gather.all_gather(flat.full.narrow(0, segment.begin, segment.size), input,
                                                                {.label = "gather " + flat.layout->name}));
     }
@@ -180,15 +176,10 @@ void ShardedUnit::scatter(FlatState& flat) {
   }
   auto target = flat.gradient;
   if (flat.summed) target = flat.incoming = at::empty_like(flat.gradient);
-  int64_t local = 0;
-  for (size_t i = 0; i < flat.layout->segments.size(); ++i) {
-    const auto& segment = flat.layout->segments[i];
-    const auto mine = owned(flat, i);
+  for (const auto& [segment, mine, local] : shares(flat))
     flat.works.push_back(around_->groups.reduce.reduce_scatter(target.narrow(0, local, mine.size),
                                                                source.narrow(0, segment.begin, segment.size),
                                                                {.label = "reduce " + flat.layout->name}));
-    local += mine.size;
-  }
 }
 
 void ShardedUnit::collect() {
@@ -251,16 +242,13 @@ std::vector<LocalShard> ShardedUnit::shards() {
       if (!flat.written[i])
         flat.gradient.narrow(0, flat.layout->pieces[i].begin, flat.layout->pieces[i].weight->numel()).zero_();
     const auto gradient = flat.gradient.to(flat.owned.device());
-    int64_t local = 0;
-    for (size_t i = 0; i < flat.layout->segments.size(); ++i) {
-      const auto mine = owned(flat, i);
-      out.push_back({.name = text(flat.layout->name, "#", i),
+    size_t i = 0;
+    for (const auto& [segment, mine, local] : shares(flat))
+      out.push_back({.name = text(flat.layout->name, "#", i++),
                      .master = flat.owned.narrow(0, local, mine.size),
                      .gradient = gradient.narrow(0, local, mine.size),
                      .offset = mine.begin,
                      .runs = runs_in(*flat.layout, mine)});
-      local += mine.size;
-    }
   }
   return out;
 }

@@ -86,9 +86,9 @@ class ShardedUnit {
     std::vector<comm::Work> gathers{}, works{};
   };
   const std::vector<FlatState>& flats() const { return flats_; }
+  std::vector<Share> shares(const FlatState& flat) const;
 
  private:
-  comm::Slice owned(const FlatState& flat, size_t segment) const;
   void bind(FlatState& flat);
   void own_gradient(FlatState& flat);
   at::Tensor& local_gradient(FlatState& flat);
