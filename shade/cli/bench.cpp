@@ -42,11 +42,11 @@ void print(const experiment::BenchResult& result, const experiment::BenchConfig&
 
 // The lines of the linear tutorial: what each stage costs.
 void print_stages(const experiment::BenchResult& result) {
-  Table table({"stage", "allocated", "max allocated", "reserved", "process RSS"});
+  Table table({"stage", "allocated", "max allocated", "reserved", "process RSS", "max RSS"});
   for (const auto& line : result.snapshots)
     table.add({line.stage, to_string(line.tensors.total), to_string(line.peak), to_string(line.reserved),
-               to_string(line.resident)});
-  std::printf("\nmemory of rank 0\n%s", table.str().c_str());
+               to_string(line.resident), to_string(line.peak_resident)});
+  std::printf("\nmemory of rank 0, %s\n%s", result.log_key.c_str(), table.str().c_str());
 }
 
 }  // namespace

@@ -14,11 +14,12 @@
 namespace shade::cli {
 namespace {
 
-constexpr std::array<Verb, 4> kVerbs{{
+constexpr std::array<Verb, 5> kVerbs{{
     {"account", "the epsilon of a run, or the sigma for an epsilon", run_account},
     {"bench", "one measured experiment", run_bench},
     {"comm", "the collectives of this machine, measured", run_comm},
     {"launch", "start ranks of any command on this host", run_launch},
+    {"verify", "is every private gradient right?", run_verify},
 }};
 
 void print_help() {

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/version.h>
 
+#include <filesystem>
 #include <numeric>
 #include <optional>
 
@@ -41,7 +42,8 @@ void BenchConfig::declare(Fields& f) {
          .min = 0,
          .flags = {"--lora-rank"}});
   f.add("trace", trace,
-        {.help = "write a Chrome trace of the whole run here, for Perfetto; name it *.pt.trace.json for TensorBoard",
+        {.help = "write a Chrome trace of the whole run here, for Perfetto; a name that ends in / is a folder for "
+                 "TensorBoard, with one below it for this configuration",
          .flags = {"--trace"}});
   f.add("peers", peers,
         {.help = "measure eager PyTorch beside, in turns (llama with heads of 64 and ffn 3 d, dit)",
@@ -137,11 +139,21 @@ BenchResult measure_forward_backward(const BenchConfig& config, const models::Si
 
 MemoryLine memory_line(std::string stage) {
   const auto heap = ::mallinfo2();
+  const auto process = profile::process_memory();
   return {.stage = std::move(stage),
           .tensors = profile::TensorMemory::breakdown(),
           .peak = profile::TensorMemory::peak(),
           .reserved = Bytes{static_cast<int64_t>(heap.arena + heap.hblkhd)},
-          .resident = profile::process_memory().resident};
+          .resident = process.resident,
+          .peak_resident = process.peak_resident};
+}
+
+std::string log_key(const BenchConfig& c, const shard::ShardConfig& shard, int ranks) {
+  std::string name = text(std::filesystem::path(c.model).filename().string(), "_", to_string(shard.shard), "_ranks",
+                          ranks, "_batch", c.batch_size, "_", to_string(c.dtype));
+  if (shard.shard != shard::Strategy::none && shard.shard != shard::Strategy::ddp)
+    name += text("_", to_string(shard.wrap), "_", to_string(shard.backward_prefetch), shard.offload ? "_offload" : "");
+  return name;
 }
 
 namespace {
@@ -152,12 +164,15 @@ Json by_kind(const profile::MemoryBreakdown& memory) {
   return out;
 }
 
-Json json_of(const MemoryLine& line) {
+Json json_of(const MemoryLine& line, const std::string& key) {
   Json out{{"stage", line.stage},
+           {"rank", 0},
+           {"log_key", key},
            {"allocated_mb", mib(line.tensors.total)},
            {"max_allocated_mb", mib(line.peak)},
            {"reserved_mb", mib(line.reserved)},
-           {"rss_mb", mib(line.resident)}};
+           {"rss_mb", mib(line.resident)},
+           {"max_rss_mb", mib(line.peak_resident)}};
   out.update(by_kind(line.tensors));
   return out;
 }
@@ -188,11 +203,12 @@ Json BenchResult::json(const BenchConfig& c, const shard::ShardConfig& shard, co
            {"tokens_per_second", static_cast<double>(tokens) / seconds},
            {"gflops_per_second", flops / seconds / 1e9}};
   out["losses"] = losses;
-  out["average_memory_mb"] = average_mb;
+  out["average_memory_mb"] = mib(average);
+  out["log_key"] = log_key;
   out["communication"] = {{"bytes", wire.count}, {"time_ms", comm_ms}, {"exposed_ms", exposed_ms}};
   out["breakdown"] = by_kind(at_peak);
   out["snapshots"] = Json::array();
-  for (const auto& line : snapshots) out["snapshots"].push_back(json_of(line));
+  for (const auto& line : snapshots) out["snapshots"].push_back(json_of(line, log_key));
   if (!peer_times_ms.empty()) {
     const PeerRow row{
         .work = text(description, ", ", to_string(c.dtype), ranks > 1 ? ", " + to_string(shard.shard) : ""),

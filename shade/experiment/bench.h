@@ -44,18 +44,21 @@ struct MemoryLine {
   profile::MemoryBreakdown tensors;
   Bytes peak;      // of tensors, so far
   Bytes reserved;  // what the heap holds of the system
-  Bytes resident;
+  Bytes resident, peak_resident;
 };
 MemoryLine memory_line(std::string stage);
 
+// A name for a configuration, in file names and result lines: linear_zero3_ranks2_batch8192_fp32_module_pre.
+std::string log_key(const BenchConfig& config, const shard::ShardConfig& shard, int ranks);
+
 struct BenchResult {
-  std::string description;
+  std::string description, log_key;
   int ranks = 1;
   int64_t parameters = 0, trainable = 0;
   std::vector<double> times_ms, peer_times_ms;  // of the slowest rank
   Bytes peak, resident_peak, peer_peak;         // of the largest rank
   profile::MemoryBreakdown at_peak;             // of that rank
-  double average_mb = 0;                        // tensors at the ends of forward and backward, this rank
+  Bytes average;                                // tensors over the time of the measured steps, this rank
   std::vector<MemoryLine> snapshots;            // of this rank
   Bytes wire;                                   // sent by this rank in a step
   double comm_ms = 0, exposed_ms = 0;           // in a step, this rank: collectives under way; waited for

@@ -2,6 +2,8 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <filesystem>
+
 #include "shade/base/terminal.h"
 #include "shade/experiment/bench.h"
 #include "shade/experiment/peer.h"
@@ -27,6 +29,12 @@ std::string peer_strategy(shard::Strategy strategy) {
     case shard::Strategy::zero3: return "fsdp2_reshard";
     default: throw UsageError(text("--peers: there is no PyTorch peer for --shard ", to_string(strategy)));
   }
+}
+
+std::string trace_file(const std::string& wanted, const std::string& key, const comm::World& world) {
+  if (!wanted.ends_with('/')) return world.size() == 1 ? wanted : text(wanted, ".rank", world.rank());
+  std::filesystem::create_directories(wanted + key);
+  return text(wanted, key, "/rank", world.rank(), ".pt.trace.json");
 }
 
 // Memory of the rank that needed most.
@@ -84,6 +92,7 @@ BenchResult measure_training(comm::World& world, const BenchConfig& config, cons
   train::Step step(*model, runtime, *optimizer, optim::make_schedule(optim), {.grad_clip = optim.grad_clip});
   result.description = model->describe();
   result.ranks = world.size();
+  result.log_key = log_key(config, shard, world.size());
   result.parameters = model->parameters().count();
   result.trainable = model->parameters().count_trainable();
   const int64_t samples = config.batch_size * config.grad_accum * world.size();
@@ -108,17 +117,19 @@ BenchResult measure_training(comm::World& world, const BenchConfig& config, cons
     if (i == config.warmup_iter) {
       result.snapshots.push_back(memory_line("after warmup"));
       (void)world.traffic().drain();
+      profile::TensorMemory::restart_average();
     }
     control.barrier().wait();
     const auto begin = Clock::now();
-    result.losses.push_back(step.run(batches, samples).loss);
+    result.losses.push_back(step.run(batches, static_cast<double>(samples)).loss);
     if (i >= config.warmup_iter) {
       mine.push_back(Millis(Clock::now() - begin).count());
       if (peer) result.peer_times_ms.push_back(peer->step().count());  // the other ranks sleep in the next barrier
     }
     if (progress) progress->advance();
   }
-  if (trace) trace->save(world.size() == 1 ? config.trace : text(config.trace, ".rank", world.rank()));
+  result.average = profile::TensorMemory::average();
+  if (trace) trace->save(trace_file(config.trace, result.log_key, world));
   for (const auto& record : world.traffic().drain()) {
     result.wire.count += record.wire.count / config.num_iter;
     result.comm_ms += Millis(record.ended - record.started).count() / static_cast<double>(config.num_iter);

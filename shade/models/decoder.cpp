@@ -119,8 +119,8 @@ at::Tensor Decoder::losses(const nn::Batch& batch) {
   if (options_.task == Task::classify) {
     losses = nn::class_losses(class_logits(h, batch), batch.labels);
   } else {
-    losses =
-        nn::lm_losses((*norm_)(h), lm_weight(), wiring, nn::shifted_labels(batch.labels), {.mean = options_.mean_loss});
+    losses = nn::lm_losses((*norm_)(h), lm_weight(), wiring, nn::shifted_labels(batch.labels),
+                           {.mean = options_.mean_loss, .looked_up_BT = config_.tied ? batch.ids_BT : at::Tensor()});
   }
   losses = nn::leave_unit(wiring, head_unit_, losses);
   return tied_head ? nn::leave_unit(wiring, embed_unit_, losses) : losses;

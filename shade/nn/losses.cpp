@@ -62,7 +62,7 @@ struct LmLoss : torch::autograd::Function<LmLoss> {
     remember(context, weight);
     context->saved_data["wiring"] = reinterpret_cast<int64_t>(wiring);
     context->saved_data["slice"] = options->slice_bytes;
-    context->save_for_backward({h, labels, lse, weights_BT});
+    context->save_for_backward({h, labels, lse, weights_BT, options->looked_up_BT});
     return ((lse - target).view(labels.sizes()) * weights_BT).sum(1);
   }
 
@@ -87,7 +87,7 @@ struct LmLoss : torch::autograd::Function<LmLoss> {
         dh.addmm_(g, slices.of_weight(row));
       if (weight.trainable())
         wiring.take(LinearGrad{as_BTD(h), g.view({h.size(0), h.size(1), g.size(1)}), &weight, nullptr, row,
-                               row + slices.step >= slices.rows});
+                               row + slices.step >= slices.rows, saved[4]});
     }
     return {dh.view(h.sizes()), {}, {}, {}, {}};
   }

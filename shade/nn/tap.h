@@ -19,7 +19,8 @@ struct LinearGrad {
   const Weight* weight;  // null: only the bias is trainable
   const Weight* bias;    // null: none, or frozen
   int64_t row = 0;
-  bool last = true;  // the last slice of this weight in this backward
+  bool last = true;           // the last slice of this weight in this backward
+  at::Tensor looked_up_BT{};  // a weight that is a lookup table too (tied): the ids this batch looked up
 };
 
 // y_t = table[ids_t]; ids equal to `padding` (-1: none) contribute nothing.

@@ -21,6 +21,7 @@ class Book {
     const auto kind = MemoryScope::current();
     const std::lock_guard lock(mutex_);
     live_[address] = {bytes, kind};
+    pass();
     now_.total.count += bytes;
     now_.of(kind).count += bytes;
     if (now_.total.count > peak_.total.count) peak_ = now_;
@@ -30,6 +31,7 @@ class Book {
     const auto found = live_.find(address);
     if (found == live_.end()) return;
     const auto [bytes, kind] = found->second;
+    pass();
     now_.total.count -= bytes;
     now_.of(kind).count -= bytes;
     live_.erase(found);
@@ -42,9 +44,20 @@ class Book {
     const std::lock_guard lock(mutex_);
     return peak_;
   }
+  Bytes average() {
+    const std::lock_guard lock(mutex_);
+    pass();
+    const double seconds = Seconds(changed_ - begun_).count();
+    return seconds > 0 ? Bytes{static_cast<int64_t>(byte_seconds_ / seconds)} : now_.total;
+  }
   void reset_peak() {
     const std::lock_guard lock(mutex_);
     peak_ = now_;
+  }
+  void restart_average() {
+    const std::lock_guard lock(mutex_);
+    begun_ = changed_ = Clock::now();
+    byte_seconds_ = 0;
   }
 
  private:
@@ -52,9 +65,18 @@ class Book {
     int64_t bytes = 0;
     MemoryKind kind = MemoryKind::other;
   };
+  // What was held until now, for how long.
+  void pass() {
+    const auto now = Clock::now();
+    byte_seconds_ += static_cast<double>(now_.total.count) * Seconds(now - changed_).count();
+    changed_ = now;
+  }
+
   mutable std::mutex mutex_;
   std::unordered_map<const void*, Entry> live_;
   MemoryBreakdown now_, peak_;
+  Clock::time_point begun_ = Clock::now(), changed_ = begun_;
+  double byte_seconds_ = 0;
 };
 
 Book& book() {
@@ -104,9 +126,11 @@ void TensorMemory::track() {
 
 Bytes TensorMemory::current() { return book().now().total; }
 Bytes TensorMemory::peak() { return book().peak().total; }
+Bytes TensorMemory::average() { return book().average(); }
 MemoryBreakdown TensorMemory::breakdown() { return book().now(); }
 MemoryBreakdown TensorMemory::peak_breakdown() { return book().peak(); }
 void TensorMemory::reset_peak() { book().reset_peak(); }
+void TensorMemory::restart_average() { book().restart_average(); }
 
 ProcessMemory process_memory() {
   ProcessMemory memory;

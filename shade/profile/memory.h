@@ -25,10 +25,12 @@ class TensorMemory {
   static void track();
 
   static Bytes current();
-  static Bytes peak();  // since the last reset
+  static Bytes peak();     // since the last reset
+  static Bytes average();  // over the time since the last restart
   static MemoryBreakdown breakdown();
   static MemoryBreakdown peak_breakdown();
   static void reset_peak();  // to current()
+  static void restart_average();
 };
 
 // What the operating system says of this process.

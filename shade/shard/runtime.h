@@ -52,6 +52,7 @@ class Runtime : public nn::UnitObserver, public nn::GradientSink {
   const Layout& layout() const { return layout_; }
   const Groups& groups() const { return around_.groups; }
   const Policy& policy() const { return around_.groups.policy; }
+  at::ScalarType compute() const { return around_.compute; }
 
   // Every rank fills what it owns. `source` writes elements [begin, begin + out.numel()) of a weight.
   using Source = std::function<void(const nn::Weight& weight, int64_t begin, at::Tensor out)>;
@@ -61,7 +62,6 @@ class Runtime : public nn::UnitObserver, public nn::GradientSink {
   void begin_step(int64_t micro_steps = 1);
   void begin_forward();
   void begin_backward(BackwardOptions options = {});
-  void final(const nn::Weight& weight);  // nothing more will be added in this micro-step
   void end_micro_step();
   void wait();  // the gradients of the whole step are with their owners
 
@@ -80,6 +80,7 @@ class Runtime : public nn::UnitObserver, public nn::GradientSink {
   at::Tensor buffer(const nn::Weight& weight) override;
   bool written(const nn::Weight& weight) const override;
   void mark_written(const nn::Weight& weight) override;
+  void final(const nn::Weight& weight) override;  // nothing more will be added in this micro-step
 
   const std::vector<std::unique_ptr<ShardedUnit>>& units() const { return units_; }
   Storage& storage() { return *storage_; }

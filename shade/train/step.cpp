@@ -11,6 +11,18 @@
 #include "shade/optim/gradient_norm.h"
 
 namespace shade::train {
+namespace {
+
+// One key for all ranks: rank 0's.
+privacy::NoiseKey agreed_key(const comm::Group& group, const privacy::DpConfig& config) {
+  if (config.noise_seed >= 0) return privacy::seeded_key(static_cast<uint64_t>(config.noise_seed));
+  auto key = privacy::secret_key();
+  auto bytes = at::from_blob(key.data(), {static_cast<int64_t>(key.size())}, at::kByte);
+  group.broadcast(bytes, {.label = "noise key"}).wait();
+  return key;
+}
+
+}  // namespace
 
 Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& optimizer, optim::Schedule schedule,
            StepOptions options)
@@ -19,8 +31,13 @@ Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& opti
       optimizer_(&optimizer),
       schedule_(schedule),
       options_(options),
-      tap_(runtime) {
-  model.parameters().wiring.tap = &tap_;
+      plain_(runtime),
+      method_(privacy::make_method(model.parameters(), runtime, options.dp)) {
+  SHADE_REQUIRE(!method_ || options.grad_clip == 0,
+                "a private run clips every sample (--max-grad-norm); clipping their sum as well (--grad-clip) is for "
+                "runs that are not private");
+  if (method_) noise_.emplace(agreed_key(runtime.groups().control, options.dp));
+  model.parameters().wiring.tap = method_ ? static_cast<nn::GradientTap*>(method_.get()) : &plain_;
 }
 
 Step::~Step() { model_->parameters().wiring.tap = nullptr; }
@@ -32,25 +49,77 @@ std::vector<optim::Slot> slots_of(std::span<const shard::LocalShard> shards) {
   return slots;
 }
 
+// Micro-batches of the size that the method wants, as many on every rank: who has fewer samples runs empty ones.
+std::vector<nn::Batch> Step::split(std::span<const nn::Batch> micro_batches) const {
+  const auto size = method_ ? method_->micro_batch() : 0;
+  if (size == 0) return {micro_batches.begin(), micro_batches.end()};
+  std::vector<nn::Batch> out;
+  for (const auto& batch : micro_batches)
+    for (int64_t begin = 0; begin < batch.samples(); begin += size)
+      out.push_back(batch.rows(begin, std::min(size, batch.samples() - begin)));
+  const auto& control = runtime_->groups().control;
+  auto counts = at::empty({control.size()}, at::kLong);
+  control.all_gather(counts, at::full({1}, static_cast<int64_t>(out.size()), at::kLong), {.label = "micro-steps"})
+      .wait();
+  const auto most = std::max<int64_t>(1, counts.max().item<int64_t>());
+  while (static_cast<int64_t>(out.size()) < most) out.push_back(micro_batches.front().rows(0, 0));
+  return out;
+}
+
+// A layer that mixes samples (batch statistics) makes one sample's loss depend on the others: then no clipping bounds
+// what a sample does. Tried once, by a forward pass of one sample alone.
+void Step::require_separate(const nn::Batch& batch) {
+  const at::NoGradGuard no_graph;
+  runtime_->begin_forward();
+  const auto together = model_->losses(batch);
+  runtime_->begin_forward();
+  const auto alone = model_->losses(batch.rows(0, std::min<int64_t>(1, batch.samples())));
+  separate_ = true;
+  if (batch.samples() < 2 || together.is_meta() || !at::isfinite(together).all().item<bool>()) return;
+  const auto a = together[0].item<double>(), b = alone[0].item<double>();
+  const double tolerance = runtime_->compute() == at::kBFloat16 ? 0.05 : 1e-3;
+  SHADE_REQUIRE(std::abs(a - b) <= tolerance * (1 + std::abs(b)), "the loss of a sample is ", b, " alone and ", a,
+                " with others in its batch: a layer mixes samples (batch statistics?), so no gradient belongs to one "
+                "sample. Private training needs layers that treat samples one by one");
+}
+
+void Step::backward(const at::Tensor& objective, shard::BackwardOptions options) {
+  const Span span("backward");
+  const MemoryScope scope(MemoryKind::temporary);
+  runtime_->begin_backward(options);
+  torch::autograd::backward({objective}, {}, /*retain_graph=*/!options.last_use);
+}
+
+at::Tensor Step::micro_step(const nn::Batch& batch) {
+  if (method_) method_->begin(batch.samples());
+  at::Tensor losses_B;
+  {
+    const Span span("forward");
+    const MemoryScope scope(MemoryKind::activations);
+    runtime_->begin_forward();
+    losses_B = model_->losses(batch);
+  }
+  const auto loss = losses_B.detach().sum(at::kDouble);
+  if (!method_) {
+    backward(losses_B.sum(), {});
+  } else {
+    const auto passes = method_->passes();
+    for (size_t i = 0; i < passes.size(); ++i)
+      backward(method_->objective(losses_B, i), {.final_on_leave = passes[i].gradients, .last_use = passes[i].last});
+    losses_B.reset();
+    method_->finish();
+  }
+  runtime_->end_micro_step();
+  return loss;
+}
+
 double Step::gradients(std::span<const nn::Batch> micro_batches) {
-  runtime_->begin_step(static_cast<int64_t>(micro_batches.size()));
+  const auto batches = split(micro_batches);
+  runtime_->begin_step(static_cast<int64_t>(batches.size()));
+  if (method_ && !separate_) require_separate(batches.front());
   at::Tensor sum;
-  for (const auto& batch : micro_batches) {
-    at::Tensor losses_B;
-    {
-      const Span span("forward");
-      const MemoryScope scope(MemoryKind::activations);
-      runtime_->begin_forward();
-      losses_B = model_->losses(batch);
-    }
-    {
-      const Span span("backward");
-      const MemoryScope scope(MemoryKind::temporary);
-      runtime_->begin_backward();
-      torch::autograd::backward({losses_B.sum()}, {});
-    }
-    runtime_->end_micro_step();
-    const auto loss = losses_B.detach().sum(at::kDouble);
+  for (const auto& batch : batches) {
+    const auto loss = micro_step(batch);
     sum = sum.defined() ? sum + loss : loss;
   }
   {
@@ -60,24 +129,50 @@ double Step::gradients(std::span<const nn::Batch> micro_batches) {
   return sum.is_meta() ? 0 : sum.item<double>();
 }
 
-StepRecord Step::run(std::span<const nn::Batch> micro_batches, int64_t samples) {
-  SHADE_REQUIRE(!micro_batches.empty() && samples > 0,
-                "a step needs at least one micro-batch, and samples on some rank");
+void Step::add_noise() {
+  const Span span("noise");
+  const double deviation = method_->clipper().gradient_sigma() * method_->sensitivity();
+  const auto step = static_cast<uint64_t>(optimizer_->steps());
+  for (const auto& shard : runtime_->shards())
+    for (const auto& run : shard.runs)
+      noise_->add(shard.gradient.narrow(0, run.at, run.size), deviation, step, run.weight->id(), run.begin);
+}
+
+StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor) {
+  SHADE_REQUIRE(!micro_batches.empty() && divisor > 0, "a step needs at least one micro-batch, and a positive divisor");
   StepRecord record{.learning_rate = schedule_.learning_rate(optimizer_->steps())};
   const double local = gradients(micro_batches);
   const auto shards = runtime_->shards();
   const auto slots = slots_of(shards);
-  double scale = 1 / static_cast<double>(samples);
-  // One small sum for everybody: losses, and squares of the elements that this rank owns alone.
+  double scale = 1 / divisor;
+  // One small sum for everybody: losses, samples, and squares of the elements that this rank owns alone.
   const auto copies = static_cast<double>(runtime_->policy().replicate);
-  auto sums = at::zeros({2}, at::kDouble);
-  sums[0] = local;
-  if (options_.grad_clip > 0) sums[1] = optim::squared_norm(slots) / copies;
+  const auto counts = method_ ? method_->drain_counts() : privacy::ClipCounts{};
+  double present = 0;
+  for (const auto& batch : micro_batches) present += static_cast<double>(batch.samples());
+  const double squared = options_.grad_clip > 0 ? optim::squared_norm(slots) / copies : 0;
+  const auto sums = at::tensor({local, present, squared, static_cast<double>(counts.clipped),
+                                static_cast<double>(counts.not_finite), counts.below},
+                               at::kDouble);
   runtime_->groups().control.all_reduce(sums, {.label = "loss and norm"}).wait();
-  record.loss = sums[0].item<double>() * scale;
+  const auto sum = [&](int64_t i) { return sums[i].item<double>(); };
+  record.loss = sum(0) / std::max(1.0, sum(1));
+  record.samples = {.samples = static_cast<int64_t>(sum(1)),
+                    .clipped = static_cast<int64_t>(sum(3)),
+                    .not_finite = static_cast<int64_t>(sum(4)),
+                    .below = sum(5)};
   if (options_.grad_clip > 0) {
-    record.gradient_norm = std::sqrt(sums[1].item<double>()) * scale;
+    record.gradient_norm = std::sqrt(sum(2)) * scale;
     scale *= optim::clip_factor(record.gradient_norm, options_.grad_clip);
+  }
+  if (method_) {
+    add_noise();
+    auto& clipper = method_->clipper();
+    record.clip_norm = clipper.clip_norm();
+    if (clipper.adaptive()) {
+      const auto step = static_cast<uint64_t>(optimizer_->steps());
+      clipper.follow(sum(5) + clipper.count_sigma() * noise_->draw(step, -1), divisor);
+    }
   }
   {
     const Span span("optimizer");

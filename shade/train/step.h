@@ -1,4 +1,4 @@
-// One logical training step: where model, sharding and optimizer meet.
+// One logical training step: where model, sharding, privacy and optimizer meet.
 #pragma once
 
 #include <span>
@@ -6,33 +6,44 @@
 #include "shade/models/model.h"
 #include "shade/optim/optimizer.h"
 #include "shade/optim/schedule.h"
+#include "shade/privacy/clip/method.h"
+#include "shade/privacy/noise.h"
 #include "shade/shard/runtime.h"
 
 namespace shade::train {
 
 struct StepRecord {
-  double loss = 0;  // mean over all samples of all ranks
+  double loss = 0;  // mean over all samples of all ranks; not private
   double learning_rate = 0;
-  double gradient_norm = 0;  // of the mean gradient; 0 if nobody asked for clipping
+  double gradient_norm = 0;     // of the mean gradient; 0 if nobody asked for clipping it
+  privacy::ClipCounts samples;  // of all ranks; not private
+  double clip_norm = 0;         // of a private step
 };
 
 struct StepOptions {
-  double grad_clip = 0;  // global norm, for runs that are not private; 0: none
+  double grad_clip = 0;    // global norm, for runs that are not private; 0: none
+  privacy::DpConfig dp{};  // dp = none: not private
 };
 
 class Step {
  public:
-  // All must outlive it. Takes over the model's tap.
+  // All must outlive it. Takes over the model's tap. Collective if private: the ranks agree on the noise key.
   Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& optimizer, optim::Schedule schedule,
        StepOptions options = {});
   ~Step();
 
-  // Every rank brings the same number of micro-batches; their sizes may differ, and be 0. Gradients are divided by
-  // `samples`, the number of all ranks together.
-  StepRecord run(std::span<const nn::Batch> micro_batches, int64_t samples);
+  // Every rank brings the same number of micro-batches; their sizes may differ, and be 0. The sum of the gradients is
+  // divided by `divisor`: the number of samples of all ranks together; in a private run a public constant.
+  StepRecord run(std::span<const nn::Batch> micro_batches, double divisor);
 
-  // The first half: the summed gradient is with its owners, nothing is updated. Returns the sum of this rank's losses.
+  // The first half: the (clipped) summed gradient is with its owners, without noise, nothing is updated. Returns the
+  // sum of this rank's losses.
   double gradients(std::span<const nn::Batch> micro_batches);
+
+  // The second half of a private step's gradient. Each element gets noise once, from the rank that owns it.
+  void add_noise();
+
+  privacy::Method* method() { return method_.get(); }  // null: not private
 
  private:
   // Not private: a weight's gradient goes straight to its buffer.
@@ -42,12 +53,20 @@ class Step {
     nn::GradientSink* sink;
   };
 
+  std::vector<nn::Batch> split(std::span<const nn::Batch> micro_batches) const;
+  at::Tensor micro_step(const nn::Batch& batch);
+  void backward(const at::Tensor& objective, shard::BackwardOptions options);
+  void require_separate(const nn::Batch& batch);
+
   models::Model* model_;
   shard::Runtime* runtime_;
   optim::Optimizer* optimizer_;
   optim::Schedule schedule_;
   StepOptions options_;
-  Plain tap_;
+  Plain plain_;
+  std::unique_ptr<privacy::Method> method_;
+  std::optional<privacy::Noise> noise_;
+  bool separate_ = false;  // samples were seen not to mix
 };
 
 // The owned shards as an optimizer sees them.

@@ -47,6 +47,8 @@ TEST(Bench, WritesTheKeysThatStay) {
     EXPECT_EQ(json["total_batch_size"], 8);
     EXPECT_EQ(json["num_ranks"], 2);
     EXPECT_GT(json["communication"]["bytes"].get<int64_t>(), 0);
+    EXPECT_GT(json["average_memory_mb"].get<double>(), 0);
+    EXPECT_LE(json["average_memory_mb"], json["peak_memory_mb"]);
     double sum = 0;
     for (const auto& [kind, mb] : json["breakdown"].items()) sum += mb.get<double>();
     EXPECT_NEAR(sum, json["peak_memory_mb"].get<double>(), 1e-6) << "the kinds add up";

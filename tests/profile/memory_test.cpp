@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 namespace shade::profile {
 namespace {
 
@@ -22,6 +24,19 @@ TEST(TensorMemory, CountsEveryByteUntilItIsFreed) {
   }
   EXPECT_EQ(TensorMemory::current(), before);
   EXPECT_EQ((TensorMemory::peak() - before).count, 24000);
+}
+
+TEST(TensorMemory, AveragesOverTime) {
+  TensorMemory::track();
+  const auto before = TensorMemory::current();
+  TensorMemory::restart_average();
+  {
+    const auto kept = at::empty({1 << 20}, at::kByte);
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(90));
+  const auto grown = static_cast<double>((TensorMemory::average() - before).count);
+  EXPECT_NEAR(grown, (1 << 20) / 4.0, (1 << 20) / 10.0);
 }
 
 TEST(TensorMemory, ResidentMemoryFollows) {

@@ -69,9 +69,9 @@ int64_t step_bytes(comm::World& world, const Case& c, models::Model& model, at::
   Step step(model, runtime, *optimizer, optim::make_schedule(optim));
   const auto batch = model.synthetic({.samples = 1, .seq_length = 8}, 1, nn::scalar_type(c.compute)).to(device);
   const std::vector<nn::Batch> micro(static_cast<size_t>(c.micro_steps), batch);
-  step.run(micro, c.micro_steps * world.size());
+  step.run(micro, static_cast<double>(c.micro_steps * world.size()));
   (void)counted(world);  // the second step is like all later ones
-  step.run(micro, c.micro_steps * world.size());
+  step.run(micro, static_cast<double>(c.micro_steps * world.size()));
   return counted(world);
 }
 

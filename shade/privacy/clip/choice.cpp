@@ -1,0 +1,51 @@
+#include "shade/privacy/clip/choice.h"
+
+#include <ATen/ATen.h>
+
+#include "shade/privacy/norms/linear.h"
+
+namespace shade::privacy {
+namespace {
+
+constexpr double kPass = 24;      // operations in the time of one element's way to memory and back
+constexpr double kRoomier = 1.6;  // gradients may take so many times the memory of books
+
+}  // namespace
+
+NormAlgorithm Chooser::timed(const nn::LinearGrad& grad) {
+  const auto key = std::tuple{grad.g_BTP.size(0), grad.g_BTP.size(1), grad.g_BTP.size(2), grad.a_BTD.size(2)};
+  const auto found = timings_.find(key);
+  if (found != timings_.end()) return found->second;
+  const auto time = [](const auto& work) {
+    const auto begin = Clock::now();
+    work();
+    return Clock::now() - begin;
+  };
+  const auto gram = time([&] { (void)gram_squares(grad.a_BTD, grad.g_BTP, config_.tile_size); });
+  const auto whole = time([&] { (void)instantiated_squares(grad.a_BTD, grad.g_BTP, config_.norm_workspace); });
+  return timings_[key] = gram < whole ? NormAlgorithm::gram : NormAlgorithm::instantiate;
+}
+
+LayerChoice Chooser::choose(const nn::LinearGrad& grad) {
+  LayerChoice out{row_.keep, row_.norm};
+  if (out.norm == NormAlgorithm::automatic && out.keep != Keep::gradients)
+    out.norm = config_.norm_timing ? timed(grad) : cheaper(grad, config_.tile_size);
+  if (!row_.choose) return out;
+  const auto t = grad.g_BTP.size(1), p = grad.g_BTP.size(2), d = grad.a_BTD.size(2);
+  const auto samples = static_cast<double>(grad.g_BTP.size(0));
+  const auto size = static_cast<double>(p * d);
+  const double books_cost =
+      out.norm == NormAlgorithm::gram ? gram_flops(t, d, p, config_.tile_size) : instantiate_flops(t, d, p);
+  const auto element = static_cast<double>(grad.g_BTP.element_size());
+  const double books_bytes = samples * element * static_cast<double>(t * (p + d));
+  const double gradient_bytes = samples * element * size;
+  const bool faster = 3 * kPass * size < books_cost;
+  const bool fits = config_.dp_memory.count == 0 ||
+                    static_cast<double>(kept_) + gradient_bytes <= static_cast<double>(config_.dp_memory.count);
+  if (gradient_bytes <= books_bytes || (faster && fits && gradient_bytes <= kRoomier * books_bytes))
+    out.keep = Keep::gradients;
+  kept_ += static_cast<int64_t>(out.keep == Keep::gradients ? gradient_bytes : books_bytes);
+  return out;
+}
+
+}  // namespace shade::privacy

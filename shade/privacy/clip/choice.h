@@ -1,0 +1,40 @@
+// For one linear layer: what is kept of it, and how its norms are found.
+#pragma once
+
+#include <map>
+#include <tuple>
+
+#include "shade/privacy/clip/layer_norms.h"
+#include "shade/privacy/clip/method.h"
+
+namespace shade::privacy {
+
+struct LayerChoice {
+  Keep keep = Keep::books;
+  NormAlgorithm norm = NormAlgorithm::automatic;
+};
+
+// Fixed by the method's row, or (auto) the cheapest by this estimate, per sample and layer:
+//
+//   gradients   kept 4 P D bytes          moved: each of P D elements written, read for its norm, read for the sum
+//   books       kept e T (P + D) bytes    computed: Gram T^2 (P + D), or instantiate 2 T P D
+//
+// A memory pass over an element costs as much as kPass operations of a product. Gradients are kept only where they are
+// not much larger than books, and within the budget. The same shapes give the same choice on every rank and run.
+class Chooser {
+ public:
+  Chooser(const MethodRow& row, const DpConfig& config) : row_(row), config_(config) {}
+
+  void begin() { kept_ = 0; }
+  LayerChoice choose(const nn::LinearGrad& grad);
+
+ private:
+  NormAlgorithm timed(const nn::LinearGrad& grad);
+
+  MethodRow row_;
+  DpConfig config_;
+  int64_t kept_ = 0;                                                                 // bytes, in this micro-batch
+  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, NormAlgorithm> timings_;  // by B, T, P, D
+};
+
+}  // namespace shade::privacy

@@ -1,0 +1,58 @@
+#include "shade/privacy/clip/clipper.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <map>
+
+#include "shade/base/error.h"
+
+namespace shade::privacy {
+namespace {
+
+// A group's name: the unit, or the module that the weight belongs to ("model.layers.0.mlp.up_proj").
+std::string group_name(const nn::Weight& weight, ClipStyle style) {
+  if (style == ClipStyle::group) return std::to_string(weight.unit());
+  return weight.name().substr(0, weight.name().rfind('.'));
+}
+
+}  // namespace
+
+Clipper::Clipper(const nn::Parameters& parameters, const DpConfig& config)
+    : config_(config), norm_(config.max_grad_norm), group_of_(parameters.weights().size(), 0) {
+  SHADE_REQUIRE(std::isfinite(norm_) && norm_ > 0, "clip norm ", norm_,
+                " is out of range; expected a positive number: --max-grad-norm");
+  SHADE_REQUIRE(config.clip_style != ClipStyle::automatic || config.gamma > 0, "gamma ", config.gamma,
+                " is out of range; automatic clipping needs a positive one");
+  if (adaptive())
+    SHADE_REQUIRE(config.sigma == 0 || 2 * config.count_sigma > config.sigma, "count_sigma ", config.count_sigma,
+                  " leaves nothing for the gradient; adaptive clipping with --sigma ", config.sigma,
+                  " needs more than half of that");
+  if (config.clip_style != ClipStyle::per_layer && config.clip_style != ClipStyle::group) return;
+  std::map<std::string, size_t> known;
+  for (const auto& weight : parameters.weights())
+    if (weight.trainable())
+      group_of_[static_cast<size_t>(weight.id())] =
+          known.try_emplace(group_name(weight, config.clip_style), known.size()).first->second;
+  thresholds_ = std::max<size_t>(1, known.size());
+}
+
+at::Tensor Clipper::coefficients(const at::Tensor& squares_B) const {
+  const double threshold = norm_ / std::sqrt(static_cast<double>(thresholds_));
+  const auto norms_B = squares_B.clamp_min(0).sqrt_();
+  const auto c_B = config_.clip_style == ClipStyle::automatic ? (norms_B + config_.gamma).reciprocal_().mul_(threshold)
+                                                              : norms_B.reciprocal().mul_(threshold).clamp_max_(1);
+  return c_B.masked_fill_(at::isfinite(squares_B).logical_not_(), 0);
+}
+
+double Clipper::gradient_sigma() const {
+  if (!adaptive() || config_.sigma == 0) return config_.sigma;
+  return 1 / std::sqrt(1 / (config_.sigma * config_.sigma) - 1 / (4 * config_.count_sigma * config_.count_sigma));
+}
+
+void Clipper::follow(double noisy_count, double divisor) {
+  const double share = noisy_count / divisor + 0.5;
+  norm_ *= std::exp(-config_.clip_rate * (share - config_.clip_quantile));
+}
+
+}  // namespace shade::privacy

@@ -1,0 +1,41 @@
+// From norms to coefficients: what a sample may weigh, and how far one sample can move the sum.
+#pragma once
+
+#include <vector>
+
+#include "shade/nn/parameters.h"
+#include "shade/privacy/config.h"
+
+namespace shade::privacy {
+
+class Clipper {
+ public:
+  Clipper(const nn::Parameters& parameters, const DpConfig& config);
+
+  // Weights whose gradients are clipped together. One group: flat, automatic, adaptive.
+  size_t groups() const { return thresholds_; }
+  size_t group_of(const nn::Weight& weight) const { return group_of_[static_cast<size_t>(weight.id())]; }
+  bool flat() const { return thresholds_ == 1; }
+
+  // [B] from the squared norms [B] of a group. A norm that is not a number gets 0, and so does an infinite one.
+  at::Tensor coefficients(const at::Tensor& squares_B) const;
+
+  // The largest norm of one sample's part in the sum: what noise is scaled by.
+  double sensitivity() const { return norm_; }
+  double clip_norm() const { return norm_; }
+
+  // adaptive: the sum over all samples of [norm <= C] - 1/2 has sensitivity 1/2, gets noise of `count_sigma`, and its
+  // share of the divisor moves C. Both releases together cost what one with `sigma` would.
+  bool adaptive() const { return config_.clip_style == ClipStyle::adaptive; }
+  double gradient_sigma() const;  // sigma, or the larger one that pays for the count
+  double count_sigma() const { return config_.count_sigma; }
+  void follow(double noisy_count, double divisor);
+
+ private:
+  DpConfig config_;
+  double norm_;
+  size_t thresholds_ = 1;
+  std::vector<size_t> group_of_;  // by WeightId
+};
+
+}  // namespace shade::privacy

@@ -1,0 +1,60 @@
+#include "shade/privacy/clip/layer_norms.h"
+
+#include "shade/base/memory_scope.h"
+#include "shade/base/span.h"
+#include "shade/privacy/norms/added.h"
+#include "shade/privacy/norms/embedding.h"
+#include "shade/privacy/norms/linear.h"
+#include "shade/privacy/norms/scale_shift.h"
+
+namespace shade::privacy {
+namespace {
+
+void add(const nn::LinearGrad& grad, const NormOptions& options, SampleNorms& norms) {
+  if (grad.weight != nullptr) {
+    if (grad.looked_up_BT.defined()) norms.tied(*grad.weight).add(grad);
+    const auto algorithm =
+        options.algorithm == NormAlgorithm::automatic ? cheaper(grad, options.tile) : options.algorithm;
+    norms.add(*grad.weight, algorithm == NormAlgorithm::gram
+                                ? gram_squares(grad.a_BTD, grad.g_BTP, options.tile)
+                                : instantiated_squares(grad.a_BTD, grad.g_BTP, options.workspace));
+  }
+  if (grad.bias != nullptr) norms.add(*grad.bias, bias_squares(grad.g_BTP));
+}
+
+void add(const nn::EmbeddingGrad& grad, const NormOptions&, SampleNorms& norms) {
+  auto squares = embedding_squares(grad);
+  if (norms.is_tied(*grad.table)) squares.add_(norms.tied(*grad.table).product(grad), 2);
+  norms.add(*grad.table, squares);
+}
+
+void add(const nn::ScaleShiftGrad& grad, const NormOptions&, SampleNorms& norms) {
+  if (grad.scale != nullptr) norms.add(*grad.scale, squares_of(scale_gradients(grad)));
+  if (grad.shift != nullptr) norms.add(*grad.shift, squares_of(shift_gradients(grad)));
+}
+
+void add(const nn::AddedGrad& grad, const NormOptions&, SampleNorms& norms) {
+  norms.add(*grad.added, added_squares(grad));
+}
+
+}  // namespace
+
+void add_norms(const nn::LayerGrad& grad, const NormOptions& options, SampleNorms& norms) {
+  const Span span("privacy.norm");
+  const MemoryScope scope(MemoryKind::norms);
+  std::visit([&](const auto& kind) { add(kind, options, norms); }, grad);
+}
+
+void add_norms(const nn::LinearGrad& grad, const SampleGradients& gradients, SampleNorms& norms) {
+  const Span span("privacy.norm");
+  const MemoryScope scope(MemoryKind::norms);
+  if (grad.looked_up_BT.defined()) norms.tied(*grad.weight).add(grad);
+  norms.add(*grad.weight, squares_of(gradients.gradients_B));
+}
+
+NormAlgorithm cheaper(const nn::LinearGrad& grad, int64_t tile) {
+  const auto t = grad.g_BTP.size(1), p = grad.g_BTP.size(2), d = grad.a_BTD.size(2);
+  return gram_flops(t, d, p, tile) < instantiate_flops(t, d, p) ? NormAlgorithm::gram : NormAlgorithm::instantiate;
+}
+
+}  // namespace shade::privacy

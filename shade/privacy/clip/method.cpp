@@ -1,0 +1,113 @@
+#include "shade/privacy/clip/method.h"
+
+#include <ATen/ATen.h>
+
+#include <limits>
+
+#include "shade/base/error.h"
+#include "shade/nn/function.h"
+#include "shade/privacy/clip/one_pass.h"
+#include "shade/privacy/clip/two_pass.h"
+
+namespace shade::privacy {
+namespace {
+
+using enum MethodName;
+
+constexpr MethodRow kRows[] = {
+    {.name = none},
+    {.name = materialize, .keep = Keep::gradients},
+    {.name = ghost, .passes = 2, .norm = NormAlgorithm::gram},
+    {.name = flash, .passes = 2, .norm = NormAlgorithm::instantiate},
+    {.name = bookkeeping, .norm = NormAlgorithm::gram, .keep = Keep::books},
+    {.name = flash_bookkeeping, .norm = NormAlgorithm::instantiate, .keep = Keep::books},
+    {.name = streaming, .keep = Keep::gradients, .micro_batch = 1},
+    {.name = automatic, .keep = Keep::books, .choose = true},
+};
+
+}  // namespace
+
+const MethodRow& row_of(MethodName name) {
+  for (const auto& row : kRows)
+    if (row.name == name) return row;
+  SHADE_CHECK(false, "no clipping method of this name");
+  return kRows[0];
+}
+
+Method::Method(const nn::Parameters& parameters, nn::GradientSink& sink, const DpConfig& config)
+    : sink_(&sink),
+      config_(config),
+      row_(row_of(config.dp)),
+      clipper_(parameters, config),
+      norms_(parameters, clipper_) {
+  if (config.norm_algorithm != NormAlgorithm::automatic) row_.norm = config.norm_algorithm;
+}
+
+void Method::begin(int64_t samples) {
+  norms_.begin(samples);
+  coefficients_.assign(clipper_.groups(), {});
+  bad_B_.reset();
+}
+
+at::Tensor Method::objective(const at::Tensor& losses_B, size_t) {
+  SHADE_REQUIRE(losses_B.dim() == 1 && losses_B.size(0) == norms_.samples(), "the model gave losses of shape ",
+                losses_B.sizes(), " for ", norms_.samples(), " samples; private training needs one loss per sample");
+  bad_B_ = at::isfinite(losses_B.detach()).logical_not_();
+  return losses_B.sum();
+}
+
+const at::Tensor& Method::coefficients(size_t group) {
+  auto& c_B = coefficients_[group];
+  if (!c_B.defined()) c_B = clipper_.coefficients(norms_.squares(group)).masked_fill_(bad_B_, 0);
+  return c_B;
+}
+
+void Method::count() {
+  if (recording_) recorded_.push_back({norms_.total(), norms_.by_weight()});
+  if (norms_.samples() == 0) return;
+  const auto squares = norms_.total().masked_fill(bad_B_, std::numeric_limits<double>::infinity());
+  const auto finite = at::isfinite(squares);
+  const auto below = (squares.sqrt() <= clipper_.clip_norm()) & finite;
+  const auto number = [](const at::Tensor& mask) { return mask.sum().item<int64_t>(); };
+  const auto good = number(finite), low = number(below);
+  counts_.samples += norms_.samples();
+  counts_.not_finite += norms_.samples() - good;
+  counts_.clipped += good - low;
+  counts_.below += static_cast<double>(low) - 0.5 * static_cast<double>(norms_.samples());
+}
+
+void Method::add_clipped(const nn::LayerGrad& grad, const at::Tensor& c_B) {
+  const auto used = (c_B > 0).nonzero().squeeze(1);
+  if (used.numel() == c_B.numel()) return nn::add_gradient(weighted(grad, c_B), *sink_);
+  nn::add_gradient(weighted(selected(grad, used), c_B.index_select(0, used)), *sink_);
+}
+
+void Method::add_clipped(const SampleGradients& grad, const at::Tensor& c_B) {
+  auto buffer = sink_->buffer(*grad.weight);
+  const auto used = (c_B > 0).nonzero().squeeze(1);
+  const bool all = used.numel() == c_B.numel();
+  const auto& gradients_B = all ? grad.gradients_B : grad.gradients_B.index_select(0, used);
+  const auto c = (all ? c_B : c_B.index_select(0, used)).to(gradients_B.scalar_type());
+  const auto flat_BN = gradients_B.flatten(1);
+  auto rows = buffer.view({buffer.size(0), -1});
+  if (gradients_B.dim() > 2) rows = rows.narrow(0, grad.row, gradients_B.size(1));  // else the whole of a vector
+  auto into = rows.view({-1});
+  const bool add = sink_->written(*grad.weight);
+  if (into.scalar_type() != flat_BN.scalar_type()) {
+    const auto sum = at::mv(flat_BN.t(), c);
+    add ? into.add_(sum) : into.copy_(sum);
+  } else if (flat_BN.size(0) == 1 && !add) {
+    at::mul_out(into, flat_BN[0], c);
+  } else {
+    add ? into.addmv_(flat_BN.t(), c) : at::mv_out(into, flat_BN.t(), c);
+  }
+  if (grad.last) sink_->mark_written(*grad.weight);
+}
+
+std::unique_ptr<Method> make_method(const nn::Parameters& parameters, nn::GradientSink& sink, const DpConfig& config) {
+  if (!config.is_private()) return nullptr;
+  if (row_of(config.dp).passes == 2) return std::make_unique<TwoPass>(parameters, sink, config);
+  return std::make_unique<OnePass>(parameters, sink, config);
+}
+
+}  // namespace shade::privacy

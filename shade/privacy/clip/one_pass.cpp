@@ -1,0 +1,92 @@
+#include "shade/privacy/clip/one_pass.h"
+
+#include <ATen/ATen.h>
+
+#include "shade/base/memory_scope.h"
+#include "shade/base/span.h"
+#include "shade/nn/function.h"
+#include "shade/privacy/norms/linear.h"
+#include "shade/privacy/norms/scale_shift.h"
+
+namespace shade::privacy {
+
+OnePass::OnePass(const nn::Parameters& parameters, nn::GradientSink& sink, const DpConfig& config)
+    : Method(parameters, sink, config), chooser_(row_, config), kept_(clipper_.groups()) {}
+
+std::span<const MethodPass> OnePass::passes() const {
+  static constexpr MethodPass kPasses[] = {{.gradients = false, .last = true}};
+  return kPasses;
+}
+
+void OnePass::keep(const nn::LinearGrad& grad, size_t group) {
+  const auto choice = grad.weight != nullptr ? chooser_.choose(grad) : LayerChoice{.keep = Keep::books};
+  if (choice.keep == Keep::books) {
+    add_norms(grad, {.algorithm = choice.norm, .tile = config_.tile_size, .workspace = config_.norm_workspace}, norms_);
+    return keep(Kept(nn::LayerGrad(grad)), group);
+  }
+  const MemoryScope scope(MemoryKind::kept);
+  SampleGradients weight{sample_gradients(grad.a_BTD, grad.g_BTP), grad.weight, grad.row, grad.last};
+  add_norms(grad, weight, norms_);
+  keep(Kept(std::move(weight)), group);
+  if (grad.bias == nullptr) return;
+  SampleGradients bias{grad.g_BTP.sum(1, false, nn::wide(grad.g_BTP.scalar_type())), grad.bias};
+  norms_.add(*grad.bias, squares_of(bias.gradients_B));
+  keep(Kept(std::move(bias)), group);
+}
+
+void OnePass::keep(const nn::ScaleShiftGrad& grad, size_t group) {
+  const MemoryScope scope(MemoryKind::kept);
+  const auto put = [&](const nn::Weight* weight, const at::Tensor& gradients_B) {
+    norms_.add(*weight, squares_of(gradients_B));
+    keep(Kept(SampleGradients{gradients_B, weight}), group);
+  };
+  if (grad.scale != nullptr) put(grad.scale, scale_gradients(grad));
+  if (grad.shift != nullptr) put(grad.shift, shift_gradients(grad));
+}
+
+void OnePass::take(nn::LayerGrad grad) {
+  const at::NoGradGuard no_graph;
+  norms_.admit(grad);
+  const auto group = clipper_.group_of(*weights_of(grad).front());
+  if (const auto* linear = std::get_if<nn::LinearGrad>(&grad)) {
+    keep(*linear, group);
+  } else if (const auto* norm = std::get_if<nn::ScaleShiftGrad>(&grad)) {
+    keep(*norm, group);
+  } else {
+    add_norms(grad, {}, norms_);
+    keep(Kept(std::move(grad)), group);
+  }
+  if (!clipper_.flat() && norms_.complete(group)) settle(group);
+}
+
+// The second phase of a group: clipped sums, in backward order, each unit's reduction begun as it is complete.
+void OnePass::settle(size_t group) {
+  const Span span("privacy.second_phase");
+  const MemoryScope scope(MemoryKind::temporary);
+  const auto& c_B = coefficients(group);
+  auto entries = std::exchange(kept_[group], {});
+  std::map<nn::WeightId, int> uses;
+  const auto owners = [](const Kept& entry) {
+    return std::visit([](const auto& kept) { return weights_of(kept); }, entry);
+  };
+  for (const auto& entry : entries)
+    for (const auto* weight : owners(entry)) ++uses[weight->id()];
+  for (auto& entry : entries) {
+    std::visit([&](const auto& kept) { add_clipped(kept, c_B); }, entry);
+    const auto weights = owners(entry);
+    entry = SampleGradients{};  // its memory is free before the reduction asks for some
+    for (const auto* weight : weights)
+      if (--uses[weight->id()] == 0) sink_->final(*weight);
+  }
+}
+
+void OnePass::finish() {
+  const at::NoGradGuard no_graph;
+  norms_.require_complete();
+  count();
+  for (size_t group = 0; group < kept_.size(); ++group)
+    if (!kept_[group].empty()) settle(group);
+  chooser_.begin();
+}
+
+}  // namespace shade::privacy

@@ -1,0 +1,87 @@
+#include "shade/privacy/clip/sample_norms.h"
+
+#include <ATen/ATen.h>
+
+#include "shade/base/error.h"
+
+namespace shade::privacy {
+
+SampleNorms::SampleNorms(const nn::Parameters& parameters, const Clipper& clipper)
+    : parameters_(&parameters), clipper_(&clipper) {}
+
+void SampleNorms::begin(int64_t samples) {
+  samples_ = samples;
+  seen_.assign(parameters_->weights().size(), {});
+  pending_.assign(clipper_->groups(), 0);
+  squares_.assign(clipper_->groups(), {});
+  tied_.clear();
+  by_weight_.clear();
+  for (const auto& weight : parameters_->weights())
+    if (weight.trainable()) ++pending_[clipper_->group_of(weight)];
+}
+
+void SampleNorms::finish(const nn::Weight& weight) {
+  auto& seen = seen_[static_cast<size_t>(weight.id())];
+  SHADE_REQUIRE(!seen.done, "weight ", weight.name(),
+                " is used twice in one forward pass, so the norms of its two gradients don't add up to that of their "
+                "sum; use a weight of its own for each layer, or freeze it");
+  seen.done = true;
+  --pending_[clipper_->group_of(weight)];
+}
+
+void SampleNorms::admit_rows(const nn::LinearGrad& grad) {
+  const auto& weight = *grad.weight;
+  auto& seen = seen_[static_cast<size_t>(weight.id())];
+  SHADE_REQUIRE(seen.rows == grad.row, "weight ", weight.name(), " was handed over from row ", grad.row, " after ",
+                seen.rows,
+                " rows: either it is used twice in one forward pass (use a weight of its own for each "
+                "layer, or freeze it), or its layer skips rows");
+  seen.rows += grad.g_BTP.size(2);
+  if (!grad.last) return;
+  SHADE_REQUIRE(seen.rows == weight.shape()[0], "weight ", weight.name(), " has ", weight.shape()[0],
+                " rows, of which its layer handed over ", seen.rows);
+  if (!grad.looked_up_BT.defined()) finish(weight);  // a tied table is complete with its lookup
+}
+
+void SampleNorms::admit(const nn::LayerGrad& grad) {
+  const auto& g = output_gradient(grad);
+  for (const auto* weight : weights_of(grad)) {
+    SHADE_REQUIRE(weight->trainable(), "weight ", weight->name(), " is frozen, but its layer hands over a gradient");
+    SHADE_REQUIRE(g.dim() == 3 && g.size(0) == samples_, "weight ", weight->name(),
+                  ": its layer hands over gradients of shape ", g.sizes(), ", but the batch has ", samples_,
+                  " samples; a layer that merges or mixes samples has no gradient per sample. Keep the sample as the "
+                  "first dimension");
+    if (const auto* linear = std::get_if<nn::LinearGrad>(&grad); linear != nullptr && weight == linear->weight) {
+      admit_rows(*linear);
+      continue;
+    }
+    if (seen_[static_cast<size_t>(weight->id())].rows > 0)
+      SHADE_REQUIRE(std::holds_alternative<nn::EmbeddingGrad>(grad) && is_tied(*weight), "table ", weight->name(),
+                    " is also the weight of a linear layer that doesn't say which rows were looked up, so the cross "
+                    "term of its norm is unknown; tell the loss (LmLossOptions::looked_up_BT), or untie them");
+    finish(*weight);
+  }
+}
+
+void SampleNorms::add(const nn::Weight& weight, const at::Tensor& squares_B) {
+  auto& sum = squares_[clipper_->group_of(weight)];
+  sum = sum.defined() ? sum.add_(squares_B) : squares_B.to(at::kDouble).clone();
+  auto& mine = by_weight_[weight.id()];
+  mine = mine.defined() ? mine + squares_B : squares_B;
+}
+
+void SampleNorms::require_complete() const {
+  for (const auto& weight : parameters_->weights())
+    SHADE_REQUIRE(
+        !weight.trainable() || seen_[static_cast<size_t>(weight.id())].done, "weight ", weight.name(),
+        " is trained, but no layer handed over its gradient in this pass, so its part of the norm is unknown; "
+        "use it in the forward pass, or freeze it");
+}
+
+at::Tensor SampleNorms::total() const {
+  auto sum = squares_.front().clone();
+  for (size_t i = 1; i < squares_.size(); ++i) sum.add_(squares_[i]);
+  return sum;
+}
+
+}  // namespace shade::privacy

@@ -1,0 +1,67 @@
+// What a user says about privacy.
+#pragma once
+
+#include "shade/base/config.h"
+#include "shade/base/units.h"
+
+namespace shade::privacy {
+
+// Rows of the table in clip/method.cpp.
+enum class MethodName { none, materialize, ghost, flash, bookkeeping, flash_bookkeeping, streaming, automatic };
+inline std::span<const Name<MethodName>> names_of(MethodName) {
+  static constexpr Name<MethodName> kNames[] = {{"none", MethodName::none},
+                                                {"materialize", MethodName::materialize},
+                                                {"ghost", MethodName::ghost},
+                                                {"flash", MethodName::flash},
+                                                {"bookkeeping", MethodName::bookkeeping},
+                                                {"flash_bookkeeping", MethodName::flash_bookkeeping},
+                                                {"streaming", MethodName::streaming},
+                                                {"auto", MethodName::automatic},
+                                                {"no_dp", MethodName::none},
+                                                {"vanilla", MethodName::none},
+                                                {"flash_clip", MethodName::flash},
+                                                {"flash_clip_bookkeeping", MethodName::flash_bookkeeping},
+                                                {"ghost_fsdp", MethodName::ghost},
+                                                {"flash_fsdp", MethodName::flash}};
+  return kNames;
+}
+
+// flat: one norm over all weights. per_layer, group: a threshold each, C / sqrt(number), over modules or units.
+// automatic: C / (norm + gamma). adaptive: flat, and C follows a quantile of the norms, privately.
+enum class ClipStyle { flat, per_layer, group, automatic, adaptive };
+inline std::span<const Name<ClipStyle>> names_of(ClipStyle) {
+  static constexpr Name<ClipStyle> kNames[] = {{"flat", ClipStyle::flat},
+                                               {"per_layer", ClipStyle::per_layer},
+                                               {"group", ClipStyle::group},
+                                               {"automatic", ClipStyle::automatic},
+                                               {"adaptive", ClipStyle::adaptive}};
+  return kNames;
+}
+
+// norms/linear.h
+enum class NormAlgorithm { automatic, instantiate, gram };
+inline std::span<const Name<NormAlgorithm>> names_of(NormAlgorithm) {
+  static constexpr Name<NormAlgorithm> kNames[] = {
+      {"auto", NormAlgorithm::automatic}, {"input_length", NormAlgorithm::instantiate}, {"width", NormAlgorithm::gram}};
+  return kNames;
+}
+
+struct DpConfig {
+  MethodName dp = MethodName::none;
+  ClipStyle clip_style = ClipStyle::flat;
+  NormAlgorithm norm_algorithm = NormAlgorithm::automatic;
+  int64_t tile_size = 128;
+  Bytes norm_workspace = MiB(4);
+  Bytes dp_memory = Bytes{0};
+  bool norm_timing = false;
+  double sigma = 1;
+  double max_grad_norm = 1;
+  double gamma = 0.01;
+  double clip_quantile = 0.5, clip_rate = 0.2, count_sigma = 10;
+  int64_t noise_seed = -1;
+
+  void declare(Fields& fields);
+  bool is_private() const { return dp != MethodName::none; }
+};
+
+}  // namespace shade::privacy

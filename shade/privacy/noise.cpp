@@ -1,0 +1,114 @@
+#include "shade/privacy/noise.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <sodium.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "shade/base/error.h"
+#include "shade/privacy/normal.h"
+
+namespace shade::privacy {
+namespace {
+
+void require_sodium() {
+  static const int status = sodium_init();
+  SHADE_CHECK(status >= 0, "libsodium can't be initialised: the system has no source of randomness");
+}
+
+struct Subkey {
+  uint8_t bytes[crypto_stream_chacha20_KEYBYTES];
+  ~Subkey() { sodium_memzero(bytes, sizeof bytes); }
+};
+
+void put(uint8_t*& to, uint64_t value) {
+  for (int i = 0; i < 8; ++i) *to++ = static_cast<uint8_t>(value >> (8 * i));
+}
+
+// One for each (incarnation, step, stream), and each used from block 0 on: no counter is met twice.
+Subkey subkey(const NoiseKey& key, uint64_t incarnation, uint64_t step, int64_t stream) {
+  require_sodium();
+  uint8_t message[24];
+  auto* at = message;
+  put(at, incarnation);
+  put(at, step);
+  put(at, static_cast<uint64_t>(stream));
+  Subkey out;
+  crypto_generichash(out.bytes, sizeof out.bytes, message, sizeof message, key.data(), key.size());
+  return out;
+}
+
+// Numbers of blocks [block, block + count).
+void fill(const Subkey& key, uint64_t block, int64_t count, uint32_t* bits, float* out) {
+  static_assert(crypto_stream_chacha20_NONCEBYTES == 8);
+  const uint8_t nonce[8] = {};
+  auto* bytes = reinterpret_cast<uint8_t*>(bits);
+  const auto size = static_cast<size_t>(count) * 64;
+  std::memset(bytes, 0, size);
+  crypto_stream_chacha20_xor_ic(bytes, bytes, size, nonce, block, key.bytes);
+  normals(bits, count, out);
+}
+
+constexpr int64_t kChunk = 256;  // blocks: 16 KiB of bits
+
+}  // namespace
+
+NoiseKey secret_key() {
+  require_sodium();
+  NoiseKey key;
+  randombytes_buf(key.data(), key.size());
+  return key;
+}
+
+NoiseKey seeded_key(uint64_t seed) {
+  require_sodium();
+  uint8_t message[8];
+  auto* at = message;
+  put(at, seed);
+  NoiseKey key;
+  crypto_generichash(key.data(), key.size(), message, sizeof message, nullptr, 0);
+  return key;
+}
+
+Noise::~Noise() { sodium_memzero(key_.data(), key_.size()); }
+
+void Noise::add(at::Tensor flat, double deviation, uint64_t step, int64_t weight, int64_t begin) const {
+  if (flat.numel() == 0 || deviation == 0) return;
+  SHADE_CHECK(flat.dim() == 1 && flat.is_contiguous() &&
+                  (flat.scalar_type() == at::kFloat || flat.scalar_type() == at::kDouble),
+              "noise is added to flat fp32 or fp64 gradients, not to ", flat.toString(), " of shape ", flat.sizes());
+  const bool elsewhere = !flat.is_cpu();
+  const auto target = elsewhere ? at::zeros(flat.sizes(), flat.options().device(at::kCPU)) : flat;
+  const auto key = subkey(key_, incarnation_, step, weight);
+  const int64_t end = begin + flat.numel();
+  const int64_t first = begin / kNormalBlock, last = (end + kNormalBlock - 1) / kNormalBlock;
+  AT_DISPATCH_FLOATING_TYPES(flat.scalar_type(), "noise", [&] {
+    auto* out = target.data_ptr<scalar_t>();
+    const auto scale = static_cast<scalar_t>(deviation);
+    at::parallel_for(0, (last - first + kChunk - 1) / kChunk, 4, [&](int64_t from, int64_t to) {
+      alignas(64) uint32_t bits[kChunk * kNormalBlock];
+      alignas(64) float drawn[kChunk * kNormalBlock];
+      for (int64_t chunk = from; chunk < to; ++chunk) {
+        const int64_t block = first + chunk * kChunk, count = std::min(kChunk, last - block);
+        fill(key, static_cast<uint64_t>(block), count, bits, drawn);
+        const int64_t low = std::max(begin, block * kNormalBlock), high = std::min(end, (block + count) * kNormalBlock);
+        const float* source = drawn + (low - block * kNormalBlock);
+        scalar_t* sink = out + (low - begin);
+        for (int64_t i = 0; i < high - low; ++i) sink[i] += scale * static_cast<scalar_t>(source[i]);
+      }
+    });
+  });
+  if (elsewhere) flat.add_(target.to(flat.device()));
+}
+
+double Noise::draw(uint64_t step, int64_t stream) const {
+  SHADE_CHECK(stream < 0, "streams of weights are counted from 0, others down from -1");
+  uint32_t bits[kNormalBlock];
+  float drawn[kNormalBlock];
+  fill(subkey(key_, incarnation_, step, stream), 0, 1, bits, drawn);
+  return static_cast<double>(drawn[0]);
+}
+
+}  // namespace shade::privacy

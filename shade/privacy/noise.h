@@ -1,0 +1,37 @@
+// Gaussian noise as a function, not a stream.
+//
+// Element i of a weight gets, in a step, a number that depends on (run key, incarnation, step, weight, i) and nothing
+// else: the same for every world size, strategy and order, nothing drawn twice, no state to save. A rank draws what it
+// owns. The bits are ChaCha20's (libsodium): a subkey for each (incarnation, step, weight) by keyed BLAKE2b, counted by
+// blocks of 16 elements. Normal numbers come from Box-Muller in fp32, with arithmetic that is the same on every
+// machine.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+
+namespace shade::privacy {
+
+using NoiseKey = std::array<uint8_t, 32>;
+NoiseKey secret_key();               // from the operating system
+NoiseKey seeded_key(uint64_t seed);  // repeatable: whoever knows the seed can subtract the noise
+
+class Noise {
+ public:
+  explicit Noise(const NoiseKey& key, uint64_t incarnation = 0) : key_(key), incarnation_(incarnation) {}
+  ~Noise();  // the key is wiped
+
+  // Adds deviation * N(0, 1) to `flat`, which are elements [begin, begin + size) of a weight. fp32 or fp64.
+  void add(at::Tensor flat, double deviation, uint64_t step, int64_t weight, int64_t begin) const;
+
+  // A number for something that is no weight (the count of adaptive clipping): a stream of its own, -1, -2, ...
+  double draw(uint64_t step, int64_t stream) const;
+
+ private:
+  NoiseKey key_;
+  uint64_t incarnation_;
+};
+
+}  // namespace shade::privacy

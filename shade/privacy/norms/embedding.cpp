@@ -1,0 +1,48 @@
+#include "shade/privacy/norms/embedding.h"
+
+#include <ATen/ATen.h>
+
+#include "shade/nn/function.h"
+#include "shade/privacy/norms/linear.h"
+
+namespace shade::privacy {
+namespace {
+
+// g without the positions that don't train the table, in fp32 at least.
+at::Tensor counted(const nn::EmbeddingGrad& grad) {
+  const auto g = grad.g_BTD.to(nn::wide(grad.g_BTD.scalar_type()));
+  return grad.padding < 0 ? g : g.masked_fill((grad.ids_BT == grad.padding).unsqueeze(2), 0);
+}
+
+}  // namespace
+
+at::Tensor embedding_squares(const nn::EmbeddingGrad& grad) {
+  const auto g_BTD = counted(grad);
+  auto squares = at::zeros({g_BTD.size(0)}, g_BTD.options().dtype(at::kDouble));
+  for (int64_t b = 0; b < g_BTD.size(0); ++b) {
+    const auto [tokens, token_of, counts] = at::_unique2(grad.ids_BT[b], /*sorted=*/true, /*return_inverse=*/true);
+    const auto sums = at::zeros({tokens.size(0), g_BTD.size(2)}, g_BTD.options()).index_add_(0, token_of, g_BTD[b]);
+    squares[b].copy_(squares_of(sums.unsqueeze(0))[0]);
+  }
+  return squares;
+}
+
+void TiedRows::add(const nn::LinearGrad& head) {
+  const auto& ids_BT = head.looked_up_BT;
+  const auto type = nn::wide(head.g_BTP.scalar_type());
+  if (!rows_BTD_.defined())
+    rows_BTD_ = at::zeros({ids_BT.size(0), ids_BT.size(1), head.a_BTD.size(2)}, head.a_BTD.options().dtype(type));
+  for (int64_t b = 0; b < ids_BT.size(0); ++b) {
+    const auto column = ids_BT[b] - head.row;
+    const auto here = ((column >= 0) & (column < head.g_BTP.size(2))).nonzero().squeeze(1);
+    if (here.numel() == 0) continue;
+    const auto z = head.g_BTP[b].index_select(1, column.index_select(0, here)).to(type);
+    rows_BTD_[b].index_copy_(0, here, at::mm(z.t(), head.a_BTD[b].to(type)));
+  }
+}
+
+at::Tensor TiedRows::product(const nn::EmbeddingGrad& lookup) const {
+  return (counted(lookup) * rows_BTD_).sum({1, 2}, false, at::kDouble);
+}
+
+}  // namespace shade::privacy

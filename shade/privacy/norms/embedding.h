@@ -1,0 +1,26 @@
+// Squared norms of each sample's gradient of a lookup table, alone or tied to the output head.
+#pragma once
+
+#include "shade/nn/tap.h"
+
+namespace shade::privacy {
+
+// The sum over tokens v of |sum of g_t where ids_t = v|^2. A sample at a time: sorted ids and segment sums, T x D kept.
+at::Tensor embedding_squares(const nn::EmbeddingGrad& grad);
+
+// A table that is also the head gets the sum of two gradients, E and H; |E + H|^2 = |E|^2 + |H|^2 + 2 <E, H>.
+//
+// The head comes first in backward, in slices of rows. Of its gradient only the rows that the sample looked up can meet
+// E: they are made here, [B, T, D], and multiplied with what the lookup hands over in the end.
+//
+//   <E, H> = sum over t of g_t . H[ids_t],    H[v] = sum over s of z_s[v] x_s     T^2 D products, T x D kept a sample
+class TiedRows {
+ public:
+  void add(const nn::LinearGrad& head);                       // one slice of rows; its ids say what was looked up
+  at::Tensor product(const nn::EmbeddingGrad& lookup) const;  // <E, H>, [B]
+
+ private:
+  at::Tensor rows_BTD_;
+};
+
+}  // namespace shade::privacy

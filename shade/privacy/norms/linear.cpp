@@ -1,0 +1,85 @@
+#include "shade/privacy/norms/linear.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "shade/nn/function.h"
+
+namespace shade::privacy {
+namespace {
+
+// Below this share of the sum of absolute terms a Gram sum has lost too many digits to be a bound.
+constexpr double kCancelled = 1e-3;
+
+at::Tensor rows(const at::Tensor& x_BTD, int64_t begin, int64_t size) {
+  return x_BTD.narrow(1, begin, size).to(nn::wide(x_BTD.scalar_type()));
+}
+
+}  // namespace
+
+at::Tensor gram_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t tile) {
+  const auto positions = g_BTP.size(1);
+  auto squares = at::zeros({g_BTP.size(0)}, g_BTP.options().dtype(at::kDouble));
+  auto absolute = at::zeros_like(squares);
+  for (int64_t i = 0; i < positions; i += tile) {
+    const auto height = std::min(tile, positions - i);
+    const auto a_i = rows(a_BTD, i, height), g_i = rows(g_BTP, i, height);
+    for (int64_t j = 0; j <= i; j += tile) {
+      const auto width = std::min(tile, positions - j);
+      const auto a_j = i == j ? a_i : rows(a_BTD, j, width), g_j = i == j ? g_i : rows(g_BTP, j, width);
+      auto terms = at::bmm(a_i, a_j.transpose(1, 2)).mul_(at::bmm(g_i, g_j.transpose(1, 2)));
+      const double weight = i == j ? 1 : 2;  // a tile off the diagonal stands for its mirror image too
+      squares.add_(terms.sum({1, 2}), weight);
+      absolute.add_(terms.abs_().sum({1, 2}), weight);
+    }
+  }
+  const auto lost = (squares < absolute * kCancelled).nonzero().squeeze(1);
+  if (lost.numel() > 0)
+    squares.index_copy_(0, lost,
+                        instantiated_squares(a_BTD.index_select(0, lost), g_BTP.index_select(0, lost), MiB(8)));
+  return squares;
+}
+
+at::Tensor instantiated_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP, Bytes workspace) {
+  const auto width_in = a_BTD.size(2), width_out = g_BTP.size(2);
+  const auto step = std::clamp<int64_t>(workspace.count / std::max<int64_t>(1, width_in * 4), 1, width_out);
+  auto squares = at::zeros({g_BTP.size(0)}, g_BTP.options().dtype(at::kDouble));
+  auto block = at::empty({step, width_in}, g_BTP.options());
+  for (int64_t b = 0; b < g_BTP.size(0); ++b) {
+    const auto a = a_BTD[b];
+    for (int64_t row = 0; row < width_out; row += step) {
+      const auto size = std::min(step, width_out - row);
+      auto part = block.narrow(0, 0, size);
+      at::mm_out(part, g_BTP[b].narrow(1, row, size).t(), a);
+      squares[b].add_(squares_of(part.unsqueeze(0))[0]);
+    }
+  }
+  return squares;
+}
+
+at::Tensor bias_squares(const at::Tensor& g_BTP) {
+  return squares_of(g_BTP.sum(1, false, nn::wide(g_BTP.scalar_type())));
+}
+
+at::Tensor sample_gradients(const at::Tensor& a_BTD, const at::Tensor& g_BTP) {
+  return at::bmm(g_BTP.transpose(1, 2), a_BTD);
+}
+
+at::Tensor squares_of(const at::Tensor& gradients_B) {
+  const auto flat = gradients_B.flatten(1);
+  return at::linalg_vector_norm(flat, 2, {1}, false, nn::wide(flat.scalar_type())).to(at::kDouble).square_();
+}
+
+double gram_flops(int64_t positions, int64_t width_in, int64_t width_out, int64_t tile) {
+  const auto tiles = (positions + tile - 1) / tile;
+  const auto share = static_cast<double>(tiles + 1) / static_cast<double>(2 * tiles);  // of the whole square
+  return 2 * share * static_cast<double>(positions) * static_cast<double>(positions) *
+         static_cast<double>(width_in + width_out);
+}
+
+double instantiate_flops(int64_t positions, int64_t width_in, int64_t width_out) {
+  return 2 * static_cast<double>(positions) * static_cast<double>(width_in) * static_cast<double>(width_out);
+}
+
+}  // namespace shade::privacy

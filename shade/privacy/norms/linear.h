@@ -1,0 +1,31 @@
+// Squared norms of each sample's gradient g^T a of a linear layer (P x D), by two algorithms.
+//
+//   gram         sum over t, s of (a_t . a_s)(g_t . g_s), in tiles of positions     T^2 (P + D) products    2 tile^2
+//   kept instantiate  |g^T a|^2, in blocks of rows that fit the workspace                2 T P D products        a
+//   block kept
+//
+// Convolutions arrive unfolded (nn/patch), LoRA as two linear layers: both are this.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "shade/base/units.h"
+
+namespace shade::privacy {
+
+// All return [B], fp64; products and sums are taken in fp32 at least.
+at::Tensor gram_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t tile);
+at::Tensor instantiated_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP, Bytes workspace);
+
+// The bias' gradient is the sum of g over positions: its norm is not the norm of the parts.
+at::Tensor bias_squares(const at::Tensor& g_BTP);
+
+// Each sample's gradient itself, [B, P, D], in the type of `g`.
+at::Tensor sample_gradients(const at::Tensor& a_BTD, const at::Tensor& g_BTP);
+at::Tensor squares_of(const at::Tensor& gradients_B);  // squared norm over everything but the sample
+
+// Floating-point operations of one sample, as the formulas above have them.
+double gram_flops(int64_t positions, int64_t width_in, int64_t width_out, int64_t tile);
+double instantiate_flops(int64_t positions, int64_t width_in, int64_t width_out);
+
+}  // namespace shade::privacy
