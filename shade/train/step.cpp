@@ -105,7 +105,9 @@ at::Tensor Step::micro_step(const nn::Batch& batch) {
   } else {
     const auto passes = method_->passes();
     for (size_t i = 0; i < passes.size(); ++i)
-      backward(passes.size() == 1 ? "backward" : i == 0 ? "first_backward" : "second_backward",
+      backward(passes.size() == 1 ? "backward"
+               : i == 0           ? "first_backward"
+                                  : "second_backward",
                method_->objective(losses_B, i), {.final_on_leave = passes[i].gradients, .last_use = passes[i].last});
     losses_B.reset();
     method_->finish();

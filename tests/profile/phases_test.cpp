@@ -25,7 +25,9 @@ TEST(Phases, AddUpByNameAndByIndex) {
 }
 
 TEST(Phases, HearNothingOnceGone) {
-  { Phases phases; }
+  {
+    Phases phases;
+  }
   const Span span("unheard");
   Phases later;
   EXPECT_TRUE(later.by_name().empty());

@@ -7,7 +7,7 @@
 namespace shade::privacy {
 namespace {
 
-constexpr double kPass = 24;      // operations in the time of one element's way to memory and back
+constexpr double kPass = 24;       // operations in the time of one element's way to memory and back
 constexpr double kRoomier = 1.45;  // what is kept may take so many times the memory of books
 
 }  // namespace
