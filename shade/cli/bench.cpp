@@ -3,6 +3,7 @@
 
 #include "shade/base/terminal.h"
 #include "shade/cli/verb.h"
+#include "shade/cli/version.h"
 #include "shade/experiment/bench.h"
 
 namespace shade::cli {
@@ -90,7 +91,8 @@ int run_bench(const Arguments& arguments) {
   in_world(line.ranks, comm_config, [&](comm::World& world) {
     const auto result = experiment::measure_training(world, experiment);
     if (world.rank() != 0) return;
-    const auto json = result.json(experiment, config.json());
+    auto json = result.json(experiment, config.json());
+    json["environment"]["commit"] = commit();
     print(result, experiment, json);
     print_stages(result);
     if (!line.json_file.empty()) write_json(line.json_file, json);

@@ -7,8 +7,10 @@
 #include <torch/version.h>
 
 #include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <optional>
+#include <thread>
 
 #include "shade/base/error.h"
 #include "shade/base/terminal.h"
@@ -176,6 +178,13 @@ Json by_kind(const profile::MemoryBreakdown& memory) {
   return out;
 }
 
+std::string cpu_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "unknown";
+}
+
 // What the documents call it.
 std::string mode_of(const privacy::DpConfig& dp, const shard::ShardConfig& shard) {
   using privacy::MethodName;
@@ -234,6 +243,8 @@ Json BenchResult::json(const Experiment& experiment, const Json& whole_config) c
   out["average_memory_mb"] = mib(average);
   out["log_key"] = log_key;
   if (dp.is_private()) out["not_private"] = {{"clipped_samples", clipped}, {"not_finite_samples", not_finite}};
+  out["utilisation"] = utilisation;
+  out["cpu_overhead_ms"] = data_ms;
   out["phases_ms"] = phases_ms;
   if (!norms_ms.empty()) out["norms_ms"] = norms_ms;
   out["communication"] = {{"bytes", wire.count}, {"time_ms", comm_ms}, {"exposed_ms", exposed_ms}};
@@ -252,7 +263,10 @@ Json BenchResult::json(const Experiment& experiment, const Json& whole_config) c
     out["peer_times_ms"] = peer_times_ms;
   }
   out["config"] = whole_config;
-  out["environment"] = {{"libtorch", TORCH_VERSION}, {"threads", at::get_num_threads()}};
+  out["environment"] = {{"libtorch", TORCH_VERSION},
+                        {"threads", at::get_num_threads()},
+                        {"cpu", cpu_name()},
+                        {"cores", std::thread::hardware_concurrency()}};
   return out;
 }
 

@@ -76,6 +76,8 @@ struct BenchResult {
   std::map<std::string, double> norms_ms;       // the phase `norm` by the weight's name
   Bytes wire;                                   // sent by this rank in a step
   double comm_ms = 0, exposed_ms = 0;           // in a step, this rank: collectives under way; waited for
+  double utilisation = 0;                       // CPU time over wall time of the compute threads, this rank
+  double data_ms = 0;                           // a step's data: made or loaded, not computed with
   std::vector<double> losses;                   // step by step
   int64_t clipped = 0, not_finite = 0;          // samples of the last step; not private
   double loss = 0;

@@ -74,7 +74,9 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   {
     const MemoryScope scope(MemoryKind::data);
     const auto seed = static_cast<uint64_t>(config.seed + world.rank());  // everybody has other samples
+    const auto begin = Clock::now();
     const auto all = model->synthetic(shape, seed, nn::scalar_type(config.dtype));
+    result.data_ms = Millis(Clock::now() - begin).count();
     for (int64_t i = 0; i < config.grad_accum; ++i)
       batches.push_back(all.rows(i * config.batch_size, config.batch_size));
   }
@@ -129,12 +131,16 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
     }
     control.barrier().wait();
     const auto begin = Clock::now();
+    const auto cpu = profile::process_cpu_time();
     const auto record = step.run(batches, static_cast<double>(samples));
     result.losses.push_back(record.loss);
     result.clipped = record.samples.clipped;
     result.not_finite = record.samples.not_finite;
     if (i >= config.warmup_iter) {
-      mine.push_back(Millis(Clock::now() - begin).count());
+      const Seconds took = Clock::now() - begin;
+      mine.push_back(Millis(took).count());
+      const double available = took.count() * at::get_num_threads() * static_cast<double>(config.num_iter);
+      result.utilisation += (profile::process_cpu_time() - cpu).count() / available;
       if (peer) result.peer_times_ms.push_back(peer->step().count());  // the other ranks sleep in the next barrier
     }
     if (progress) progress->advance();
