@@ -272,6 +272,27 @@ TEST(Methods, ASampleWithoutAFiniteLossIsLeftOut) {
   }
 }
 
+// A coefficient that is rounded up to bf16 would lift its sample above the norm by up to 0.4 %.
+TEST(Methods, NarrowTypesDoNotLiftASampleAboveItsNorm) {
+  for (const auto name : kMethods) {
+    double mean = 0;
+    for (const double bound : {0.1, 0.1004, 0.1008, 0.1012, 0.1016, 0.102, 0.1023, 0.1027}) {
+      Layers layers(at::kBFloat16);
+      for (auto* g :
+           {&layers.linear.g_BTP, &layers.norm.g_BTD, &layers.added.g_BTD, &layers.head.g_BTP, &layers.lookup.g_BTD})
+        for (const int64_t b : {1, 2}) (*g)[b].fill_(std::nan(""));  // sample 0 alone counts
+      const auto method = make_method(layers.parameters, layers.sink, {.dp = name, .max_grad_norm = bound});
+      layers.run(*method);
+      double square = 0;
+      for (const auto& weight : layers.parameters.weights())
+        square += layers.sink.of(weight).square().sum().item<double>();
+      EXPECT_LT(std::sqrt(square), bound * 1.001) << to_string(name);
+      mean += std::sqrt(square) / bound / 8;
+    }
+    EXPECT_GT(mean, 0.99) << to_string(name);
+  }
+}
+
 // An empty batch is a batch: every weight gets its (empty) sum, and nothing is counted.
 TEST(Methods, AnEmptyBatchSumsToZero) {
   for (const auto name : kMethods) {
