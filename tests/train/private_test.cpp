@@ -45,15 +45,19 @@ std::vector<VerifyConfig> matrix(int ranks) {
   lora.model = "llama-nano", lora.task = models::Task::classify, lora.lora_rank = 3;
   VerifyConfig dit{.model = "dit-nano", .task = models::Task::denoise};
   const auto with = [](VerifyConfig config, std::vector<std::string> strategies, std::vector<std::string> dtypes,
-                       ClipStyle style = ClipStyle::flat) {
+                       ClipStyle style = ClipStyle::flat, std::vector<std::string> methods = {}) {
     config.strategies = std::move(strategies);
     config.dtypes = std::move(dtypes);
     config.clip_style = style;
+    config.methods = std::move(methods);
     return config;
   };
   switch (ranks) {
     case 1: return {with({}, {"none"}, {"fp32"}), with(tied, {"none"}, {"bf16", "fp64"}, ClipStyle::group)};
-    case 2: return {with(tied, {"zero2", "zero3"}, {"fp32"}), with(several, {"zero3"}, {"bf16", "fp64"})};
+    case 2:
+      return {with(tied, {"zero2", "zero3"}, {"fp32"}),
+              with(several, {"zero3"}, {"bf16"}, ClipStyle::flat, {"ghost", "streaming", "auto"}),
+              with(several, {"zero3"}, {"fp64"}, ClipStyle::flat, {"materialize", "flash", "bookkeeping"})};
     case 3: return {with(dit, {"zero2"}, {"fp64"}), with(lora, {"zero3", "ddp"}, {"fp32"}, ClipStyle::per_layer)};
     default: return {with(several, {"hsdp"}, {"fp32"}), with(dit, {"hsdp"}, {"bf16"}, ClipStyle::automatic)};
   }
