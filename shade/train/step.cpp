@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "shade/base/error.h"
@@ -67,20 +68,34 @@ std::vector<nn::Batch> Step::split(std::span<const nn::Batch> micro_batches) con
 }
 
 // A layer that mixes samples (batch statistics) makes one sample's loss depend on the others: then no clipping bounds
-// what a sample does. Tried once, by a forward pass of one sample alone.
-void Step::require_separate(const nn::Batch& batch) {
+// what a sample does. Tried before the first batch in which it could happen on any rank, by a forward pass of one
+// sample alone; a batch whose sample has no finite loss alone shows nothing, and the next one is tried.
+void Step::require_separate(std::span<const nn::Batch> batches) {
+  const auto several = std::find_if(batches.begin(), batches.end(), [](const auto& b) { return b.samples() > 1; });
+  const auto& control = runtime_->groups().control;
+  const auto on_all_ranks = [&](bool here) {
+    auto count = at::full({1}, here ? 1.0 : 0.0, at::kDouble);
+    control.all_reduce(count, {.label = "samples apart"}).wait();
+    return count.item<double>() > 0;
+  };
+  if (!on_all_ranks(several != batches.end())) return;
   const at::NoGradGuard no_graph;
+  const auto& batch = several != batches.end() ? *several : batches.front();
   runtime_->begin_forward();
   const auto together = model_->losses(batch);
   runtime_->begin_forward();
   const auto alone = model_->losses(batch.rows(0, std::min<int64_t>(1, batch.samples())));
-  separate_ = true;
-  if (batch.samples() < 2 || together.is_meta() || !at::isfinite(together).all().item<bool>()) return;
-  const auto a = together[0].item<double>(), b = alone[0].item<double>();
-  const double tolerance = runtime_->compute() == at::kBFloat16 ? 0.05 : 1e-3;
-  SHADE_REQUIRE(std::abs(a - b) <= tolerance * (1 + std::abs(b)), "the loss of a sample is ", b, " alone and ", a,
-                " with others in its batch: a layer mixes samples (batch statistics?), so no gradient belongs to one "
-                "sample. Private training needs layers that treat samples one by one");
+  bool shown = together.is_meta();
+  if (several != batches.end() && !shown) {
+    const auto a = together[0].item<double>(), b = alone[0].item<double>();
+    shown = std::isfinite(b);
+    const double tolerance = runtime_->compute() == at::kBFloat16 ? 0.05 : 1e-3;
+    SHADE_REQUIRE(!shown || std::abs(a - b) <= tolerance * (1 + std::abs(b)), "the loss of a sample is ", b,
+                  " alone and ", a,
+                  " with others in its batch: a layer mixes samples (batch statistics?), so no gradient belongs to one "
+                  "sample. Private training needs layers that treat samples one by one");
+  }
+  separate_ = on_all_ranks(shown);
 }
 
 void Step::backward(const char* phase, const at::Tensor& objective, shard::BackwardOptions options) {
@@ -119,7 +134,7 @@ at::Tensor Step::micro_step(const nn::Batch& batch) {
 double Step::gradients(std::span<const nn::Batch> micro_batches) {
   const auto batches = split(micro_batches);
   runtime_->begin_step(static_cast<int64_t>(batches.size()));
-  if (method_ && !separate_) require_separate(batches.front());
+  if (method_ && !separate_) require_separate(batches);
   at::Tensor sum;
   for (const auto& batch : batches) {
     const auto loss = micro_step(batch);

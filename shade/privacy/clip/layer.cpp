@@ -11,7 +11,7 @@ struct Overloaded : Cases... {
 };
 
 at::Tensor times(const at::Tensor& x_B, const at::Tensor& c_B) {
-  return x_B * c_B.to(x_B.scalar_type()).view({-1, 1, 1});
+  return x_B * rounded_down(c_B, x_B.scalar_type()).view({-1, 1, 1});
 }
 
 }  // namespace
@@ -30,6 +30,12 @@ const at::Tensor& output_gradient(const nn::LayerGrad& grad) {
   return std::visit(Overloaded{[](const nn::LinearGrad& g) -> const at::Tensor& { return g.g_BTP; },
                                [](const auto& g) -> const at::Tensor& { return g.g_BTD; }},
                     grad);
+}
+
+at::Tensor rounded_down(const at::Tensor& c_B, at::ScalarType type) {
+  const auto c = c_B.to(type);
+  if (c.element_size() >= 4) return c;
+  return at::where(c.to(c_B.scalar_type()) > c_B, at::nextafter(c, at::zeros_like(c)), c);
 }
 
 nn::LayerGrad selected(const nn::LayerGrad& grad, const at::Tensor& samples) {

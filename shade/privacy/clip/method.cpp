@@ -89,7 +89,7 @@ void Method::add_clipped(const SampleGradients& grad, const at::Tensor& c_B) {
   const auto used = (c_B > 0).nonzero().squeeze(1);
   const bool all = used.numel() == c_B.numel();
   const auto& gradients_B = all ? grad.gradients_B : grad.gradients_B.index_select(0, used);
-  const auto c = (all ? c_B : c_B.index_select(0, used)).to(gradients_B.scalar_type());
+  const auto c = rounded_down(all ? c_B : c_B.index_select(0, used), gradients_B.scalar_type());
   const auto flat_BN = gradients_B.flatten(1);
   auto rows = buffer.view({buffer.size(0), -1});
   if (gradients_B.dim() > 2) rows = rows.narrow(0, grad.row, gradients_B.size(1));  // else the whole of a vector

@@ -20,12 +20,15 @@ void SampleNorms::begin(int64_t samples) {
     if (weight.trainable()) ++pending_[clipper_->group_of(weight)];
 }
 
-void SampleNorms::finish(const nn::Weight& weight) {
-  auto& seen = seen_[static_cast<size_t>(weight.id())];
-  SHADE_REQUIRE(!seen.done, "weight ", weight.name(),
+void SampleNorms::require_first(const nn::Weight& weight) const {
+  SHADE_REQUIRE(!seen_[static_cast<size_t>(weight.id())].done, "weight ", weight.name(),
                 " is used twice in one forward pass, so the norms of its two gradients don't add up to that of their "
                 "sum; use a weight of its own for each layer, or freeze it");
-  seen.done = true;
+}
+
+void SampleNorms::finish(const nn::Weight& weight) {
+  require_first(weight);
+  seen_[static_cast<size_t>(weight.id())].done = true;
   --pending_[clipper_->group_of(weight)];
 }
 
@@ -40,7 +43,8 @@ void SampleNorms::admit_rows(const nn::LinearGrad& grad) {
   if (!grad.last) return;
   SHADE_REQUIRE(seen.rows == weight.shape()[0], "weight ", weight.name(), " has ", weight.shape()[0],
                 " rows, of which its layer handed over ", seen.rows);
-  if (!grad.looked_up_BT.defined()) finish(weight);  // a tied table is complete with its lookup
+  if (!grad.looked_up_BT.defined()) return finish(weight);
+  require_first(weight);  // a tied table is complete with its lookup, which comes later in backward
 }
 
 void SampleNorms::admit(const nn::LayerGrad& grad) {

@@ -37,6 +37,7 @@ class SampleNorms {
     bool done = false;
   };
   void admit_rows(const nn::LinearGrad& grad);
+  void require_first(const nn::Weight& weight) const;
   void finish(const nn::Weight& weight);
 
   const nn::Parameters* parameters_;

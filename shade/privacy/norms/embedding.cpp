@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "shade/base/error.h"
 #include "shade/nn/function.h"
 #include "shade/privacy/norms/linear.h"
 
@@ -30,6 +31,7 @@ at::Tensor embedding_squares(const nn::EmbeddingGrad& grad) {
 void TiedRows::add(const nn::LinearGrad& head) {
   const auto& ids_BT = head.looked_up_BT;
   const auto type = nn::wide(head.g_BTP.scalar_type());
+  ids_BT_ = ids_BT;
   if (!rows_BTD_.defined())
     rows_BTD_ = at::zeros({ids_BT.size(0), ids_BT.size(1), head.a_BTD.size(2)}, head.a_BTD.options().dtype(type));
   for (int64_t b = 0; b < ids_BT.size(0); ++b) {
@@ -42,6 +44,9 @@ void TiedRows::add(const nn::LinearGrad& head) {
 }
 
 at::Tensor TiedRows::product(const nn::EmbeddingGrad& lookup) const {
+  SHADE_REQUIRE(ids_BT_.equal(lookup.ids_BT), "table ", lookup.table != nullptr ? lookup.table->name() : "",
+                " was told to look up other rows (LmLossOptions::looked_up_BT) than it did, so the cross term of its "
+                "norm is unknown");
   return (counted(lookup) * rows_BTD_).sum({1, 2}, false, at::kDouble);
 }
 

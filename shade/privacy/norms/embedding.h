@@ -17,10 +17,10 @@ at::Tensor embedding_squares(const nn::EmbeddingGrad& grad);
 class TiedRows {
  public:
   void add(const nn::LinearGrad& head);                       // one slice of rows; its ids say what was looked up
-  at::Tensor product(const nn::EmbeddingGrad& lookup) const;  // <E, H>, [B]
+  at::Tensor product(const nn::EmbeddingGrad& lookup) const;  // <E, H>, [B]; throws if other rows were looked up
 
  private:
-  at::Tensor rows_BTD_;
+  at::Tensor ids_BT_, rows_BTD_;
 };
 
 }  // namespace shade::privacy

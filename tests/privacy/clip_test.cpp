@@ -1,0 +1,320 @@
+// Clipping: from norms to coefficients, and from coefficients to the sum of clipped samples.
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "shade/privacy/clip/method.h"
+#include "tests/support/fault.h"
+
+namespace shade::privacy {
+namespace {
+
+using test::fault;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+// Three units; four modules, one of them frozen.
+struct Modules {
+  Modules() {
+    parameters.begin_unit("first");
+    parameters.add("a.weight", {3, 2}, {});
+    parameters.add("a.bias", {3}, {});
+    parameters.add("a.norm.weight", {3}, {});
+    parameters.begin_unit("second");
+    parameters.add("b.weight", {2, 3}, {});
+    parameters.begin_unit("third");
+    parameters.add("frozen.weight", {2, 3}, {}).freeze();
+  }
+  nn::Parameters parameters;
+};
+
+std::vector<double> coefficients(const Clipper& clipper, std::vector<double> squares) {
+  const auto c = clipper.coefficients(at::tensor(squares, at::kDouble));
+  return {c.data_ptr<double>(), c.data_ptr<double>() + c.numel()};
+}
+
+TEST(Clipper, FlatScalesDownToTheNorm) {
+  const Modules modules;
+  const Clipper clipper(modules.parameters, {.max_grad_norm = 2});
+  EXPECT_TRUE(clipper.flat());
+  EXPECT_EQ(clipper.sensitivity(), 2);
+  EXPECT_EQ(coefficients(clipper, {0, 1, 4, 16, 1e40, -1e-12}), (std::vector<double>{1, 1, 1, 0.5, 2e-20, 1}));
+}
+
+TEST(Clipper, NotFiniteNormsGetNothing) {
+  const Modules modules;
+  for (const auto style :
+       {ClipStyle::flat, ClipStyle::per_layer, ClipStyle::group, ClipStyle::automatic, ClipStyle::adaptive}) {
+    const Clipper clipper(modules.parameters, {.clip_style = style});
+    EXPECT_EQ(coefficients(clipper, {kInf, std::nan(""), -kInf}), (std::vector<double>{0, 0, 0})) << to_string(style);
+  }
+}
+
+TEST(Clipper, ThresholdsOfGroupsAddUpToTheNorm) {
+  const Modules modules;
+  const auto& weights = modules.parameters.weights();
+  for (const auto& [style, groups] : {std::pair{ClipStyle::per_layer, 3}, {ClipStyle::group, 2}}) {
+    const Clipper clipper(modules.parameters, {.clip_style = style, .max_grad_norm = 3});
+    ASSERT_EQ(clipper.groups(), static_cast<size_t>(groups)) << to_string(style) << ": what is frozen has no threshold";
+    EXPECT_EQ(clipper.group_of(weights[0]), clipper.group_of(weights[1]));
+    EXPECT_EQ(clipper.group_of(weights[0]) == clipper.group_of(weights[2]), style == ClipStyle::group);
+    EXPECT_NE(clipper.group_of(weights[0]), clipper.group_of(weights[3]));
+    const double norm = 1e3;
+    double squares = 0;
+    for (int k = 0; k < groups; ++k) squares += std::pow(norm * coefficients(clipper, {norm * norm})[0], 2);
+    EXPECT_NEAR(std::sqrt(squares), clipper.sensitivity(), 1e-12) << to_string(style);
+    EXPECT_EQ(clipper.sensitivity(), 3);
+  }
+}
+
+TEST(Clipper, AutomaticStaysBelowTheNorm) {
+  const Modules modules;
+  const Clipper clipper(modules.parameters, {.clip_style = ClipStyle::automatic, .max_grad_norm = 2, .gamma = 0.5});
+  const auto c = coefficients(clipper, {0, 0.25, 9, 1e12});
+  EXPECT_DOUBLE_EQ(c[0], 4);
+  EXPECT_DOUBLE_EQ(c[1], 2);
+  EXPECT_DOUBLE_EQ(c[2], 2 / 3.5);
+  EXPECT_LT(c[3] * 1e6, 2);
+}
+
+TEST(Clipper, AdaptivePaysForItsCount) {
+  const Modules modules;
+  const DpConfig config{.clip_style = ClipStyle::adaptive, .sigma = 0.8, .count_sigma = 3};
+  const Clipper clipper(modules.parameters, config);
+  const double g = clipper.gradient_sigma();
+  EXPECT_GT(g, 0.8);
+  // The count has sensitivity 1/2: both releases together are one with sigma.
+  EXPECT_NEAR(1 / (g * g) + 0.25 / (clipper.count_sigma() * clipper.count_sigma()), 1 / (0.8 * 0.8), 1e-12);
+  EXPECT_EQ(Clipper(modules.parameters, {.clip_style = ClipStyle::adaptive, .sigma = 0}).gradient_sigma(), 0);
+  EXPECT_EQ(Clipper(modules.parameters, {.sigma = 0.8}).gradient_sigma(), 0.8);
+}
+
+TEST(Clipper, AdaptiveFollowsTheQuantile) {
+  const Modules modules;
+  const DpConfig config{.clip_style = ClipStyle::adaptive,
+                        .max_grad_norm = 2,
+                        .clip_quantile = 0.75,
+                        .clip_rate = 0.2,
+                        .count_sigma = 10};
+  const auto after = [&](double count) {
+    Clipper clipper(modules.parameters, config);
+    clipper.follow(count, 8);
+    EXPECT_EQ(clipper.sensitivity(), clipper.clip_norm());
+    return clipper.clip_norm();
+  };
+  EXPECT_DOUBLE_EQ(after(4), 2 * std::exp(-0.2 * 0.25));  // all 8 below: smaller
+  EXPECT_DOUBLE_EQ(after(-4), 2 * std::exp(0.2 * 0.75));  // none: larger
+  EXPECT_DOUBLE_EQ(after(2), 2);                          // 6 of 8: as wanted
+}
+
+TEST(Clipper, RefusesNonsense) {
+  const Modules modules;
+  const auto refused = [&](const DpConfig& config) {
+    return fault([&] { const Clipper clipper(modules.parameters, config); });
+  };
+  EXPECT_EQ(refused({.max_grad_norm = 0}), "clip norm 0 is out of range; expected a positive number: --max-grad-norm");
+  EXPECT_EQ(refused({.max_grad_norm = kInf}),
+            "clip norm inf is out of range; expected a positive number: --max-grad-norm");
+  EXPECT_EQ(refused({.clip_style = ClipStyle::automatic, .gamma = 0}),
+            "gamma 0 is out of range; automatic clipping needs a positive one");
+  EXPECT_EQ(refused({.clip_style = ClipStyle::adaptive, .sigma = 4, .count_sigma = 2}),
+            "count_sigma 2 leaves nothing for the gradient; adaptive clipping with --sigma 4 needs more than half of "
+            "that");
+}
+
+// A layer of each kind, a table tied to the head among them; T, D, P and V differ.
+constexpr int64_t kB = 3, kT = 4, kD = 2, kP = 3, kV = 6;
+struct Layers {
+  explicit Layers(at::ScalarType type = at::kDouble) : sink(at::kDouble) {
+    const auto random = [&](at::IntArrayRef shape) { return at::randn(shape, generator, at::kDouble).to(type); };
+    parameters.begin_unit("only");
+    const auto weight = [&](const char* name, std::vector<int64_t> shape) { return &parameters.add(name, shape, {}); };
+    linear = {random({kB, kT, kD}), random({kB, kT, kP}), weight("linear.weight", {kP, kD}),
+              weight("linear.bias", {kP})};
+    norm = {random({kB, kT, kD}), random({kB, kT, kD}), weight("norm.weight", {kD}), weight("norm.bias", {kD})};
+    added = {random({kB, kT, kD}), weight("positions", {kT, kD})};
+    const auto* table = weight("table.weight", {kV, kD});
+    const auto ids = at::tensor({1, 1, 4, 0, 3, 1, 0, 0, 5, 2, 5, 5}, at::kLong).view({kB, kT});
+    head = {.a_BTD = random({kB, kT, kD}),
+            .g_BTP = random({kB, kT, kV}),
+            .weight = table,
+            .bias = nullptr,
+            .looked_up_BT = ids};
+    lookup = {ids, random({kB, kT, kD}), table, /*padding=*/0};
+    nn::bind_all(parameters, at::kDouble, 1);
+  }
+
+  // Each sample's gradient, weight by weight.
+  std::vector<std::vector<at::Tensor>> sample_gradients() const {
+    std::vector<std::vector<at::Tensor>> out;
+    const auto of = [](const at::Tensor& x, int64_t b) { return x[b].to(at::kDouble); };
+    for (int64_t b = 0; b < kB; ++b) {
+      auto table = at::mm(of(head.g_BTP, b).t(), of(head.a_BTD, b));
+      for (int64_t t = 0; t < kT; ++t)
+        if (const auto id = lookup.ids_BT[b][t].item<int64_t>(); id != lookup.padding)
+          table[id] += of(lookup.g_BTD, b)[t];
+      out.push_back({at::mm(of(linear.g_BTP, b).t(), of(linear.a_BTD, b)), of(linear.g_BTP, b).sum(0),
+                     (of(norm.xhat_BTD, b) * of(norm.g_BTD, b)).sum(0), of(norm.g_BTD, b).sum(0), of(added.g_BTD, b),
+                     table});
+    }
+    return out;
+  }
+
+  // Clipped one by one and summed, the samples in `left_out` not at all.
+  std::vector<at::Tensor> clipped(double norm_bound, const std::vector<int64_t>& left_out = {}) const {
+    std::vector<at::Tensor> sum;
+    const auto samples = sample_gradients();
+    for (int64_t b = 0; b < kB; ++b) {
+      if (std::find(left_out.begin(), left_out.end(), b) != left_out.end()) continue;
+      const auto& parts = samples[static_cast<size_t>(b)];
+      double square = 0;
+      for (const auto& part : parts) square += part.square().sum().item<double>();
+      const double c = std::min(1.0, norm_bound / std::sqrt(square));
+      for (size_t w = 0; w < parts.size(); ++w) {
+        if (sum.size() <= w) sum.push_back(at::zeros_like(parts[w]));
+        sum[w] += c * parts[w];
+      }
+    }
+    return sum;
+  }
+
+  // As a step does: backward passes, then the second phase.
+  void run(Method& method, const at::Tensor& losses_B = at::ones({kB}, at::kDouble)) {
+    method.begin(kB);
+    for (size_t pass = 0; pass < method.passes().size(); ++pass) {
+      method.objective(losses_B, pass);
+      for (const nn::LayerGrad& grad : std::vector<nn::LayerGrad>{head, norm, linear, added, lookup}) method.take(grad);
+    }
+    method.finish();
+  }
+
+  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(3);
+  nn::Parameters parameters;
+  nn::PlainGradients sink;
+  nn::LinearGrad linear, head;
+  nn::ScaleShiftGrad norm;
+  nn::AddedGrad added;
+  nn::EmbeddingGrad lookup;
+};
+
+const MethodName kMethods[] = {MethodName::materialize,      MethodName::ghost,     MethodName::flash,
+                               MethodName::bookkeeping,      MethodName::streaming, MethodName::automatic,
+                               MethodName::flash_bookkeeping};
+
+void expect_equal(const Layers& layers, const std::vector<at::Tensor>& wanted, double mark, const std::string& what) {
+  for (const auto& weight : layers.parameters.weights())
+    EXPECT_TRUE(at::allclose(layers.sink.of(weight), wanted[static_cast<size_t>(weight.id())], mark, mark))
+        << what << ", " << weight.name();
+}
+
+TEST(Methods, SumTheClippedSamplesOfEveryKindOfLayer) {
+  for (const auto name : kMethods) {
+    Layers layers;
+    const double bound = 5;
+    const auto method =
+        make_method(layers.parameters, layers.sink, {.dp = name, .tile_size = 3, .max_grad_norm = bound});
+    layers.run(*method);
+    expect_equal(layers, layers.clipped(bound), 1e-12, to_string(name));
+    const auto counts = method->drain_counts();
+    EXPECT_EQ(counts.samples, kB);
+    EXPECT_EQ(counts.not_finite, 0);
+    layers.run(*method);  // a second micro-batch is added
+    auto twice = layers.clipped(bound);
+    for (auto& sum : twice) sum *= 2;
+    expect_equal(layers, twice, 1e-12, to_string(name));
+  }
+}
+
+TEST(Methods, MaxGradNormIsWhatClips) {
+  for (const double bound : {0.01, 3.0, 8.0, 1e6}) {
+    Layers layers;
+    const auto method =
+        make_method(layers.parameters, layers.sink, {.dp = MethodName::bookkeeping, .max_grad_norm = bound});
+    layers.run(*method);
+    expect_equal(layers, layers.clipped(bound), 1e-12, text("C = ", bound));
+    EXPECT_EQ(method->sensitivity(), bound);
+    int64_t clipped = 0;
+    for (const auto& parts : layers.sample_gradients()) {
+      double square = 0;
+      for (const auto& part : parts) square += part.square().sum().item<double>();
+      clipped += std::sqrt(square) > bound ? 1 : 0;
+    }
+    const auto counts = method->drain_counts();
+    EXPECT_EQ(counts.clipped, clipped);
+    EXPECT_EQ(counts.below, kB / 2.0 - static_cast<double>(clipped));
+  }
+}
+
+// 0 times infinity is no 0: a sample that is not finite is left out, and counted.
+TEST(Methods, NotFiniteSamplesAreLeftOut) {
+  for (const auto name : kMethods)
+    for (const double bad : {kInf, std::nan("")}) {
+      Layers layers;
+      for (auto* g :
+           {&layers.linear.g_BTP, &layers.norm.g_BTD, &layers.added.g_BTD, &layers.head.g_BTP, &layers.lookup.g_BTD})
+        (*g)[1][2].fill_(bad);
+      const auto method = make_method(layers.parameters, layers.sink, {.dp = name, .max_grad_norm = 5});
+      layers.run(*method);
+      expect_equal(layers, layers.clipped(5, {1}), 1e-12, text(to_string(name), " ", bad));
+      EXPECT_EQ(method->drain_counts().not_finite, 1) << to_string(name);
+    }
+}
+
+TEST(Methods, ASampleWithoutAFiniteLossIsLeftOut) {
+  for (const auto name : kMethods) {
+    Layers layers;
+    const auto method = make_method(layers.parameters, layers.sink, {.dp = name, .max_grad_norm = 5});
+    layers.run(*method, at::tensor({1.0, 1.0, std::nan("")}, at::kDouble));
+    expect_equal(layers, layers.clipped(5, {2}), 1e-12, to_string(name));
+    EXPECT_EQ(method->drain_counts().not_finite, 1) << to_string(name);
+  }
+}
+
+// A coefficient that is rounded up to bf16 would lift its sample above the norm by up to 0.4 %.
+TEST(Methods, NarrowTypesDoNotLiftASampleAboveItsNorm) {
+  for (const auto name : kMethods) {
+    double mean = 0;
+    for (const double bound : {0.1, 0.1004, 0.1008, 0.1012, 0.1016, 0.102, 0.1023, 0.1027}) {
+      Layers layers(at::kBFloat16);
+      for (auto* g :
+           {&layers.linear.g_BTP, &layers.norm.g_BTD, &layers.added.g_BTD, &layers.head.g_BTP, &layers.lookup.g_BTD})
+        for (const int64_t b : {1, 2}) (*g)[b].fill_(std::nan(""));  // sample 0 alone counts
+      const auto method = make_method(layers.parameters, layers.sink, {.dp = name, .max_grad_norm = bound});
+      layers.run(*method);
+      double square = 0;
+      for (const auto& weight : layers.parameters.weights())
+        square += layers.sink.of(weight).square().sum().item<double>();
+      EXPECT_LT(std::sqrt(square), bound * 1.001) << to_string(name);
+      mean += std::sqrt(square) / bound / 8;
+    }
+    EXPECT_GT(mean, 0.99) << to_string(name);
+  }
+}
+
+// An empty batch is a batch: every weight gets its (empty) sum, and nothing is counted.
+TEST(Methods, AnEmptyBatchSumsToZero) {
+  for (const auto name : kMethods) {
+    Layers layers;
+    const auto none = at::empty({0}, at::kLong);
+    const auto empty = [&](auto&... tensors) { ((tensors = tensors.index_select(0, none)), ...); };
+    empty(layers.linear.a_BTD, layers.linear.g_BTP, layers.norm.xhat_BTD, layers.norm.g_BTD, layers.added.g_BTD,
+          layers.head.a_BTD, layers.head.g_BTP, layers.head.looked_up_BT, layers.lookup.ids_BT, layers.lookup.g_BTD);
+    const auto method = make_method(layers.parameters, layers.sink, {.dp = name});
+    method->begin(0);
+    for (size_t pass = 0; pass < method->passes().size(); ++pass) {
+      method->objective(at::empty({0}, at::kDouble), pass);
+      for (const nn::LayerGrad& grad :
+           std::vector<nn::LayerGrad>{layers.head, layers.norm, layers.linear, layers.added, layers.lookup})
+        method->take(grad);
+    }
+    method->finish();
+    for (const auto& weight : layers.parameters.weights())
+      EXPECT_TRUE(layers.sink.of(weight).equal(at::zeros(weight.shape(), at::kDouble))) << to_string(name);
+    EXPECT_EQ(method->drain_counts().samples, 0);
+  }
+}
+
+}  // namespace
+}  // namespace shade::privacy

@@ -1,0 +1,193 @@
+// The noise: its law, its repeatability, and that nothing of it is used twice.
+#include "shade/privacy/noise.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <sodium.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+#include <random>
+#include <unordered_set>
+
+#include "shade/base/error.h"
+#include "shade/privacy/normal.h"
+
+namespace shade::privacy {
+namespace {
+
+constexpr int64_t kMany = 1'000'000;
+
+at::Tensor drawn(const Noise& noise, int64_t size, uint64_t step = 0, int64_t weight = 0, int64_t begin = 0,
+                 at::ScalarType type = at::kFloat) {
+  auto out = at::zeros({size}, type);
+  noise.add(out, 1, step, weight, begin);
+  return out;
+}
+
+Noise seeded(uint64_t seed, uint64_t incarnation = 0) { return Noise(seeded_key(seed), incarnation); }
+
+// The probability that a sample of the normal law is at least as far from it (Kolmogorov and Smirnov).
+double ks_p(const at::Tensor& sample) {
+  const auto sorted = std::get<0>(sample.to(at::kDouble).sort());
+  const auto* x = sorted.data_ptr<double>();
+  const auto n = static_cast<double>(sorted.numel());
+  double distance = 0;
+  for (int64_t i = 0; i < sorted.numel(); ++i) {
+    const double law = 0.5 * std::erfc(-x[i] / std::numbers::sqrt2);
+    distance = std::max({distance, static_cast<double>(i + 1) / n - law, law - static_cast<double>(i) / n});
+  }
+  const double lambda = (std::sqrt(n) + 0.12 + 0.11 / std::sqrt(n)) * distance;
+  double p = 0;
+  for (int k = 1; k <= 100; ++k) p += (k % 2 == 1 ? 2 : -2) * std::exp(-2 * k * k * lambda * lambda);
+  return lambda < 0.2 ? 1 : p;
+}
+
+TEST(Noise, IsNormal) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const auto z = drawn(seeded(1), kMany, 3, 2, 5, type).to(at::kDouble);
+    EXPECT_NEAR(z.mean().item<double>(), 0, 4e-3);
+    EXPECT_NEAR(z.var().item<double>(), 1, 0.01);
+    EXPECT_NEAR(z.pow(4).mean().item<double>(), 3, 0.05);
+    EXPECT_GT(ks_p(z), 1e-4);
+    EXPECT_GT(z.abs().max().item<double>(), 4.2);
+    EXPECT_EQ((z == 0).sum().item<int64_t>(), 0) << "elements without noise";
+  }
+}
+
+TEST(Noise, TheTestOfTheLawCanFail) {
+  const auto z = drawn(seeded(1), kMany);
+  EXPECT_LT(ks_p(z * 1.01), 1e-4);
+  EXPECT_LT(ks_p(z + 0.01), 1e-4);
+  EXPECT_LT(ks_p(at::rand({kMany}) * 3.4641 - 1.7321), 1e-4);
+}
+
+// Noise is added to what is there, scaled by the deviation, and a deviation of 0 adds nothing.
+TEST(Noise, IsAddedToTheGradientInItsType) {
+  const auto noise = seeded(1);
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const auto z = drawn(noise, 1000, 1, 1, 0, type);
+    EXPECT_EQ(z.scalar_type(), type);
+    auto sum = at::full({1000}, 3.5, type);
+    noise.add(sum, 2.5, 1, 1, 0);
+    EXPECT_TRUE(at::allclose(sum, 3.5 + 2.5 * z, 1e-6, 1e-6));
+    noise.add(sum.fill_(1), 0, 1, 1, 0);
+    EXPECT_TRUE(sum.equal(at::ones({1000}, type)));
+  }
+  EXPECT_TRUE(drawn(noise, 1000, 1, 1, 0, at::kDouble).to(at::kFloat).equal(drawn(noise, 1000, 1, 1)));
+  auto narrow = at::zeros({8}, at::kBFloat16);
+  EXPECT_THROW(noise.add(narrow, 1, 0, 0, 0), Error);
+}
+
+TEST(Noise, AnyPartitionIsBitEqual) {
+  constexpr int64_t kSize = 20'011;  // several chunks and a broken block
+  const auto noise = seeded(2);
+  const auto whole = drawn(noise, kSize, 5, 3);
+  std::mt19937_64 random(1);
+  for (int trial = 0; trial < 50; ++trial) {
+    std::vector<int64_t> cuts{0, kSize};
+    for (int i = 0; i < trial % 9; ++i) cuts.push_back(static_cast<int64_t>(random() % kSize));
+    if (trial == 0) cuts.insert(cuts.end(), {1, 2, 15, 16, 17, 4095, 4096, 4097});
+    std::sort(cuts.begin(), cuts.end());
+    auto parts = at::zeros({kSize}, at::kFloat);
+    for (size_t i = cuts.size() - 1; i-- > 0;)  // in another order
+      noise.add(parts.narrow(0, cuts[i], cuts[i + 1] - cuts[i]), 1, 5, 3, cuts[i]);
+    ASSERT_TRUE(parts.equal(whole)) << "trial " << trial;
+  }
+}
+
+TEST(Noise, AnotherStepWeightIncarnationOrKeyIsOtherNoise) {
+  const std::vector<at::Tensor> all{
+      drawn(seeded(1), kMany),           drawn(seeded(1), kMany, 1),        drawn(seeded(1), kMany, 0, 1),
+      drawn(seeded(1), kMany, 1, 1),     drawn(seeded(1, 1), kMany),        drawn(seeded(2), kMany),
+      drawn(seeded(1), kMany, 0, 0, 16), drawn(Noise(secret_key()), kMany), drawn(Noise(secret_key()), kMany)};
+  for (size_t i = 0; i < all.size(); ++i)
+    for (size_t j = 0; j < i; ++j) {
+      EXPECT_EQ((all[i] == all[j]).sum().item<int64_t>() < 10, true) << i << " and " << j;
+      EXPECT_LT(std::abs((all[i] * all[j]).mean().item<double>()), 5e-3) << i << " and " << j << " are correlated";
+    }
+  // Neighbours, and the two halves of a Box-Muller pair.
+  for (const int64_t lag : {1, 16, 128, 256})
+    EXPECT_LT(std::abs((all[0].narrow(0, lag, kMany - lag) * all[0].narrow(0, 0, kMany - lag)).mean().item<double>()),
+              5e-3)
+        << "lag " << lag;
+}
+
+TEST(Noise, RepeatsForTheSameKey) {
+  EXPECT_TRUE(drawn(seeded(9, 2), 1000, 4, 7).equal(drawn(seeded(9, 2), 1000, 4, 7)));
+  EXPECT_EQ(seeded(9).draw(4, -1), seeded(9).draw(4, -1));
+}
+
+// Runs of sixteen numbers: none may be met under two names.
+TEST(Noise, NoBlockIsUsedTwice) {
+  std::unordered_set<std::string> met;
+  size_t blocks = 0;
+  for (const uint64_t incarnation : {0, 1, 256})
+    for (const uint64_t step : {0, 1, 2, 3, 255, 256, 65536})
+      for (const int64_t weight : {0, 1, 2, 3, 255, 256, 65536}) {
+        const auto z = drawn(seeded(1, incarnation), 16 * 600, step, weight);
+        for (int64_t block = 0; block < 600; ++block, ++blocks)
+          met.emplace(reinterpret_cast<const char*>(z.data_ptr<float>() + 16 * block), 64);
+      }
+  EXPECT_EQ(met.size(), blocks);
+}
+
+TEST(Noise, NumbersForNoWeightAreStreamsOfTheirOwn) {
+  const auto noise = seeded(1);
+  auto draws = at::empty({20'000}, at::kDouble);
+  for (int64_t i = 0; i < draws.numel(); ++i) draws[i] = noise.draw(static_cast<uint64_t>(i / 2), -1 - i % 2);
+  EXPECT_GT(ks_p(draws), 1e-4);
+  EXPECT_GT(std::get<0>(at::_unique2(draws)).numel(), draws.numel() - 100);  // floats meet by chance
+  EXPECT_THROW(noise.draw(0, 0), Error) << "that is a weight's";
+}
+
+// Ours are libsodium's blocks, sixteen side by side; also where the counter needs more than 32 bits.
+TEST(Normals, BitsAreChaCha20) {
+  std::array<uint8_t, 32> key{};
+  for (size_t i = 0; i < key.size(); ++i) key[i] = static_cast<uint8_t>(7 * i + 1);
+  for (const uint64_t chunk : {0ull, 1ull, 12345ull, (1ull << 28) - 1, 1ull << 28, 1ull << 40}) {
+    std::array<uint32_t, kNormalChunk> found{}, wanted{};
+    chacha20_chunk(key.data(), chunk, found.data());
+    const uint8_t nonce[8] = {};
+    auto* bytes = reinterpret_cast<uint8_t*>(wanted.data());
+    crypto_stream_chacha20_xor_ic(bytes, bytes, sizeof wanted, nonce, 16 * chunk, key.data());
+    for (size_t block = 0; block < 16; ++block)
+      for (size_t word = 0; word < 16; ++word)
+        ASSERT_EQ(found[16 * word + block], wanted[16 * block + word]) << "chunk " << chunk;
+  }
+}
+
+// Box and Muller with libm, in double, from the same bits.
+TEST(Normals, AgreeWithLibm) {
+  constexpr size_t kPairs = kNormalChunk / 2;
+  std::mt19937 random(7);
+  const std::array<uint32_t, 12> edges{0u,          1u,          2u,          3u,          0x3fffffffu, 0x40000000u,
+                                       0x7fffffffu, 0x80000000u, 0xbfffffffu, 0xc0000000u, 0xfffffffeu, 0xffffffffu};
+  double worst = 0;
+  for (size_t round = 0; round < 3000; ++round) {
+    std::array<uint32_t, kNormalChunk> bits{};
+    for (auto& word : bits) word = static_cast<uint32_t>(random());
+    if (round < edges.size()) bits[3] = bits[kPairs + 3] = bits[kPairs + 5] = bits[9] = edges[round];
+    std::array<float, kNormalChunk> found{};
+    normals(bits.data(), found.data());
+    for (size_t i = 0; i < kPairs; ++i) {
+      const double u = (static_cast<float>(bits[i] >> 1) + 0.5f) * 0x1p-31f;
+      const uint32_t angle = bits[kPairs + i];
+      // The quadrants begin at 0, -90, 180 and 90 degrees, each from -45 to 45.
+      const double quarter = (angle >> 31 ? 2 : 0) - (angle >> 30 & 1u ? 1 : 0);
+      const double inside = (static_cast<double>(angle & 0x3fffffffu) - 0x20000000 + 0.5) * 0x1p-30;
+      const double t = (quarter + inside) * std::numbers::pi / 2;
+      const double radius = std::sqrt(-2 * std::log(u));
+      ASSERT_TRUE(std::isfinite(found[i]) && std::isfinite(found[kPairs + i]));
+      worst = std::max(
+          {worst, std::abs(found[i] - radius * std::cos(t)), std::abs(found[kPairs + i] - radius * std::sin(t))});
+    }
+  }
+  EXPECT_LT(worst, 1e-6);
+}
+
+}  // namespace
+}  // namespace shade::privacy

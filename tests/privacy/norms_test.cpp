@@ -1,0 +1,199 @@
+// Squared norms of each sample's gradient against the definition: every sample's gradient made whole, in fp64.
+//
+// Legend: B samples, T positions, D input width, P output width.
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <gtest/gtest.h>
+
+#include "shade/base/error.h"
+#include "shade/nn/parameters.h"
+#include "shade/privacy/norms/added.h"
+#include "shade/privacy/norms/embedding.h"
+#include "shade/privacy/norms/linear.h"
+#include "shade/privacy/norms/scale_shift.h"
+
+namespace shade::privacy {
+namespace {
+
+constexpr int64_t kT = 7, kD = 5, kP = 11;
+
+at::Tensor random(at::IntArrayRef shape, at::ScalarType type, uint64_t seed) {
+  return at::randn(shape, at::make_generator<at::CPUGeneratorImpl>(seed), at::kDouble).to(type);
+}
+
+at::Tensor exact(const at::Tensor& x) { return x.to(at::kDouble); }
+at::Tensor true_squares(const at::Tensor& x_B) { return exact(x_B).flatten(1).square().sum(1); }
+
+// The definition, from the numbers as they are after rounding to their type.
+at::Tensor defined(const at::Tensor& a_BTD, const at::Tensor& g_BTP) {
+  return true_squares(at::einsum("btp,btd->bpd", {exact(g_BTP), exact(a_BTD)}));
+}
+
+struct Precision {
+  at::ScalarType type;
+  double made, summed;  // relative marks: for products rounded to the type, and for those taken in fp32 at least
+};
+const Precision kTypes[] = {{at::kFloat, 1e-5, 1e-5}, {at::kDouble, 1e-12, 1e-12}, {at::kBFloat16, 1e-2, 1e-5}};
+
+void expect_near(const at::Tensor& found_B, const at::Tensor& wanted_B, double mark, const std::string& what) {
+  ASSERT_EQ(found_B.sizes(), wanted_B.sizes()) << what;
+  EXPECT_EQ(found_B.scalar_type(), at::kDouble) << what;
+  for (int64_t b = 0; b < wanted_B.size(0); ++b) {
+    const auto wanted = wanted_B[b].item<double>();
+    EXPECT_NEAR(found_B[b].item<double>(), wanted, mark * wanted) << what << ", sample " << b;
+  }
+}
+
+TEST(LinearNorms, EveryTypeTileAndWorkspace) {
+  for (const auto& [type, made, summed] : kTypes)
+    for (const int64_t samples : {0, 1, 3}) {
+      const auto a = random({samples, kT, kD}, type, 1), g = random({samples, kT, kP}, type, 2);
+      const auto wanted = defined(a, g);
+      const auto name = text(toString(type), ", ", samples, " samples, ");
+      for (const int64_t tile : {int64_t{1}, int64_t{3}, kT, 4 * kT})
+        expect_near(gram_squares(a, g, tile), wanted, summed, text(name, "tile ", tile));
+      for (const int64_t rows : {int64_t{0}, int64_t{1}, int64_t{4}, kP, 4 * kP})  // 0: less than a row
+        expect_near(instantiated_squares(a, g, Bytes{rows * kD * 4}), wanted, made, text(name, rows, " rows"));
+      const auto gradients = sample_gradients(a, g);
+      EXPECT_EQ(gradients.sizes(), (std::vector<int64_t>{samples, kP, kD}));
+      EXPECT_EQ(gradients.scalar_type(), type);
+      expect_near(squares_of(gradients), wanted, made, name + "kept");
+    }
+}
+
+TEST(LinearNorms, OnePosition) {
+  const auto a = random({3, 1, kD}, at::kFloat, 1), g = random({3, 1, kP}, at::kFloat, 2);
+  expect_near(gram_squares(a, g, 128), defined(a, g), 1e-5, "gram");
+  expect_near(instantiated_squares(a, g, MiB(1)), defined(a, g), 1e-5, "instantiate");
+}
+
+// Pairs of positions that undo each other but for a share of `left`: the Gram sum loses its digits, the norm must not.
+TEST(LinearNorms, CancelledGramSumsFallBack) {
+  constexpr double kLeft = 1e-4;
+  auto a = random({3, 8, kD}, at::kDouble, 1), g = random({3, 8, kP}, at::kDouble, 2);
+  for (const int64_t b : {0, 2})  // the sample between them is an ordinary one
+    for (int64_t t = 0; t < 8; t += 2) {
+      a[b][t + 1].copy_(a[b][t]);
+      g[b][t + 1].copy_(g[b][t] * (kLeft - 1));
+    }
+  a = a.to(at::kFloat), g = g.to(at::kFloat);
+  const auto wanted = defined(a, g);
+  const auto terms = at::einsum("btd,bsd->bts", {a.abs(), a.abs()}) * at::einsum("btp,bsp->bts", {g.abs(), g.abs()});
+  ASSERT_LT((wanted[0] / terms[0].sum()).item<double>(), 1e-7) << "the case must cancel";
+  for (const int64_t tile : {1, 3, 8, 100}) expect_near(gram_squares(a, g, tile), wanted, 1e-3, text("tile ", tile));
+}
+
+TEST(LinearNorms, NothingLeftIsNextToZeroAndNeverNegative) {
+  auto a = random({1, 2, kD}, at::kFloat, 1), g = random({1, 2, kP}, at::kFloat, 2);
+  a[0][1].copy_(a[0][0]);
+  g[0][1].copy_(-g[0][0]);
+  EXPECT_GE(gram_squares(a, g, 1).item<double>(), 0);
+  EXPECT_LT(gram_squares(a, g, 1).item<double>(), 1e-12);
+}
+
+// One infinite sample must not touch its neighbours, and must not pass for finite.
+TEST(LinearNorms, NotFiniteStaysWithItsSample) {
+  auto a = random({3, kT, kD}, at::kFloat, 1), g = random({3, kT, kP}, at::kFloat, 2);
+  const auto wanted = defined(a, g);
+  for (const double bad : {std::numeric_limits<double>::infinity(), std::nan(""), 1e30}) {
+    g[1][2].fill_(bad);
+    for (const auto& found : {gram_squares(a, g, 3), instantiated_squares(a, g, MiB(1)), bias_squares(g),
+                              squares_of(sample_gradients(a, g))})
+      EXPECT_FALSE(std::isfinite(found[1].item<double>())) << bad;
+    const auto gram = gram_squares(a, g, 3);
+    for (const int64_t b : {0, 2}) EXPECT_NEAR(gram[b].item<double>() / wanted[b].item<double>(), 1, 1e-5);
+  }
+}
+
+// With T > 1 the norm of the sum is not the sum of the squares.
+TEST(BiasNorms, AreOfTheSumOverPositions) {
+  for (const auto& [type, made, summed] : kTypes)
+    for (const int64_t samples : {0, 1, 3}) {
+      const auto g = random({samples, kT, kP}, type, 3);
+      expect_near(bias_squares(g), true_squares(exact(g).sum(1)), summed, toString(type));
+    }
+}
+
+TEST(ScaleShiftNorms, AreOfTheSumOverPositions) {
+  for (const auto& [type, made, summed] : kTypes)
+    for (const int64_t samples : {0, 1, 3}) {
+      const nn::ScaleShiftGrad grad{random({samples, kT, kD}, type, 1), random({samples, kT, kD}, type, 2), nullptr,
+                                    nullptr};
+      const auto scale = (exact(grad.xhat_BTD) * exact(grad.g_BTD)).sum(1), shift = exact(grad.g_BTD).sum(1);
+      expect_near(squares_of(scale_gradients(grad)), true_squares(scale), made, text("scale ", toString(type)));
+      expect_near(squares_of(shift_gradients(grad)), true_squares(shift), summed, text("shift ", toString(type)));
+    }
+}
+
+TEST(AddedNorms, AreOfTheOutputGradientItself) {
+  for (const auto& [type, made, summed] : kTypes)
+    for (const int64_t samples : {0, 1, 3}) {
+      const auto g = random({samples, kT, kD}, type, 4);
+      expect_near(added_squares({g, nullptr}), true_squares(g), summed, toString(type));
+    }
+}
+
+// A lookup's gradient, made whole: [B, V, D].
+constexpr int64_t kV = 9;
+at::Tensor table_gradients(const nn::EmbeddingGrad& grad) {
+  auto out = at::zeros({grad.ids_BT.size(0), kV, grad.g_BTD.size(2)}, at::kDouble);
+  for (int64_t b = 0; b < grad.ids_BT.size(0); ++b)
+    for (int64_t t = 0; t < grad.ids_BT.size(1); ++t) {
+      const auto id = grad.ids_BT[b][t].item<int64_t>();
+      if (id != grad.padding) out[b][id] += exact(grad.g_BTD[b][t]);
+    }
+  return out;
+}
+
+// Tokens come twice and more in a sample, and in several samples; 2 is padding, in the middle and at the end.
+at::Tensor ids(int64_t samples) {
+  return at::tensor({4, 2, 4, 8, 0, 4, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 3, 5, 3, 8, 2}, at::kLong)
+      .view({3, kT})
+      .narrow(0, 0, samples);
+}
+
+TEST(EmbeddingNorms, RepeatedTokensAndPadding) {
+  for (const auto& [type, made, summed] : kTypes)
+    for (const int64_t samples : {0, 1, 3})
+      for (const int64_t padding : {-1, 2}) {
+        const nn::EmbeddingGrad grad{ids(samples), random({samples, kT, kD}, type, 5), nullptr, padding};
+        expect_near(embedding_squares(grad), true_squares(table_gradients(grad)), summed,
+                    text(toString(type), ", padding ", padding));
+      }
+}
+
+// |E + H|^2 of a table that is the head as well, the head in slices of rows.
+TEST(TiedNorms, CrossTerm) {
+  for (const auto& [type, made, summed] : kTypes)
+    for (const int64_t samples : {0, 1, 3})
+      for (const int64_t padding : {-1, 2})
+        for (const int64_t slice : {int64_t{2}, int64_t{4}, kV}) {
+          const nn::EmbeddingGrad lookup{ids(samples), random({samples, kT, kD}, type, 5), nullptr, padding};
+          const auto a = random({samples, kT, kD}, type, 6), g = random({samples, kT, kV}, type, 7);
+          TiedRows rows;
+          for (int64_t row = 0; row < kV; row += slice)
+            rows.add({.a_BTD = a,
+                      .g_BTP = g.narrow(2, row, std::min(slice, kV - row)),
+                      .weight = nullptr,
+                      .bias = nullptr,
+                      .row = row,
+                      .last = row + slice >= kV,
+                      .looked_up_BT = lookup.ids_BT});
+          const auto head = at::einsum("btv,btd->bvd", {exact(g), exact(a)});
+          const auto whole = true_squares(table_gradients(lookup) + head);
+          const auto found = embedding_squares(lookup) + gram_squares(a, g, 3) + 2 * rows.product(lookup);
+          expect_near(found, whole, 3 * summed, text(toString(type), ", slices of ", slice, ", padding ", padding));
+        }
+}
+
+TEST(NormFlops, TriangularAndFull) {
+  EXPECT_EQ(instantiate_flops(8, 3, 5), 2.0 * 8 * 3 * 5);
+  EXPECT_EQ(gram_flops(8, 3, 5, 8), 2.0 * 8 * 8 * (3 + 5));          // one tile: the whole square
+  EXPECT_EQ(gram_flops(8, 3, 5, 4), 2.0 * 8 * 8 * (3 + 5) * 3 / 4);  // three tiles of four
+  EXPECT_EQ(gram_flops(1024, 3, 5, 1), 1024.0 * 1025 * (3 + 5));     // half, and the diagonal
+  EXPECT_LT(gram_flops(4096, 4096, 4096, 128), instantiate_flops(4096, 4096, 4096) * 1.04);  // the break-even, T = D
+  EXPECT_GT(gram_flops(4096, 4096, 4096, 4096), instantiate_flops(4096, 4096, 4096) * 1.9);
+}
+
+}  // namespace
+}  // namespace shade::privacy
