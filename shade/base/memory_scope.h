@@ -3,6 +3,8 @@
 //   const MemoryScope scope(MemoryKind::gathered);      // ends with the scope
 #pragma once
 
+#include <atomic>
+
 #include "shade/base/names.h"
 
 namespace shade {
@@ -49,6 +51,21 @@ class MemoryScope {
  private:
   inline static thread_local MemoryKind current_ = MemoryKind::other;
   MemoryKind previous_;
+};
+
+// Memory that is now for something else than when it was allocated: an activation that is kept beyond its backward.
+// `address` is where its storage begins. Nobody listens: nothing happens.
+class MemoryUse {
+ public:
+  using Listener = void (*)(const void* address, MemoryKind kind);
+
+  static void changed(const void* address, MemoryKind kind) {
+    if (const auto listener = listener_.load(std::memory_order_acquire)) listener(address, kind);
+  }
+  static void listen(Listener listener) { listener_.store(listener); }
+
+ private:
+  inline static std::atomic<Listener> listener_{nullptr};
 };
 
 }  // namespace shade

@@ -37,6 +37,14 @@ class Book {
     now_.of(kind).count -= bytes;
     live_.erase(found);
   }
+  void retag(const void* address, MemoryKind kind) {
+    const std::lock_guard lock(mutex_);
+    const auto found = live_.find(address);
+    if (found == live_.end()) return;
+    now_.of(found->second.kind).count -= found->second.bytes;
+    now_.of(kind).count += found->second.bytes;
+    found->second.kind = kind;
+  }
   MemoryBreakdown now() const {
     const std::lock_guard lock(mutex_);
     return now_;
@@ -122,6 +130,7 @@ void TensorMemory::track() {
   std::call_once(once, [] {
     static Counting counting(c10::GetCPUAllocator());
     c10::SetCPUAllocator(&counting, /*priority=*/100);
+    MemoryUse::listen([](const void* address, MemoryKind kind) { book().retag(address, kind); });
   });
 }
 

@@ -26,6 +26,21 @@ TEST(TensorMemory, CountsEveryByteUntilItIsFreed) {
   EXPECT_EQ((TensorMemory::peak() - before).count, 24000);
 }
 
+TEST(TensorMemory, WhatItIsForMayChange) {
+  TensorMemory::track();
+  const auto before = TensorMemory::breakdown();
+  const MemoryScope scope(MemoryKind::activations);
+  {
+    const auto kept = at::empty({1000}, at::kFloat);
+    EXPECT_EQ((TensorMemory::breakdown().of(MemoryKind::activations) - before.of(MemoryKind::activations)).count, 4000);
+    MemoryUse::changed(kept.storage().data(), MemoryKind::kept);
+    EXPECT_EQ(TensorMemory::breakdown().of(MemoryKind::activations), before.of(MemoryKind::activations));
+    EXPECT_EQ((TensorMemory::breakdown().of(MemoryKind::kept) - before.of(MemoryKind::kept)).count, 4000);
+    EXPECT_EQ((TensorMemory::current() - before.total).count, 4000);
+  }
+  EXPECT_EQ(TensorMemory::breakdown().of(MemoryKind::kept), before.of(MemoryKind::kept));
+}
+
 TEST(TensorMemory, AveragesOverTime) {
   TensorMemory::track();
   const auto before = TensorMemory::current();

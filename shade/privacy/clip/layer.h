@@ -19,6 +19,19 @@ std::vector<const nn::Weight*> weights_of(const nn::LayerGrad& grad);  // the tr
 inline std::vector<const nn::Weight*> weights_of(const SampleGradients& grad) { return {grad.weight}; }
 const at::Tensor& output_gradient(const nn::LayerGrad& grad);
 
+// Every tensor of an entry, undefined ones too.
+template <class Visit>
+void for_each_tensor(const nn::LayerGrad& grad, const Visit& visit) {
+  if (const auto* linear = std::get_if<nn::LinearGrad>(&grad)) visit(linear->a_BTD), visit(linear->g_BTP);
+  if (const auto* lookup = std::get_if<nn::EmbeddingGrad>(&grad)) visit(lookup->g_BTD);
+  if (const auto* norm = std::get_if<nn::ScaleShiftGrad>(&grad)) visit(norm->xhat_BTD), visit(norm->g_BTD);
+  if (const auto* added = std::get_if<nn::AddedGrad>(&grad)) visit(added->g_BTD);
+}
+template <class Visit>
+void for_each_tensor(const SampleGradients& grad, const Visit& visit) {
+  visit(grad.gradients_B);
+}
+
 // Coefficients in a gradient's type, never rounded up: in bf16 that would lift a sample above its norm by up to 0.4 %.
 at::Tensor rounded_down(const at::Tensor& c_B, at::ScalarType type);
 

@@ -18,6 +18,14 @@ std::span<const MethodPass> OnePass::passes() const {
   return kPasses;
 }
 
+void OnePass::keep(Kept kept, size_t group) {
+  const auto mark = [](const at::Tensor& tensor) {
+    if (tensor.defined() && !tensor.is_meta()) MemoryUse::changed(tensor.storage().data(), MemoryKind::kept);
+  };
+  std::visit([&](const auto& entry) { for_each_tensor(entry, mark); }, kept);
+  kept_[group].push_back(std::move(kept));
+}
+
 void OnePass::keep(const nn::LinearGrad& grad, size_t group) {
   const auto choice = grad.weight != nullptr ? chooser_.choose(grad) : LayerChoice{.keep = Keep::books};
   if (choice.keep == Keep::books) {
