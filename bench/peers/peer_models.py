@@ -85,7 +85,7 @@ def llama(hidden, layers, vocabulary, length, batch, dtype, rank=0):
     dice = torch.Generator().manual_seed(1 + rank)
     ids = torch.randint(0, vocabulary, (batch, length), generator=dice)
     labels = torch.randint(0, CLASSES, (batch,), generator=dice)
-    return model, lambda module: F.cross_entropy(module(ids), labels)
+    return model, lambda module, reduction="mean": F.cross_entropy(module(ids), labels, reduction=reduction)
 
 
 def diffusion(hidden, layers, image_size, patch_size, batch, dtype):
@@ -96,4 +96,9 @@ def diffusion(hidden, layers, image_size, patch_size, batch, dtype):
     images, noise = torch.randn(2, batch, 3, image_size, image_size, dtype=dtype)
     timesteps = torch.randint(0, 1000, (batch,))
     labels = torch.randint(0, config.num_classes, (batch,))
-    return model, lambda module: module.losses(images, timesteps, labels, noise).mean()
+
+    def loss(module, reduction="mean"):
+        losses_B = module.losses(images, timesteps, labels, noise)
+        return losses_B.mean() if reduction == "mean" else losses_B
+
+    return model, loss

@@ -2,6 +2,7 @@
 """Starts step servers as ranks of one job, and asks them. Run it to see PyTorch's strategies measured in turns.
 
   python bench/peers/ranks.py --ranks 2 --iterations 5 -- --hidden 1024 --layers 4 --seq 512 --batch 2
+  python bench/peers/ranks.py --strategies ddp,ddp:ghost,fsdp2_reshard,fsdp2_reshard:ghost_fsdp -- --hidden 1024 ...
 """
 
 import argparse
@@ -59,11 +60,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--iterations", type=int, default=5)
-    parser.add_argument("--strategies", default="ddp,fsdp2_keep,fsdp2_reshard")
+    parser.add_argument("--strategies", default="ddp,fsdp2_keep,fsdp2_reshard",
+                        help="of step_server.py, with commas; a private one with its --dp: ddp:ghost")
     parser.add_argument("server", nargs="*", help="arguments of step_server.py, after --")
     a = parser.parse_args()
     arguments = ["--threads", "1", "--what", "step", *a.server]
-    jobs = {name: Ranks(a.ranks, [*arguments, "--strategy", name]) for name in a.strategies.split(",")}
+    jobs = {}
+    for name in a.strategies.split(","):
+        strategy, _, dp = name.partition(":")
+        jobs[name] = Ranks(a.ranks, [*arguments, "--strategy", strategy, "--dp", dp or "none"])
     try:
         measure(jobs, a.iterations)
     finally:
@@ -94,7 +99,7 @@ def measure(jobs, iterations):
     for name, job in jobs.items():
         memory = job.ask("memory")
         peak, base = (max(answer[key] for answer in memory) for key in ("peak_mb", "base_mb"))
-        print(f"{name:14} {job.ready[0]['params'] / 1e6:.1f} M parameters   median {statistics.median(times[name]):6.0f} ms"
+        print(f"{name:24} {job.ready[0]['params'] / 1e6:.1f} M parameters   median {statistics.median(times[name]):6.0f} ms"
               f" ({min(times[name]):.0f} to {max(times[name]):.0f})   peak {peak:7.1f} MB, of which base {base:7.1f} MB   losses "
               f"{' '.join(f'{loss:.5f}' for loss in losses[name])}   asleep it uses {max(asleep[name], default=0):.1%} of a core")
 

@@ -7,10 +7,12 @@ Commands, a line each, on standard input; answers, a JSON line each, on standard
   memory    the same, its tensor memory counted (see peak_memory.py)    {"peak_mb": x, "base_mb": y, "peak_bytes": ...}
   quit      ends; so does the end of the input
 cpu_ms is the CPU time of all threads: well below ms x threads, and something else had the cores. Between commands it sleeps.
-MB are 2^20 bytes. Gradients are dropped after each run, outside of the timing.
+MB are 2^20 bytes. Gradients are dropped after each run, outside of the timing but for private steps.
 
 With a --strategy it is one of several ranks (see strategies.py), each a process with pipes of its own. All get each command; a
 step begins when all have it and has taken as long as its slowest rank. ranks.py starts them.
+
+With --dp the step is a private one by Opacus (see privacy.py): forward, two backward passes, clipping, noise, AdamW and zero_grad.
 """
 
 import argparse
@@ -22,6 +24,7 @@ import torch
 
 import peak_memory
 import peer_models
+import privacy
 import strategies
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "bf16_mixed": torch.float32}
@@ -44,6 +47,9 @@ def parse():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--what", choices=("fwdbwd", "step"), default="fwdbwd")
     parser.add_argument("--strategy", choices=strategies.STRATEGIES, default="none")
+    parser.add_argument("--dp", choices=privacy.MODES, default="none", help="a private step, by Opacus")
+    parser.add_argument("--sigma", type=float, default=1.0, help="dp: noise, in units of --max-grad-norm")
+    parser.add_argument("--max-grad-norm", type=float, default=1.0, help="dp: what each sample's gradient is clipped to")
     parser.add_argument("--store", help="file where the ranks meet; default: at torchrun's address")
     parser.add_argument("--warmup", type=int, default=1, help="runs before it says it is ready")
     arguments = parser.parse_args()
@@ -51,6 +57,10 @@ def parse():
         parser.error(f"{arguments.model} can only {TASKS[arguments.model]}")
     if arguments.strategy != "none" and arguments.model != "llama":
         parser.error("only llama is trained by several ranks")
+    if arguments.strategy not in privacy.MODES[arguments.dp]:
+        parser.error(f"--dp {arguments.dp} is for --strategy {' or '.join(privacy.MODES[arguments.dp])}")
+    if arguments.dp != "none" and arguments.what != "step":
+        parser.error("a private step is a whole one: --what step")
     return arguments
 
 
@@ -64,10 +74,14 @@ def build(a, rank):
 class Trainer:
     def __init__(self, a):
         self.strategy, self.with_update, self.mixed = a.strategy, a.what == "step", a.dtype == "bf16_mixed"
+        self.private = a.dp != "none"
         model, self.loss = build(a, strategies.join(a.store) if a.strategy != "none" else 0)
         self.params = sum(p.numel() for p in model.parameters())
-        self.model = strategies.distribute(model, a.strategy, self.mixed)
+        self.model = strategies.distribute(model, a.strategy, self.mixed, self.private)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)
+        if self.private:
+            self.optimizer, self.loss = privacy.make_private(a.dp, self.model, self.optimizer, self.loss, a.batch, a.sigma,
+                                                             a.max_grad_norm)
 
     def work(self):
         with strategies.precision(self.strategy, self.mixed):
@@ -75,6 +89,8 @@ class Trainer:
         loss.backward()
         if self.with_update:
             self.optimizer.step()
+        if self.private:
+            self.drop_gradients()
         return loss.detach()
 
     def drop_gradients(self):

@@ -31,10 +31,14 @@ def precision(strategy, mixed):
     return torch.autocast("cpu", torch.bfloat16) if autocast else contextlib.nullcontext()
 
 
-def distribute(model, strategy, mixed):
+def distribute(model, strategy, mixed, private=False):
     """The model as its ranks train it. Mixed: computed in bf16; weights, reductions and AdamW in fp32."""
     if strategy == "none":
         return model
+    if strategy == "ddp" and private:
+        from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
+
+        return DifferentiallyPrivateDistributedDataParallel(model)  # only makes the weights alike; see privacy.py
     if strategy == "ddp":
         # Gradients that are views of what is sent: a little less memory, and Python (peak_memory) sees the buckets.
         return DistributedDataParallel(model, gradient_as_bucket_view=True)

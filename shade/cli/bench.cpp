@@ -3,17 +3,22 @@
 
 #include "shade/base/terminal.h"
 #include "shade/cli/verb.h"
+#include "shade/cli/version.h"
 #include "shade/experiment/bench.h"
 
 namespace shade::cli {
 
 namespace {
 
-void print(const experiment::BenchResult& result, const experiment::BenchConfig& bench, const Json& json) {
+void print(const experiment::BenchResult& result, const experiment::Experiment& experiment, const Json& json) {
   Table table({"what", "value"});
   table.add({"model", text(result.description, ", ", significant(static_cast<double>(result.parameters) / 1e6),
                            " M parameters")});
-  const bool whole = bench.work == experiment::Work::step;
+  const bool whole = experiment.bench.work == experiment::Work::step;
+  if (const auto& dp = experiment.dp; dp.is_private())
+    table.add({"privacy", text(to_string(dp.dp), ", ", to_string(dp.clip_style), " clipping at ", dp.max_grad_norm,
+                               ", sigma ", dp.sigma, dp.noise_seed >= 0 ? " (seeded: NOT private)" : "", "; ",
+                               result.clipped, " samples clipped, ", result.not_finite, " not finite")});
   table.add({"step", text(to_string(Seconds(result.average_ms() / 1e3)),
                           whole ? " (forward, backward, optimizer; " : " (forward and backward; ", result.ranks,
                           result.ranks == 1 ? " rank" : " ranks", ", average of ", result.times_ms.size(), ")")});
@@ -49,39 +54,46 @@ void print_stages(const experiment::BenchResult& result) {
   std::printf("\nmemory of rank 0, %s\n%s", result.log_key.c_str(), table.str().c_str());
 }
 
+// ghost_fsdp and flash_fsdp are methods under full sharding, unless a strategy is given.
+bool implies_zero3(const Arguments& arguments) {
+  bool fsdp = false, given = false;
+  for (const auto& word : arguments) {
+    fsdp = fsdp || word.ends_with("ghost_fsdp") || word.ends_with("flash_fsdp");
+    given = given || word.starts_with("--shard") || word.starts_with("--data_parallel");
+  }
+  return fsdp && !given;
+}
+
 }  // namespace
 
 int run_bench(const Arguments& arguments) {
-  experiment::BenchConfig bench;
-  models::SizeOverrides sizes;
-  shard::ShardConfig shard;
-  optim::OptimConfig optim;
+  experiment::Experiment experiment;
+  auto& bench = experiment.bench;
   comm::CommConfig comm_config;
   Config config;
-  config.add("bench", bench);
-  config.add("size", sizes);
-  config.add("shard", shard);
-  config.add("optim", optim);
+  experiment.declare(config);
   config.add("comm", comm_config);
   CommandLine line("bench", "One measured experiment: training steps of a model on made-up data.",
                    "shade bench --model dit-l --batch-size 2 --num-iter 2 --dtype bf16 --ranks 2 --shard zero3");
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
+  if (implies_zero3(arguments)) experiment.shard.shard = shard::Strategy::zero3;
 
   if (bench.work == experiment::Work::forward_backward) {
     SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "--work forward_backward runs in one process; drop --ranks");
-    const auto result = experiment::measure_forward_backward(bench, sizes);
-    const auto json = result.json(bench, shard, config.json());
-    print(result, bench, json);
+    const auto result = experiment::measure_forward_backward(experiment);
+    const auto json = result.json(experiment, config.json());
+    print(result, experiment, json);
     if (!line.json_file.empty()) write_json(line.json_file, json);
     return 0;
   }
   if (const auto status = start_ranks(line, "bench", arguments, comm_config)) return *status;
   in_world(line.ranks, comm_config, [&](comm::World& world) {
-    const auto result = experiment::measure_training(world, bench, sizes, shard, optim);
+    const auto result = experiment::measure_training(world, experiment);
     if (world.rank() != 0) return;
-    const auto json = result.json(bench, shard, config.json());
-    print(result, bench, json);
+    auto json = result.json(experiment, config.json());
+    json["environment"]["commit"] = commit();
+    print(result, experiment, json);
     print_stages(result);
     if (!line.json_file.empty()) write_json(line.json_file, json);
   });

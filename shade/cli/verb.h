@@ -28,7 +28,9 @@ struct Verb {
 int run_account(const Arguments& arguments);
 int run_bench(const Arguments& arguments);
 int run_comm(const Arguments& arguments);
+int run_compare(const Arguments& arguments);
 int run_launch(const Arguments& arguments);
+int run_scan(const Arguments& arguments);
 int run_verify(const Arguments& arguments);
 
 // The command line of one verb: its own options, the fields of its configuration, and the options all verbs share.

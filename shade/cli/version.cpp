@@ -8,6 +8,8 @@
 
 namespace shade::cli {
 
+std::string commit() { return SHADE_COMMIT; }
+
 std::string version_text() {
   return text("shade ", SHADE_VERSION, " (", SHADE_COMMIT, ", ", SHADE_BUILD, ")\n",  //
               "libtorch ", TORCH_VERSION, "\n",                                       //

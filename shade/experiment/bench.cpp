@@ -7,8 +7,10 @@
 #include <torch/version.h>
 
 #include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <optional>
+#include <thread>
 
 #include "shade/base/error.h"
 #include "shade/base/terminal.h"
@@ -48,6 +50,14 @@ void BenchConfig::declare(Fields& f) {
   f.add("peers", peers,
         {.help = "measure eager PyTorch beside, in turns (llama with heads of 64 and ffn 3 d, dit)",
          .flags = {"--peers"}});
+}
+
+void Experiment::declare(Config& config) {
+  config.add("bench", bench);
+  config.add("size", sizes);
+  config.add("shard", shard);
+  config.add("optim", optim);
+  config.add("privacy", dp);
 }
 
 double BenchResult::average_ms() const {
@@ -90,7 +100,9 @@ std::vector<std::string> peer_words(const BenchConfig& c, const models::Model& m
   return words;
 }
 
-BenchResult measure_forward_backward(const BenchConfig& config, const models::SizeOverrides& sizes) {
+BenchResult measure_forward_backward(const Experiment& experiment) {
+  const auto& [config, sizes] = std::tie(experiment.bench, experiment.sizes);
+  SHADE_REQUIRE(!experiment.dp.is_private(), "--work forward_backward is the bare model; drop --dp, or measure a step");
   profile::TensorMemory::track();
   if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
   models::ModelOptions options{
@@ -148,11 +160,13 @@ MemoryLine memory_line(std::string stage) {
           .peak_resident = process.peak_resident};
 }
 
-std::string log_key(const BenchConfig& c, const shard::ShardConfig& shard, int ranks) {
+std::string log_key(const Experiment& experiment, int ranks) {
+  const auto& [c, shard] = std::tie(experiment.bench, experiment.shard);
   std::string name = text(std::filesystem::path(c.model).filename().string(), "_", to_string(shard.shard), "_ranks",
                           ranks, "_batch", c.batch_size, "_", to_string(c.dtype));
   if (shard.shard != shard::Strategy::none && shard.shard != shard::Strategy::ddp)
     name += text("_", to_string(shard.wrap), "_", to_string(shard.backward_prefetch), shard.offload ? "_offload" : "");
+  if (experiment.dp.is_private()) name += "_" + to_string(experiment.dp.dp);
   return name;
 }
 
@@ -162,6 +176,27 @@ Json by_kind(const profile::MemoryBreakdown& memory) {
   Json out = Json::object();
   for (const auto& [name, kind] : names_of(MemoryKind{})) out[std::string(name)] = mib(memory.of(kind));
   return out;
+}
+
+std::string cpu_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "unknown";
+}
+
+// What the documents call it.
+std::string mode_of(const privacy::DpConfig& dp, const shard::ShardConfig& shard) {
+  using privacy::MethodName;
+  if (!dp.is_private()) return "no_dp";
+  const bool two_pass = dp.dp == MethodName::ghost || dp.dp == MethodName::flash;
+  return to_string(dp.dp) + (two_pass && shard.shard == shard::Strategy::zero3 ? "_fsdp" : "");
+}
+std::string experiment_of(const privacy::DpConfig& dp) {
+  using privacy::MethodName;
+  if (!dp.is_private()) return "vanilla";
+  if (dp.dp == MethodName::flash) return "flash_clip";
+  return dp.dp == MethodName::flash_bookkeeping ? "flash_clip_bookkeeping" : to_string(dp.dp);
 }
 
 Json json_of(const MemoryLine& line, const std::string& key) {
@@ -179,13 +214,15 @@ Json json_of(const MemoryLine& line, const std::string& key) {
 
 }  // namespace
 
-Json BenchResult::json(const BenchConfig& c, const shard::ShardConfig& shard, const Json& whole_config) const {
+Json BenchResult::json(const Experiment& experiment, const Json& whole_config) const {
+  const auto& [c, shard, dp] = std::tie(experiment.bench, experiment.shard, experiment.dp);
   const double seconds = average_ms() / 1e3;
-  Json out{{"mode", "no_dp"},
-           {"experiment", "vanilla"},
+  Json out{{"mode", mode_of(dp, shard)},
+           {"experiment", experiment_of(dp)},
            {"model", c.model},
            {"shard", to_string(shard.shard)},
-           {"dp", "none"},
+           {"dp", to_string(dp.dp)},
+           {"clip_style", to_string(dp.clip_style)},
            {"seq_length", c.seq_length},
            {"batch_size", c.batch_size},
            {"total_batch_size", c.batch_size * ranks * c.grad_accum},
@@ -205,13 +242,19 @@ Json BenchResult::json(const BenchConfig& c, const shard::ShardConfig& shard, co
   out["losses"] = losses;
   out["average_memory_mb"] = mib(average);
   out["log_key"] = log_key;
+  if (dp.is_private()) out["not_private"] = {{"clipped_samples", clipped}, {"not_finite_samples", not_finite}};
+  out["utilisation"] = utilisation;
+  out["cpu_overhead_ms"] = data_ms;
+  out["phases_ms"] = phases_ms;
+  if (!norms_ms.empty()) out["norms_ms"] = norms_ms;
   out["communication"] = {{"bytes", wire.count}, {"time_ms", comm_ms}, {"exposed_ms", exposed_ms}};
   out["breakdown"] = by_kind(at_peak);
   out["snapshots"] = Json::array();
   for (const auto& line : snapshots) out["snapshots"].push_back(json_of(line, log_key));
   if (!peer_times_ms.empty()) {
     const PeerRow row{
-        .work = text(description, ", ", to_string(c.dtype), ranks > 1 ? ", " + to_string(shard.shard) : ""),
+        .work = text(description, ", T ", c.seq_length, ", ", to_string(c.dtype),
+                     ranks > 1 ? ", " + to_string(shard.shard) : "", dp.is_private() ? ", " + to_string(dp.dp) : ""),
         .ours = Millis(best_of(times_ms)),
         .peer = Millis(best_of(peer_times_ms)),
         .ours_peak = peak,
@@ -220,7 +263,10 @@ Json BenchResult::json(const BenchConfig& c, const shard::ShardConfig& shard, co
     out["peer_times_ms"] = peer_times_ms;
   }
   out["config"] = whole_config;
-  out["environment"] = {{"libtorch", TORCH_VERSION}, {"threads", at::get_num_threads()}};
+  out["environment"] = {{"libtorch", TORCH_VERSION},
+                        {"threads", at::get_num_threads()},
+                        {"cpu", cpu_name()},
+                        {"cores", std::thread::hardware_concurrency()}};
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include "shade/models/registry.h"
 #include "shade/nn/dtype.h"
 #include "shade/optim/config.h"
+#include "shade/privacy/config.h"
 #include "shade/profile/memory.h"
 #include "shade/shard/runtime.h"
 
@@ -48,8 +49,19 @@ struct MemoryLine {
 };
 MemoryLine memory_line(std::string stage);
 
+// All that an experiment is.
+struct Experiment {
+  BenchConfig bench;
+  models::SizeOverrides sizes;
+  shard::ShardConfig shard;
+  optim::OptimConfig optim;
+  privacy::DpConfig dp;
+
+  void declare(Config& config);
+};
+
 // A name for a configuration, in file names and result lines: linear_zero3_ranks2_batch8192_fp32_module_pre.
-std::string log_key(const BenchConfig& config, const shard::ShardConfig& shard, int ranks);
+std::string log_key(const Experiment& experiment, int ranks);
 
 struct BenchResult {
   std::string description, log_key;
@@ -60,24 +72,28 @@ struct BenchResult {
   profile::MemoryBreakdown at_peak;             // of that rank
   Bytes average;                                // tensors over the time of the measured steps, this rank
   std::vector<MemoryLine> snapshots;            // of this rank
+  std::map<std::string, double> phases_ms;      // of a step, this rank; they nest
+  std::map<std::string, double> norms_ms;       // the phase `norm` by the weight's name
   Bytes wire;                                   // sent by this rank in a step
   double comm_ms = 0, exposed_ms = 0;           // in a step, this rank: collectives under way; waited for
+  double utilisation = 0;                       // CPU time over wall time of the compute threads, this rank
+  double data_ms = 0;                           // a step's data: made or loaded, not computed with
   std::vector<double> losses;                   // step by step
+  int64_t clipped = 0, not_finite = 0;          // samples of the last step; not private
   double loss = 0;
   double flops = 0;    // of one step: forward and twice that for backward
   int64_t tokens = 0;  // of one step
 
   double average_ms() const;
-  Json json(const BenchConfig& config, const shard::ShardConfig& shard, const Json& whole_config) const;
+  Json json(const Experiment& experiment, const Json& whole_config) const;
 };
 
 // How PyTorch is told to do the same; it is built for one family of shapes, and says so.
 std::vector<std::string> peer_words(const BenchConfig& config, const models::Model& model);
 
-BenchResult measure_forward_backward(const BenchConfig& config, const models::SizeOverrides& sizes);
+BenchResult measure_forward_backward(const Experiment& experiment);
 
 // Every rank of the world calls it and gets the same times; rank 0 drives the peers.
-BenchResult measure_training(comm::World& world, const BenchConfig& config, const models::SizeOverrides& sizes,
-                             const shard::ShardConfig& shard, const optim::OptimConfig& optim);
+BenchResult measure_training(comm::World& world, const Experiment& experiment);
 
 }  // namespace shade::experiment

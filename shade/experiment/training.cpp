@@ -7,6 +7,7 @@
 #include "shade/base/terminal.h"
 #include "shade/experiment/bench.h"
 #include "shade/experiment/peer.h"
+#include "shade/profile/phases.h"
 #include "shade/profile/trace.h"
 #include "shade/train/step.h"
 
@@ -54,8 +55,9 @@ void take_largest(BenchResult& result, const comm::Group& group) {
 
 }  // namespace
 
-BenchResult measure_training(comm::World& world, const BenchConfig& config, const models::SizeOverrides& sizes,
-                             const shard::ShardConfig& shard, const optim::OptimConfig& optim) {
+BenchResult measure_training(comm::World& world, const Experiment& experiment) {
+  const auto& [config, sizes, shard, optim, dp] =
+      std::tie(experiment.bench, experiment.sizes, experiment.shard, experiment.optim, experiment.dp);
   profile::TensorMemory::track();
   if (config.threads > 0)
     at::set_num_threads(static_cast<int>(config.threads));
@@ -72,7 +74,9 @@ BenchResult measure_training(comm::World& world, const BenchConfig& config, cons
   {
     const MemoryScope scope(MemoryKind::data);
     const auto seed = static_cast<uint64_t>(config.seed + world.rank());  // everybody has other samples
+    const auto begin = Clock::now();
     const auto all = model->synthetic(shape, seed, nn::scalar_type(config.dtype));
+    result.data_ms = Millis(Clock::now() - begin).count();
     for (int64_t i = 0; i < config.grad_accum; ++i)
       batches.push_back(all.rows(i * config.batch_size, config.batch_size));
   }
@@ -89,10 +93,10 @@ BenchResult measure_training(comm::World& world, const BenchConfig& config, cons
   runtime.updated();  // the gradients that prepare() looked at
   result.snapshots.push_back(memory_line("after model creation"));
 
-  train::Step step(*model, runtime, *optimizer, optim::make_schedule(optim), {.grad_clip = optim.grad_clip});
+  train::Step step(*model, runtime, *optimizer, optim::make_schedule(optim), {.grad_clip = optim.grad_clip, .dp = dp});
   result.description = model->describe();
   result.ranks = world.size();
-  result.log_key = log_key(config, shard, world.size());
+  result.log_key = log_key(experiment, world.size());
   result.parameters = model->parameters().count();
   result.trainable = model->parameters().count_trainable();
   const int64_t samples = config.batch_size * config.grad_accum * world.size();
@@ -106,9 +110,14 @@ BenchResult measure_training(comm::World& world, const BenchConfig& config, cons
     words.insert(words.end(), {"--what", "step"});
     if (config.dtype == nn::DType::bf16) words.insert(words.end(), {"--dtype", "bf16_mixed"});  // fp32 masters, as ours
     if (world.size() > 1) words.insert(words.end(), {"--strategy", peer_strategy(shard.shard)});
+    if (dp.is_private()) {  // Opacus has one method that doesn't keep each sample's gradient
+      const bool sharded = world.size() > 1 && shard.shard != shard::Strategy::ddp;
+      words.insert(words.end(), {"--dp", sharded ? "ghost_fsdp" : "ghost"});
+    }
     peer = Peer::start({.arguments = words, .ranks = world.size()});
   }
   std::vector<double> mine;
+  profile::Phases phases;
   std::optional<profile::Trace> trace;
   if (!config.trace.empty()) trace.emplace();
   std::optional<Progress> progress;
@@ -118,17 +127,29 @@ BenchResult measure_training(comm::World& world, const BenchConfig& config, cons
       result.snapshots.push_back(memory_line("after warmup"));
       (void)world.traffic().drain();
       profile::TensorMemory::restart_average();
+      phases.restart();
     }
     control.barrier().wait();
     const auto begin = Clock::now();
-    result.losses.push_back(step.run(batches, static_cast<double>(samples)).loss);
+    const auto cpu = profile::process_cpu_time();
+    const auto record = step.run(batches, static_cast<double>(samples));
+    result.losses.push_back(record.loss);
+    result.clipped = record.samples.clipped;
+    result.not_finite = record.samples.not_finite;
     if (i >= config.warmup_iter) {
-      mine.push_back(Millis(Clock::now() - begin).count());
+      const Seconds took = Clock::now() - begin;
+      mine.push_back(Millis(took).count());
+      const double available = took.count() * at::get_num_threads() * static_cast<double>(config.num_iter);
+      result.utilisation += (profile::process_cpu_time() - cpu).count() / available;
       if (peer) result.peer_times_ms.push_back(peer->step().count());  // the other ranks sleep in the next barrier
     }
     if (progress) progress->advance();
   }
   result.average = profile::TensorMemory::average();
+  const auto steps = static_cast<double>(config.num_iter);
+  for (const auto& [name, time] : phases.by_name()) result.phases_ms[name] = time.count() / steps;
+  for (const auto& [weight, time] : phases.by_index("norm"))
+    result.norms_ms[model->parameters().weights()[static_cast<size_t>(weight)].name()] = time.count() / steps;
   if (trace) trace->save(trace_file(config.trace, result.log_key, world));
   for (const auto& record : world.traffic().drain()) {
     result.wire.count += record.wire.count / config.num_iter;

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
@@ -300,6 +301,7 @@ Json VerifyRow::json() const {
 std::vector<VerifyRow> verify(comm::World& world, const VerifyConfig& config, const models::SizeOverrides& sizes,
                               const std::function<void(size_t done, size_t all)>& progress) {
   using privacy::MethodName;
+  if (config.model.empty()) at::set_num_threads(1);  // small models: a second thread only waits
   const auto seed = static_cast<uint64_t>(config.seed);
   const auto methods = chosen<MethodName>(
       config.methods, {MethodName::materialize, MethodName::ghost, MethodName::flash, MethodName::bookkeeping,

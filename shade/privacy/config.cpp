@@ -7,7 +7,8 @@ void DpConfig::declare(Fields& f) {
   f.add("clip_style", clip_style, {.help = "over what a sample's norm is taken", .flags = {"--clip-style"}});
   f.add("norm_algorithm", norm_algorithm,
         {.help = "of linear layers; auto: the cheaper for each shape", .flags = {"--norm-algorithm"}});
-  f.add("tile_size", tile_size, {.help = "of Gram matrices", .unit = "positions", .min = 1, .flags = {"--tile-size"}});
+  f.add("tile_size", tile_size,
+        {.help = "of Gram matrices; 0: by the length", .unit = "positions", .min = 0, .flags = {"--tile-size"}});
   f.add("norm_workspace", norm_workspace, {.help = "a block of a gradient made for its norm"});
   f.add("dp_memory", dp_memory,
         {.help = "auto: what may be kept for the private step before leaner forms are chosen; 0: no limit",

@@ -50,7 +50,7 @@ struct DpConfig {
   MethodName dp = MethodName::none;
   ClipStyle clip_style = ClipStyle::flat;
   NormAlgorithm norm_algorithm = NormAlgorithm::automatic;
-  int64_t tile_size = 128;
+  int64_t tile_size = 0;
   Bytes norm_workspace = MiB(4);
   Bytes dp_memory = Bytes{0};
   bool norm_timing = false;

@@ -19,7 +19,7 @@ void require_sodium() {
 }
 
 struct Subkey {
-  uint8_t bytes[crypto_stream_chacha20_KEYBYTES];
+  uint8_t bytes[32];
   ~Subkey() { sodium_memzero(bytes, sizeof bytes); }
 };
 
@@ -40,18 +40,12 @@ Subkey subkey(const NoiseKey& key, uint64_t incarnation, uint64_t step, int64_t 
   return out;
 }
 
-// Numbers of blocks [block, block + count).
-void fill(const Subkey& key, uint64_t block, int64_t count, uint32_t* bits, float* out) {
-  static_assert(crypto_stream_chacha20_NONCEBYTES == 8);
-  const uint8_t nonce[8] = {};
-  auto* bytes = reinterpret_cast<uint8_t*>(bits);
-  const auto size = static_cast<size_t>(count) * 64;
-  std::memset(bytes, 0, size);
-  crypto_stream_chacha20_xor_ic(bytes, bytes, size, nonce, block, key.bytes);
-  normals(bits, count, out);
+// Numbers 256 chunk .. 256 chunk + 255 of a stream.
+void fill(const Subkey& key, int64_t chunk, float* out) {
+  alignas(64) uint32_t words[kNormalChunk];
+  chacha20_chunk(key.bytes, static_cast<uint64_t>(chunk), words);
+  normals(words, out);
 }
-
-constexpr int64_t kChunk = 256;  // blocks: 16 KiB of bits
 
 }  // namespace
 
@@ -83,18 +77,17 @@ void Noise::add(at::Tensor flat, double deviation, uint64_t step, int64_t weight
   const auto target = elsewhere ? at::zeros(flat.sizes(), flat.options().device(at::kCPU)) : flat;
   const auto key = subkey(key_, incarnation_, step, weight);
   const int64_t end = begin + flat.numel();
-  const int64_t first = begin / kNormalBlock, last = (end + kNormalBlock - 1) / kNormalBlock;
+  const int64_t first = begin / kNormalChunk, last = (end + kNormalChunk - 1) / kNormalChunk;
   AT_DISPATCH_FLOATING_TYPES(flat.scalar_type(), "noise", [&] {
     auto* out = target.data_ptr<scalar_t>();
     const auto scale = static_cast<scalar_t>(deviation);
-    at::parallel_for(0, (last - first + kChunk - 1) / kChunk, 4, [&](int64_t from, int64_t to) {
-      alignas(64) uint32_t bits[kChunk * kNormalBlock];
-      alignas(64) float drawn[kChunk * kNormalBlock];
+    at::parallel_for(first, last, 64, [&](int64_t from, int64_t to) {
+      alignas(64) float drawn[kNormalChunk];
       for (int64_t chunk = from; chunk < to; ++chunk) {
-        const int64_t block = first + chunk * kChunk, count = std::min(kChunk, last - block);
-        fill(key, static_cast<uint64_t>(block), count, bits, drawn);
-        const int64_t low = std::max(begin, block * kNormalBlock), high = std::min(end, (block + count) * kNormalBlock);
-        const float* source = drawn + (low - block * kNormalBlock);
+        fill(key, chunk, drawn);
+        const int64_t start = chunk * kNormalChunk;
+        const int64_t low = std::max(begin, start), high = std::min(end, start + kNormalChunk);
+        const float* source = drawn + (low - start);
         scalar_t* sink = out + (low - begin);
         for (int64_t i = 0; i < high - low; ++i) sink[i] += scale * static_cast<scalar_t>(source[i]);
       }
@@ -105,9 +98,8 @@ void Noise::add(at::Tensor flat, double deviation, uint64_t step, int64_t weight
 
 double Noise::draw(uint64_t step, int64_t stream) const {
   SHADE_CHECK(stream < 0, "streams of weights are counted from 0, others down from -1");
-  uint32_t bits[kNormalBlock];
-  float drawn[kNormalBlock];
-  fill(subkey(key_, incarnation_, step, stream), 0, 1, bits, drawn);
+  alignas(64) float drawn[kNormalChunk];
+  fill(subkey(key_, incarnation_, step, stream), 0, drawn);
   return static_cast<double>(drawn[0]);
 }
 

@@ -2,9 +2,8 @@
 //
 // Element i of a weight gets, in a step, a number that depends on (run key, incarnation, step, weight, i) and nothing
 // else: the same for every world size, strategy and order, nothing drawn twice, no state to save. A rank draws what it
-// owns. The bits are ChaCha20's (libsodium): a subkey for each (incarnation, step, weight) by keyed BLAKE2b, counted by
-// blocks of 16 elements. Normal numbers come from Box-Muller in fp32, with arithmetic that is the same on every
-// machine.
+// owns. The bits are ChaCha20's: a subkey for each (incarnation, step, weight) by keyed BLAKE2b (libsodium), a chunk of
+// counters for 256 elements. Normal numbers come from Box-Muller in fp32, the same on every machine (normal.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -3,6 +3,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
+#include <ctime>
 #include <fstream>
 #include <mutex>
 #include <string>
@@ -131,6 +132,12 @@ MemoryBreakdown TensorMemory::breakdown() { return book().now(); }
 MemoryBreakdown TensorMemory::peak_breakdown() { return book().peak(); }
 void TensorMemory::reset_peak() { book().reset_peak(); }
 void TensorMemory::restart_average() { book().restart_average(); }
+
+Seconds process_cpu_time() {
+  timespec now{};
+  SHADE_CHECK(::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now) == 0, "this system keeps no CPU time of processes");
+  return Seconds(static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec));
+}
 
 ProcessMemory process_memory() {
   ProcessMemory memory;

@@ -40,4 +40,6 @@ struct ProcessMemory {
 };
 ProcessMemory process_memory();
 
+Seconds process_cpu_time();  // of all threads, in user and kernel mode
+
 }  // namespace shade::profile

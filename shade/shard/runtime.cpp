@@ -108,7 +108,7 @@ void Runtime::hold(size_t unit, nn::Pass pass) {
   auto& u = *units_[unit];
   if (u.weights() == ShardedUnit::Weights::sharded) u.gather();
   if (u.weights() == ShardedUnit::Weights::gathering) {
-    const Span span("shard.gather_wait", static_cast<int64_t>(unit));
+    const Span span("gather_wait", static_cast<int64_t>(unit));
     auto record = overlap_of(u.layout().name, u.await());
     record.pass = pass;
     record.used = Clock::now();
@@ -182,7 +182,7 @@ void Runtime::collect_until(Bytes limit) {
     return sum;
   };
   while (!reducing_.empty() && (limit.count == 0 || (reducing_.size() > 1 && under_way() > limit.count))) {
-    const Span span("shard.reduce_wait", static_cast<int64_t>(reducing_.front()));
+    const Span span("reduce_wait", static_cast<int64_t>(reducing_.front()));
     units_[reducing_.front()]->collect();
     reducing_.pop_front();
   }

@@ -98,8 +98,8 @@ void Step::require_separate(std::span<const nn::Batch> batches) {
   separate_ = on_all_ranks(shown);
 }
 
-void Step::backward(const at::Tensor& objective, shard::BackwardOptions options) {
-  const Span span("backward");
+void Step::backward(const char* phase, const at::Tensor& objective, shard::BackwardOptions options) {
+  const Span span(phase);
   const MemoryScope scope(MemoryKind::temporary);
   runtime_->begin_backward(options);
   torch::autograd::backward({objective}, {}, /*retain_graph=*/!options.last_use);
@@ -116,11 +116,14 @@ at::Tensor Step::micro_step(const nn::Batch& batch) {
   }
   const auto loss = losses_B.detach().sum(at::kDouble);
   if (!method_) {
-    backward(losses_B.sum(), {});
+    backward("backward", losses_B.sum(), {});
   } else {
     const auto passes = method_->passes();
     for (size_t i = 0; i < passes.size(); ++i)
-      backward(method_->objective(losses_B, i), {.final_on_leave = passes[i].gradients, .last_use = passes[i].last});
+      backward(passes.size() == 1 ? "backward"
+               : i == 0           ? "first_backward"
+                                  : "second_backward",
+               method_->objective(losses_B, i), {.final_on_leave = passes[i].gradients, .last_use = passes[i].last});
     losses_B.reset();
     method_->finish();
   }

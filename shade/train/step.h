@@ -55,7 +55,7 @@ class Step {
 
   std::vector<nn::Batch> split(std::span<const nn::Batch> micro_batches) const;
   at::Tensor micro_step(const nn::Batch& batch);
-  void backward(const at::Tensor& objective, shard::BackwardOptions options);
+  void backward(const char* phase, const at::Tensor& objective, shard::BackwardOptions options);
   void require_separate(std::span<const nn::Batch> batches);
 
   models::Model* model_;

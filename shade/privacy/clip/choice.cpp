@@ -7,8 +7,8 @@
 namespace shade::privacy {
 namespace {
 
-constexpr double kPass = 24;      // operations in the time of one element's way to memory and back
-constexpr double kRoomier = 1.6;  // gradients may take so many times the memory of books
+constexpr double kPass = 24;       // operations in the time of one element's way to memory and back
+constexpr double kRoomier = 1.45;  // what is kept may take so many times the memory of books
 
 }  // namespace
 
@@ -37,14 +37,16 @@ LayerChoice Chooser::choose(const nn::LinearGrad& grad) {
   const double books_cost =
       out.norm == NormAlgorithm::gram ? gram_flops(t, d, p, config_.tile_size) : instantiate_flops(t, d, p);
   const auto element = static_cast<double>(grad.g_BTP.element_size());
-  const double books_bytes = samples * element * static_cast<double>(t * (p + d));
-  const double gradient_bytes = samples * element * size;
+  const auto input = grad.a_BTD.const_data_ptr();
+  const bool shared = std::exchange(input_, input) == input;
+  const double books = samples * element * static_cast<double>(t * (shared ? p : p + d));
+  const double gradients = samples * element * size;
+  books_ += books;
+  const double after = kept_ + gradients;
+  const bool fits = config_.dp_memory.count == 0 || after <= static_cast<double>(config_.dp_memory.count);
   const bool faster = 3 * kPass * size < books_cost;
-  const bool fits = config_.dp_memory.count == 0 ||
-                    static_cast<double>(kept_) + gradient_bytes <= static_cast<double>(config_.dp_memory.count);
-  if (gradient_bytes <= books_bytes || (faster && fits && gradient_bytes <= kRoomier * books_bytes))
-    out.keep = Keep::gradients;
-  kept_ += static_cast<int64_t>(out.keep == Keep::gradients ? gradient_bytes : books_bytes);
+  if (gradients <= books || (faster && fits && after <= kRoomier * books_)) out.keep = Keep::gradients;
+  kept_ += out.keep == Keep::gradients ? gradients : books;
   return out;
 }
 

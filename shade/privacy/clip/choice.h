@@ -19,13 +19,18 @@ struct LayerChoice {
 //   gradients   kept 4 P D bytes          moved: each of P D elements written, read for its norm, read for the sum
 //   books       kept e T (P + D) bytes    computed: Gram T^2 (P + D), or instantiate 2 T P D
 //
-// A memory pass over an element costs as much as kPass operations of a product. Gradients are kept only where they are
-// not much larger than books, and within the budget. The same shapes give the same choice on every rank and run.
+// A memory pass over an element costs as much as kPass operations of a product. Gradients are kept where they are the
+// smaller, or the faster as long as all that is kept stays within kRoomier times the books of all layers so far (an
+// input that several layers share counts once) and within the budget. The same shapes give the same choice on every
+// rank and run.
 class Chooser {
  public:
   Chooser(const MethodRow& row, const DpConfig& config) : row_(row), config_(config) {}
 
-  void begin() { kept_ = 0; }
+  void begin() {
+    kept_ = books_ = 0;
+    input_ = nullptr;
+  }
   LayerChoice choose(const nn::LinearGrad& grad);
 
  private:
@@ -33,7 +38,8 @@ class Chooser {
 
   MethodRow row_;
   DpConfig config_;
-  int64_t kept_ = 0;                                                                 // bytes, in this micro-batch
+  double kept_ = 0, books_ = 0;  // bytes in this micro-batch: kept, and if all were books
+  const void* input_ = nullptr;  // of the last layer
   std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, NormAlgorithm> timings_;  // by B, T, P, D
 };
 

@@ -40,13 +40,13 @@ void add(const nn::AddedGrad& grad, const NormOptions&, SampleNorms& norms) {
 }  // namespace
 
 void add_norms(const nn::LayerGrad& grad, const NormOptions& options, SampleNorms& norms) {
-  const Span span("privacy.norm");
+  const Span span("norm", weights_of(grad).front()->id());
   const MemoryScope scope(MemoryKind::norms);
   std::visit([&](const auto& kind) { add(kind, options, norms); }, grad);
 }
 
 void add_norms(const nn::LinearGrad& grad, const SampleGradients& gradients, SampleNorms& norms) {
-  const Span span("privacy.norm");
+  const Span span("norm", grad.weight->id());
   const MemoryScope scope(MemoryKind::norms);
   if (grad.looked_up_BT.defined()) norms.tied(*grad.weight).add(grad);
   norms.add(*grad.weight, squares_of(gradients.gradients_B));

@@ -7,7 +7,7 @@ namespace shade::privacy {
 
 struct NormOptions {
   NormAlgorithm algorithm = NormAlgorithm::automatic;
-  int64_t tile = 128;
+  int64_t tile = 0;
   Bytes workspace = MiB(4);
 };
 

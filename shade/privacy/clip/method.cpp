@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "shade/base/error.h"
+#include "shade/base/span.h"
 #include "shade/nn/function.h"
 #include "shade/privacy/clip/one_pass.h"
 #include "shade/privacy/clip/two_pass.h"
@@ -58,6 +59,7 @@ at::Tensor Method::objective(const at::Tensor& losses_B, size_t) {
 
 const at::Tensor& Method::coefficients(size_t group) {
   auto& c_B = coefficients_[group];
+  const Span span("coefficients");
   if (!c_B.defined()) c_B = clipper_.coefficients(norms_.squares(group)).masked_fill_(bad_B_, 0);
   return c_B;
 }

@@ -25,6 +25,7 @@ void OnePass::keep(const nn::LinearGrad& grad, size_t group) {
     return keep(Kept(nn::LayerGrad(grad)), group);
   }
   const MemoryScope scope(MemoryKind::kept);
+  const Span span("sample_gradients", grad.weight->id());
   SampleGradients weight{sample_gradients(grad.a_BTD, grad.g_BTP), grad.weight, grad.row, grad.last};
   add_norms(grad, weight, norms_);
   keep(Kept(std::move(weight)), group);
@@ -61,7 +62,7 @@ void OnePass::take(nn::LayerGrad grad) {
 
 // The second phase of a group: clipped sums, in backward order, each unit's reduction begun as it is complete.
 void OnePass::settle(size_t group) {
-  const Span span("privacy.second_phase");
+  const Span span("second_phase");
   const MemoryScope scope(MemoryKind::temporary);
   const auto& c_B = coefficients(group);
   auto entries = std::exchange(kept_[group], {});

@@ -18,8 +18,9 @@ at::Tensor rows(const at::Tensor& x_BTD, int64_t begin, int64_t size) {
 
 }  // namespace
 
-at::Tensor gram_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t tile) {
+at::Tensor gram_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t wanted_tile) {
   const auto positions = g_BTP.size(1);
+  const auto tile = gram_tile(positions, wanted_tile);
   auto squares = at::zeros({g_BTP.size(0)}, g_BTP.options().dtype(at::kDouble));
   auto absolute = at::zeros_like(squares);
   for (int64_t i = 0; i < positions; i += tile) {
@@ -71,7 +72,12 @@ at::Tensor squares_of(const at::Tensor& gradients_B) {
   return at::linalg_vector_norm(flat, 2, {1}, false, nn::wide(flat.scalar_type())).to(at::kDouble).square_();
 }
 
-double gram_flops(int64_t positions, int64_t width_in, int64_t width_out, int64_t tile) {
+int64_t gram_tile(int64_t positions, int64_t wanted) {
+  return wanted > 0 ? wanted : std::clamp<int64_t>(positions / 4, 128, 256);
+}
+
+double gram_flops(int64_t positions, int64_t width_in, int64_t width_out, int64_t wanted_tile) {
+  const auto tile = gram_tile(positions, wanted_tile);
   const auto tiles = (positions + tile - 1) / tile;
   const auto share = static_cast<double>(tiles + 1) / static_cast<double>(2 * tiles);  // of the whole square
   return 2 * share * static_cast<double>(positions) * static_cast<double>(positions) *

@@ -14,7 +14,7 @@
 namespace shade::privacy {
 
 // All return [B], fp64; products and sums are taken in fp32 at least.
-at::Tensor gram_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t tile);
+at::Tensor gram_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t tile = 0);
 at::Tensor instantiated_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP, Bytes workspace);
 
 // The bias' gradient is the sum of g over positions: its norm is not the norm of the parts.
@@ -23,6 +23,9 @@ at::Tensor bias_squares(const at::Tensor& g_BTP);
 // Each sample's gradient itself, [B, P, D], in the type of `g`.
 at::Tensor sample_gradients(const at::Tensor& a_BTD, const at::Tensor& g_BTP);
 at::Tensor squares_of(const at::Tensor& gradients_B);  // squared norm over everything but the sample
+
+// Positions of a tile: as wanted, or (0) about a quarter of the sample, so that most mirror images are saved.
+int64_t gram_tile(int64_t positions, int64_t wanted);
 
 // Floating-point operations of one sample, as the formulas above have them.
 double gram_flops(int64_t positions, int64_t width_in, int64_t width_out, int64_t tile);

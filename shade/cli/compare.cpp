@@ -1,0 +1,79 @@
+// shade compare: a matrix of experiments, each in fresh processes.
+#include <cstdio>
+
+#include "shade/base/terminal.h"
+#include "shade/cli/matrix_verbs.h"
+#include "shade/experiment/presets.h"
+
+namespace shade::cli {
+namespace {
+
+void print(const std::vector<experiment::MatrixRow>& rows, const std::filesystem::path& folder) {
+  Table table({"experiment", "step", "tokens/s", "peak memory", "traffic"});
+  for (const auto& row : rows) {
+    const auto result = read_json(folder / (row.name + "_result.json"));
+    if (result.value("failed", false)) {
+      table.add({row.name, "failed", "", "", result.at("reason").get<std::string>().substr(0, 80)});
+      continue;
+    }
+    table.add({row.name, to_string(Seconds(result.at("avg_time_ms").get<double>() / 1e3)),
+               significant(result.at("tokens_per_second").get<double>()),
+               text(significant(result.at("peak_memory_mb").get<double>()), " MiB"),
+               to_string(Bytes{result.at("communication").at("bytes").get<int64_t>()})});
+  }
+  std::printf("%s", table.str().c_str());
+}
+
+// A row that ran out of memory: what of its kind did fit.
+void advise(const std::vector<experiment::MatrixRow>& rows, const std::filesystem::path& folder) {
+  for (const auto& row : rows) {
+    const auto result = read_json(folder / (row.name + "_result.json"));
+    if (!result.value("out_of_memory", false)) continue;
+    double largest = 0;
+    std::string fits;
+    for (const auto& other : rows) {
+      const auto found = read_json(folder / (other.name + "_result.json"));
+      if (found.value("failed", false) || found.at("peak_memory_mb").get<double>() <= largest) continue;
+      largest = found.at("peak_memory_mb").get<double>();
+      fits = other.name;
+    }
+    std::printf("%s ran out of memory; %s. A smaller batch, a shorter text or --checkpointing block needs less.\n",
+                row.name.c_str(),
+                fits.empty()
+                    ? "nothing of this matrix fitted"
+                    : text("the largest that fitted is ", fits, " with ", significant(largest), " MiB a rank").c_str());
+  }
+}
+
+}  // namespace
+
+int run_compare(const Arguments& arguments) {
+  MatrixLine line(
+      "compare", "A matrix of experiments: models, strategies, clipping methods, shapes; each row in fresh processes.",
+      "shade compare --model llama3-8b --num-layers 2 --hidden-dim 256 --ranks 2 --shard zero2,zero3 --dp none,auto "
+      "--seq 512,1024\n  shade compare --preset dit --scale small");
+  std::string preset, scale = "small";
+  line.app().add_option("--preset", preset, "llama3-fsdp, bottlenecks, zero2-vs-zero3, linear or dit");
+  line.app()
+      .add_option("--scale", scale, "of a preset: small (minutes on two cores) or full [small]")
+      ->check(CLI::IsMember({"small", "full"}));
+  if (const auto status = line.parse(arguments)) return *status;
+  Arguments words;
+  if (!preset.empty())
+    words = experiment::preset_arguments(preset, scale == "small" ? experiment::Scale::small : experiment::Scale::full);
+  words.insert(words.end(), line.rest().begin(), line.rest().end());
+  SHADE_REQUIRE(!words.empty(), "what is to be compared? Give --preset, or options with lists, e.g. --dp none,auto");
+  const auto rows = line.rows(words);
+  const auto failed = line.run(rows);
+  print(rows, line.options.folder);
+  advise(rows, line.options.folder);
+  std::printf("\n%zu experiments, %zu failed; results in %s\n", rows.size(), failed, line.options.folder.c_str());
+  if (!line.json_file.empty()) {
+    Json out{{"rows", Json::array()}};
+    for (const auto& row : rows) out["rows"].push_back(read_json(line.options.folder / (row.name + "_result.json")));
+    write_json(line.json_file, out);
+  }
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace shade::cli

@@ -1,0 +1,83 @@
+#include "shade/cli/matrix_verbs.h"
+
+#include <ctime>
+
+#include "shade/base/log.h"
+#include "shade/base/terminal.h"
+#include "shade/experiment/bench.h"
+
+namespace shade::cli {
+namespace {
+
+std::string dated_folder() {
+  const auto now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  char name[64];
+  std::strftime(name, sizeof name, "results/run_%Y%m%d_%H%M%S", &local);
+  return name;
+}
+
+}  // namespace
+
+MatrixLine::MatrixLine(const std::string& verb, const std::string& summary, const std::string& example)
+    : app_(summary, "shade " + verb) {
+  app_.footer(
+      "All options of `shade bench` are taken too; one with a list of values is an axis of the matrix.\n\nExample:\n "
+      " " +
+      example);
+  app_.get_formatter()->column_width(36);
+  app_.allow_extras();
+  app_.add_option("--output-dir", folder_, "where results go [results/run_YYYYMMDD_HHMMSS]")->type_name("DIR");
+  app_.add_option("--repeat", options.repeat, "runs of every row, in turns [1]")->check(CLI::Range(1, 1000));
+  app_.add_flag("--resume", options.resume, "skip runs whose results are in the folder");
+  app_.add_option("--row-limit", row_limit_, "a row that takes longer has failed, e.g. 10min [1h]")->type_name("TIME");
+  app_.add_option("--memory-limit", memory_limit_, "of each process, e.g. 4GiB: a row that needs more has failed")
+      ->type_name("BYTES");
+  app_.add_option("--json", json_file, "also write a summary as JSON to this file")->type_name("FILE");
+  app_.add_option("--log-level", log_level_, "debug, info, warning, error or off [warning]")->type_name("LEVEL");
+}
+
+std::optional<int> MatrixLine::parse(const Arguments& arguments) {
+  Arguments reversed(arguments.rbegin(), arguments.rend());
+  try {
+    app_.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    std::printf("%s", app_.help().c_str());
+    return 0;
+  } catch (const CLI::ParseError& fault) {
+    throw UsageError(fault.what());
+  }
+  log::set_level(log::parse_level(log_level_));
+  rest_ = app_.remaining();
+  options.folder = folder_.empty() ? dated_folder() : folder_;
+  SHADE_REQUIRE(!options.resume || !folder_.empty(), "--resume needs --output-dir: which run is to be completed?");
+  if (!row_limit_.empty()) options.row_limit = parse_seconds(row_limit_);
+  if (!memory_limit_.empty()) options.memory_limit = parse_bytes(memory_limit_);
+  return std::nullopt;
+}
+
+std::vector<experiment::MatrixRow> MatrixLine::rows(const Arguments& arguments) const {
+  const auto rows = experiment::expand(arguments);
+  for (const auto& row : rows) {
+    experiment::Experiment experiment;
+    comm::CommConfig comm_config;
+    Config config;
+    experiment.declare(config);
+    config.add("comm", comm_config);
+    CommandLine line("bench", "", "");
+    line.add(config);
+    SHADE_REQUIRE(!line.parse(row.arguments), "--help stands between the options of a matrix");
+  }
+  return rows;
+}
+
+size_t MatrixLine::run(const std::vector<experiment::MatrixRow>& rows) {
+  Progress progress(text(rows.size(), " experiments"), static_cast<int64_t>(rows.size()) * options.repeat);
+  bool first = true;
+  return experiment::run_matrix(rows, options, [&](const experiment::MatrixProgress& at) {
+    if (!std::exchange(first, false)) progress.advance(at.row);
+  });
+}
+
+}  // namespace shade::cli

@@ -1,0 +1,32 @@
+// What compare and scan share: their own options, and the rest as a matrix of `shade bench` rows.
+#pragma once
+
+#include "shade/cli/verb.h"
+#include "shade/experiment/matrix.h"
+
+namespace shade::cli {
+
+class MatrixLine {
+ public:
+  MatrixLine(const std::string& verb, const std::string& summary, const std::string& example);
+
+  CLI::App& app() { return app_; }
+  // Empty: go on. What is left over are options of `shade bench`, each a value or a list of values.
+  std::optional<int> parse(const Arguments& arguments);
+  const Arguments& rest() const { return rest_; }
+
+  // Every row is read as `shade bench` will read it, before the first one runs. Throws UsageError.
+  std::vector<experiment::MatrixRow> rows(const Arguments& arguments) const;
+  // Runs them with progress; returns how many failed.
+  size_t run(const std::vector<experiment::MatrixRow>& rows);
+
+  experiment::MatrixOptions options;
+  std::string json_file;
+
+ private:
+  CLI::App app_;
+  Arguments rest_;
+  std::string folder_, row_limit_, memory_limit_, log_level_ = "warning";
+};
+
+}  // namespace shade::cli

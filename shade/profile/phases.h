@@ -1,0 +1,34 @@
+// Where the time of a step goes: spans (base/span.h), added up by name and by index.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "shade/base/span.h"
+
+namespace shade::profile {
+
+// Listens from construction to destruction; one at a time per process. Phases nest: a norm is also part of its
+// backward.
+class Phases : public SpanListener {
+ public:
+  Phases() : previous_(Span::listen(this)) {}
+  ~Phases() override { Span::listen(previous_); }
+  Phases(const Phases&) = delete;
+  Phases& operator=(const Phases&) = delete;
+
+  void ended(const SpanRecord& record) noexcept override;
+  void restart();
+
+  std::map<std::string, Millis> by_name() const;
+  std::map<int64_t, Millis> by_index(const std::string& name) const;
+
+ private:
+  SpanListener* previous_;
+  mutable std::mutex mutex_;
+  std::map<std::pair<std::string, int64_t>, Millis> sums_;
+};
+
+}  // namespace shade::profile
