@@ -1,6 +1,6 @@
 // Private steps on real ranks: the gradient, the noise, batches of any size, and what they send.
 //
-// SHADE_FULL_MATRIX: every model, dtype, accumulation, method and strategy of `shade verify --all`.
+// SHADE_FULL_MATRIX: every model, dtype, accumulation, method and strategy of `shade verify --all`, and every style.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -33,9 +33,9 @@ void run(int ranks, const std::function<void(comm::World&)>& body) {
 // What each world size checks of the whole product: together every method, strategy, model and dtype.
 std::vector<VerifyConfig> matrix(int ranks) {
   if (full) {
-    std::vector<VerifyConfig> out;
-    for (const auto style : {ClipStyle::flat, ClipStyle::per_layer, ClipStyle::group, ClipStyle::automatic})
-      out.push_back({.all = true, .clip_style = style});
+    std::vector<VerifyConfig> out{{.all = true}};
+    for (const auto style : {ClipStyle::per_layer, ClipStyle::group, ClipStyle::automatic, ClipStyle::adaptive})
+      out.push_back({.clip_style = style});
     return out;
   }
   const VerifyConfig tied{.model = "qwen2-nano", .task = models::Task::lm};
