@@ -19,8 +19,10 @@ std::string tics_at(const std::vector<double>& x, const std::vector<std::string>
   std::vector<std::string> tics;
   for (size_t i = 0; i < x.size(); ++i) tics.push_back(text(quoted_for_gnuplot(names[i]), " ", x[i]));
   const bool turned = letters > 90;
-  return text("set xtics (", join(tics, ", "), ") ", turned ? "rotate by 35 right" : "norotate", "\n", "set xrange [",
-              x.front() - 0.7, ":", x.back() + 0.7, "]\n");
+  // A turned name ends below its bar and begins to the left of it, perhaps of the picture.
+  const auto margin = turned ? std::max<size_t>(12, names.front().size() * 4 / 5) : 12;
+  return text("set xtics (", join(tics, ", "), ") ", turned ? "rotate by 35 right" : "norotate", "\nset lmargin ",
+              margin, "\nset xrange [", x.front() - 0.7, ":", x.back() + 0.7, "]\n");
 }
 
 }  // namespace
@@ -58,11 +60,13 @@ int BarPlaces::picture_width() const {
 }
 
 RowPlaces::RowPlaces(const std::vector<const ResultRow*>& rows) {
+  const bool one_mode =
+      std::all_of(rows.begin(), rows.end(), [&](const auto* row) { return row->mode == rows.front()->mode; });
   double next = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (i > 0 && rows[i]->group != rows[i - 1]->group) next += 0.5;
+    if (i > 0 && !one_mode && rows[i]->group != rows[i - 1]->group) next += 0.5;
     x.push_back(next++);
-    names.push_back(rows[i]->name);
+    names.push_back(one_mode && !rows[i]->group.empty() ? rows[i]->group : rows[i]->name);
   }
 }
 

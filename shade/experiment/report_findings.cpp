@@ -61,7 +61,9 @@ std::string rivals(const Rows& fastest_first) {
 }
 
 void fastest(const Results& results, std::vector<Finding>& out) {
-  for (const auto& group : groups_of(results.rows)) {
+  auto groups = groups_of(results.rows);
+  std::reverse(groups.begin(), groups.end());  // the longest sequence first: it decides
+  for (const auto& group : groups) {
     auto rows = by_speed(results, group, true);
     const bool has_private = !rows.empty();
     if (!has_private) rows = by_speed(results, group, false);
@@ -77,10 +79,10 @@ void fastest(const Results& results, std::vector<Finding>& out) {
 }
 
 void fastest_strategy(const Results& results, std::vector<Finding>& out) {
-  std::set<std::string> shapes;
+  std::set<std::pair<std::string, int64_t>> strategies;
   const auto rows = select(results, [](const auto& row) { return !row.is_private() && row.tokens_per_second > 0; });
-  for (const auto* row : rows) shapes.insert(row->group);
-  if (shapes.size() < 2) return;
+  for (const auto* row : rows) strategies.emplace(row->shard, row->batch_size);
+  if (strategies.size() < 2) return;
   const auto* best = *std::max_element(rows.begin(), rows.end(), [](const auto* a, const auto* b) {
     return a->tokens_per_second < b->tokens_per_second;
   });
@@ -98,20 +100,28 @@ std::string range_text(const std::vector<double>& values, const std::string& uni
   return first == last ? first + unit : text(first, " to ", last, unit);
 }
 
+bool overlap(const ResultRow& a, const ResultRow& b) {
+  return a.fastest_ms <= b.slowest_ms && b.fastest_ms <= a.slowest_ms;
+}
+
 void costs(const Results& results, std::vector<Finding>& out) {
   for (const auto& [method, word] : methods_of(results.rows)) {
     std::vector<double> time, memory;
+    size_t unsure = 0;
     for (const auto& row : results.rows) {
-      if (row.method != method || !row.is_private()) continue;
-      if (const auto cost = cost_of(results, row)) {
-        time.push_back(cost->time_percent);
-        memory.push_back(cost->memory_percent);
-      }
+      const auto cost = row.method == method ? cost_of(results, row) : std::nullopt;
+      if (!cost) continue;
+      time.push_back(cost->time_percent);
+      memory.push_back(cost->memory_percent);
+      if (overlap(row, *results.without_privacy(row))) ++unsure;
     }
     if (time.empty()) continue;
-    out.push_back({"Cost of " + word,
-                   text(range_text(time, " % time"), ", ", range_text(memory, " % memory"),
-                        " over no_dp at the same shape (", time.size(), time.size() == 1 ? " shape)." : " shapes).")});
+    auto words = text(range_text(time, " % time"), ", ", range_text(memory, " % memory"),
+                      " over no_dp at the same shape (", time.size(), time.size() == 1 ? " shape)." : " shapes).");
+    if (unsure > 0)
+      words += text(" At ", unsure, " of ", time.size(),
+                    " the times lie within the spread of the steps: more steps (--num-iter) would tell.");
+    out.push_back({"Cost of " + word, words});
   }
 }
 
@@ -166,7 +176,9 @@ std::string remedy_for(const std::string& kind, const ResultRow& row) {
     return checkpointed ? "a smaller --batch-size with --grad-accum for the same total, or a shorter sequence"
                         : "--checkpointing block, or a smaller --batch-size with --grad-accum for the same total";
   if (kind == "kept_for_private_step") return "--dp flash: two passes keep nothing between them, for a second backward";
-  if (kind == "norm_samples" || kind == "temporary") return "a smaller --tile-size, or --norm-algorithm input_length";
+  if (kind == "norm_samples" || (kind == "temporary" && row.is_private()))
+    return "a smaller --tile-size, or a smaller --batch-size with --grad-accum for the same total";
+  if (kind == "temporary") return "a smaller --batch-size with --grad-accum for the same total";
   if (kind == "gathered_parameters")
     return row.shard == "zero3" ? "smaller units: --wrap module, and a lower --shard.in-flight" : "--shard zero3";
   if (kind == "optimizer") return "more ranks, --shard zero3, or --optim.state-dtype bf16";

@@ -102,6 +102,7 @@ Json report_json(const Results& results, const std::vector<Finding>& findings) {
   for (const auto& row : results.failures) out["failures"].push_back(json_of(results, row));
   for (const auto* skipped : {&results.broken, &results.foreign})
     for (const auto& [file, reason] : *skipped) out["skipped"].push_back({{"file", file}, {"reason", reason}});
+  out["common"] = results.common;
   out["colours"] = colours_of(results);
   return out;
 }

@@ -1,5 +1,7 @@
 // Methods side by side: memory, time, and what privacy costs.
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <functional>
 
 #include "shade/base/error.h"
@@ -36,7 +38,7 @@ std::string bars(const Results& results, const BarPlaces& places, const std::str
     boxes.push_back(text("$", name, " using 1:2:(", places.width * 0.92, ") with boxes lc rgb '",
                          colour_of_method(method), "' title ", quoted_for_gnuplot(word)));
     if (spread)
-      whiskers.push_back(text("$", name, " using 1:2:3:4 with yerrorbars pt 0 ps 0 lw 1.5 lc rgb '#202020' notitle"));
+      whiskers.push_back(text("$", name, " using 1:2:3:4 with yerrorbars pt -1 lw 1.5 lc rgb '#202020' notitle"));
   }
   boxes.insert(boxes.end(), whiskers.begin(), whiskers.end());
   return boxes.empty() ? "" : blocks + "plot " + join(boxes, ", \\\n  ") + "\n";
@@ -103,40 +105,46 @@ Picture overhead_analysis(const Results& results, const BarPlaces& places) {
   const auto upper = bars(results, places, "m", memory);
   if (upper.empty()) return {};
   return {.name = "overhead_analysis",
-          .script = text("set multiplot layout 2,1\n", places.tics(), "set xzeroaxis lt 1 lc rgb '#606060'\n",
-                         "set title 'Memory of private steps over no_dp at the same shape'\nset ylabel 'memory (",
-                         unit.name, ")'\n", upper,
-                         "set title 'Time of private steps over no_dp at the same shape'\nset ylabel 'time (%)'\n",
-                         bars(results, places, "t", time), "unset multiplot\n"),
+          .script = text(
+              "set multiplot layout 2,1\nset rmargin 24\n", places.tics(), "set xzeroaxis lt 1 lc rgb '#606060'\n",
+              "set title 'Memory of private steps over no_dp at the same shape'\nset ylabel 'memory (", unit.name,
+              ")'\n", upper, "set title 'Time of private steps over no_dp at the same shape'\nset ylabel 'time (%)'\n",
+              bars(results, places, "t", time), "unset multiplot\n"),
           .width = places.picture_width(),
           .height = 900};
 }
 
-// Points of one method, joined from shape to shape; labelled by the shape where there are several.
+// A point a row: its colour is the method, its form the shape.
 struct Scatter {
   std::string name, title, x_label, y_label;
   std::function<std::vector<double>(const ResultRow&)> point;  // x, y, low x, high x
 };
 
+int form_of(const BarPlaces& places, const std::string& group) {
+  static constexpr std::array kForms{7, 5, 9, 11, 13, 6, 4, 8, 10, 12, 3, 2};  // gnuplot's, filled ones first
+  const auto at = std::find(places.groups.begin(), places.groups.end(), group) - places.groups.begin();
+  return kForms[static_cast<size_t>(at) % kForms.size()];
+}
+
 Picture scatter(const Results& results, const Scatter& what) {
-  std::string script = text("set title ", quoted_for_gnuplot(what.title), "\nset xlabel ",
-                            quoted_for_gnuplot(what.x_label), "\nset ylabel ", quoted_for_gnuplot(what.y_label),
-                            "\nset grid xtics\nset xrange [0:*]\nset yrange [0:*]\nset offsets graph 0, graph 0.12, "
-                            "graph 0.08, 0\n");
-  std::vector<std::string> parts, labels;
-  for (const auto& [method, word] : methods_of(results.rows)) {
-    std::vector<std::vector<double>> lines;
-    for (const auto& row : results.rows) {
-      if (row.method != method) continue;
-      lines.push_back(what.point(row));
-      script += text("set label ", quoted_for_gnuplot(row.group), " at ", lines.back()[0], ",", lines.back()[1],
-                     " left offset 0.8,-0.5 font ',9' tc rgb '", colour_of_method(method), "'\n");
-    }
+  const BarPlaces places(results);
+  std::string script =
+      text("set title ", quoted_for_gnuplot(what.title), "\nset xlabel ", quoted_for_gnuplot(what.x_label),
+           "\nset ylabel ", quoted_for_gnuplot(what.y_label), "\nset grid xtics\nset xrange [0:*]\nset yrange [0:*]\n");
+  std::vector<std::string> parts, keys;
+  for (const auto& row : results.rows) {
     const auto name = text("s", parts.size());
-    script += block(name, lines);
-    parts.push_back(text("$", name, " using 1:2:3:4 with xerrorbars pt 7 ps 1.6 lw 1.5 lc rgb '",
-                         colour_of_method(method), "' title ", quoted_for_gnuplot(word)));
+    script += block(name, {what.point(row)});
+    parts.push_back(text("$", name, " using 1:2:3:4 with xerrorbars ps 1.8 lw 1.5 pt ", form_of(places, row.group),
+                         " lc rgb '", colour_of_method(row.method), "' notitle"));
   }
+  for (const auto& [method, word] : places.methods)
+    keys.push_back(text("NaN with boxes lc rgb '", colour_of_method(method), "' title ", quoted_for_gnuplot(word)));
+  if (places.groups.size() > 1)
+    for (const auto& group : places.groups)
+      keys.push_back(text("NaN with points ps 1.8 pt ", form_of(places, group), " lc rgb '#404040' title ",
+                          quoted_for_gnuplot(group)));
+  parts.insert(parts.end(), keys.begin(), keys.end());
   return {.name = what.name, .script = script + "plot " + join(parts, ", \\\n  ") + "\n", .height = 650};
 }
 

@@ -154,7 +154,7 @@ Picture communication_overhead(const Rows& rows) {
   for (auto& value : sent.values) value *= unit.per_mb;
   const RowPlaces places(rows);
   return {.name = "communication_overhead",
-          .script = text("set multiplot layout 2,1\nset yrange [0:*]\n", places.tics(),
+          .script = text("set multiplot layout 2,1\nset yrange [0:*]\nset rmargin 24\n", places.tics(),
                          "set title 'Collectives of a step: under way, and waited for (not hidden by computing)'\n"
                          "set ylabel 'time (ms)'\n",
                          beside(places, "t", {under_way, exposed}),

@@ -182,21 +182,37 @@ std::vector<std::string> differing(const Settings& settings, const Values& value
 
 void name_rows(std::vector<ResultRow*>& rows) {
   Values shapes, methods;
+  std::set<int64_t> lengths;
   for (const auto* row : rows) {
     collect(shapes, row->settings);
     if (row->is_private()) collect(methods, row->privacy);
+    if (row->seq_length > 0) lengths.insert(row->seq_length);
   }
   std::map<std::string, int> seen;
   for (auto* row : rows) {
-    std::vector<std::string> words;
-    if (row->seq_length > 0) words.push_back(text("seq ", row->seq_length));
-    for (auto& word : differing(row->settings, shapes)) words.push_back(std::move(word));
+    auto words = differing(row->settings, shapes);
+    if (row->seq_length > 0 && (lengths.size() > 1 || words.empty()))
+      words.insert(words.begin(), text("seq ", row->seq_length));
     if (row->is_private())
       for (auto& word : differing(row->privacy, methods)) words.push_back(std::move(word));
     row->group = join(words, ", ");
     if (const int times = ++seen[row->mode + row->group]; times > 1) row->group += text(", run ", times);
     row->name = row->mode + (row->group.empty() ? "" : ", " + row->group);
   }
+}
+
+// Of the settings that are told by name in a shape: those in which no row differs.
+std::string common_to(const std::vector<ResultRow*>& rows) {
+  Values values;
+  for (const auto* row : rows) {
+    for (const auto* name : {"model", "shard", "ranks", "batch_size", "dtype"})
+      if (const auto found = row->settings.find(name); found != row->settings.end()) values[name].insert(found->second);
+    if (row->seq_length > 0) values["seq"].insert(std::to_string(row->seq_length));
+  }
+  std::vector<std::string> out;
+  for (const auto* name : {"model", "seq", "batch_size", "ranks", "shard", "dtype"})
+    if (values[name].size() == 1) out.push_back(words_for(name, *values[name].begin()));
+  return join(out, ", ");
 }
 
 auto order_of(const ResultRow& row) {
@@ -211,6 +227,7 @@ void order_and_name(Results& results) {
     for (auto& row : *rows) all.push_back(&row);
   }
   name_rows(all);
+  results.common = common_to(all);
 }
 
 void read_file(Results& results, const std::filesystem::path& path) {

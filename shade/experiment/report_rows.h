@@ -55,6 +55,7 @@ struct Results {
   std::vector<ResultRow> rows;       // with figures; by shape, then by method
   std::vector<ResultRow> failures;   // in the same order
   std::vector<SkippedFile> foreign;  // JSON of something else
+  std::string common;                // "llama-nano, 2 ranks": what is the same in all rows
   std::vector<SkippedFile> broken;   // no JSON, or not the types that were expected
 
   const ResultRow* without_privacy(const ResultRow& row) const;  // the same shape; nullptr: it wasn't measured

@@ -103,7 +103,7 @@ std::string joined(const Line& line, std::string Line::value_type::* part) {
 }  // namespace
 
 std::string summary_of(const Results& results, const std::vector<Finding>& findings) {
-  std::string out;
+  auto out = results.common.empty() ? "" : text("All rows: ", results.common, ".\n\n");
   if (!results.rows.empty()) {
     Table table({"mode", "shape", "peak memory", "step", "fastest .. slowest", "tokens/s", "waits", "time", "memory"});
     for (const auto& row : results.rows) table.add(table_line(results, row));
