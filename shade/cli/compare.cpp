@@ -1,9 +1,11 @@
 // shade compare: a matrix of experiments, each in fresh processes.
 #include <cstdio>
 
+#include "shade/base/log.h"
 #include "shade/base/terminal.h"
 #include "shade/cli/matrix_verbs.h"
 #include "shade/experiment/presets.h"
+#include "shade/experiment/report.h"
 
 namespace shade::cli {
 namespace {
@@ -67,7 +69,10 @@ int run_compare(const Arguments& arguments) {
   const auto failed = line.run(rows);
   print(rows, line.options.folder);
   advise(rows, line.options.folder);
-  std::printf("\n%zu experiments, %zu failed; results in %s\n", rows.size(), failed, line.options.folder.c_str());
+  const auto report = experiment::write_report(line.options.folder, line.options.folder);
+  for (const auto& warning : report.warnings) log::warning(warning);
+  std::printf("\n%zu experiments, %zu failed; results, pictures and report.html in %s\n", rows.size(), failed,
+              line.options.folder.c_str());
   if (!line.json_file.empty()) {
     Json out{{"rows", Json::array()}};
     for (const auto& row : rows) out["rows"].push_back(read_json(line.options.folder / (row.name + "_result.json")));

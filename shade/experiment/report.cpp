@@ -1,0 +1,71 @@
+#include "shade/experiment/report.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "shade/base/error.h"
+#include "shade/experiment/report_page.h"
+#include "shade/experiment/report_pictures.h"
+#include "shade/experiment/report_text.h"
+
+namespace shade::experiment {
+namespace {
+
+void write_text(WrittenReport& report, const std::filesystem::path& file, const std::string& content) {
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  out << content;
+  out.close();
+  if (!out) throw Error(text("cannot write ", file, ": ", std::strerror(errno), "; is the disk full or read-only?"));
+  report.files.push_back(file);
+}
+
+// Pictures of an earlier report with other rows would lie beside the new ones.
+void remove_pictures(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  for (const auto& name : picture_names()) {
+    std::filesystem::remove(folder / (name + ".png"), ignored);
+    std::filesystem::remove(folder / "scripts" / (name + ".gp"), ignored);
+  }
+}
+
+void draw_pictures(WrittenReport& report, const Results& results, const std::filesystem::path& folder) {
+  remove_pictures(folder);
+  if (!find_gnuplot()) {
+    report.warnings.emplace_back(
+        "no pictures: gnuplot is not in PATH; install it (Debian: gnuplot-nox) and run shade report again. "
+        "report.html draws its own.");
+    return;
+  }
+  for (const auto& pictures : {method_pictures(results), part_pictures(results), sweep_pictures(results)}) {
+    for (const auto& picture : pictures) {
+      if (auto fault = draw(picture, folder); !fault.empty())
+        report.warnings.push_back(std::move(fault));
+      else
+        report.files.push_back(folder / (picture.name + ".png"));
+    }
+  }
+}
+
+}  // namespace
+
+WrittenReport write_report(const std::filesystem::path& folder, const std::filesystem::path& output) {
+  const auto results = read_results(folder);
+  const auto findings = findings_of(results);
+  WrittenReport report;
+  for (const auto& [file, reason] : results.broken) report.warnings.push_back(text("broken: ", file, ": ", reason));
+  for (const auto& [file, reason] : results.foreign) report.warnings.push_back(text("skipped: ", file, ": ", reason));
+  report.summary = summary_of(results, findings);
+  report.json = report_json(results, findings);
+
+  const auto pictures = output / "visualizations";
+  std::error_code reported_by_the_write;
+  std::filesystem::create_directories(pictures, reported_by_the_write);
+  write_text(report, output / "results.csv", csv_of(results));
+  write_text(report, pictures / "summary.txt", report.summary);
+  write_text(report, output / "report.html", page_of(report.json, report.summary));
+  draw_pictures(report, results, pictures);
+  return report;
+}
+
+}  // namespace shade::experiment

@@ -1,0 +1,23 @@
+// shade report: the result files of a folder as a table, a CSV, pictures and one page. docs/report.md.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "shade/base/json.h"
+
+namespace shade::experiment {
+
+struct WrittenReport {
+  std::string summary;                       // what summary.txt holds
+  std::vector<std::filesystem::path> files;  // that were written
+  std::vector<std::string> warnings;         // files that were skipped, pictures that weren't drawn
+  Json json;                                 // rows, findings, colours
+};
+
+// Reads folder/*.json and writes into `output`: results.csv, report.html, visualizations/summary.txt and pictures.
+// Without gnuplot there are no pictures, and a warning says so. Throws UsageError if the folder has no results.
+WrittenReport write_report(const std::filesystem::path& folder, const std::filesystem::path& output);
+
+}  // namespace shade::experiment

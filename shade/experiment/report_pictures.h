@@ -1,0 +1,22 @@
+// The pictures of a folder of results: each as a script for gnuplot, and only those for which there are figures.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shade/experiment/report_gnuplot.h"
+#include "shade/experiment/report_rows.h"
+
+namespace shade::experiment {
+
+// Methods side by side: report_pictures_methods.cpp.
+std::vector<Picture> method_pictures(const Results& results);
+// Where the memory and the time of a step go: report_pictures_parts.cpp.
+std::vector<Picture> part_pictures(const Results& results);
+// Strategies against batch sizes: report_pictures_sweep.cpp.
+std::vector<Picture> sweep_pictures(const Results& results);
+
+// Every name the three may use: what an earlier report left and this one doesn't draw is removed.
+std::vector<std::string> picture_names();
+
+}  // namespace shade::experiment
