@@ -19,7 +19,8 @@ struct Bar {
 };
 using BarOf = std::function<std::optional<Bar>(const ResultRow&)>;
 
-// Bars grouped by shape, one colour a method; a whisker where low and high differ.
+// Bars grouped by shape, one colour a method; a whisker where low and high differ. Whiskers are arrows with flat heads:
+// error bars wipe a spot out of the bar for a point that nobody wants.
 std::string bars(const Results& results, const BarPlaces& places, const std::string& prefix, const BarOf& bar_of) {
   std::string blocks;
   std::vector<std::string> boxes, whiskers;
@@ -38,7 +39,8 @@ std::string bars(const Results& results, const BarPlaces& places, const std::str
     boxes.push_back(text("$", name, " using 1:2:(", places.width * 0.92, ") with boxes lc rgb '",
                          colour_of_method(method), "' title ", quoted_for_gnuplot(word)));
     if (spread)
-      whiskers.push_back(text("$", name, " using 1:2:3:4 with yerrorbars pt -1 lw 1.5 lc rgb '#202020' notitle"));
+      whiskers.push_back(text(
+          "$", name, " using 1:3:(0):($4-$3) with vectors heads size graph 0.006,90 lw 1.5 lc rgb '#202020' notitle"));
   }
   boxes.insert(boxes.end(), whiskers.begin(), whiskers.end());
   return boxes.empty() ? "" : blocks + "plot " + join(boxes, ", \\\n  ") + "\n";

@@ -77,7 +77,7 @@ std::string lines_over_batch(const std::vector<Series>& all, const std::vector<i
     blocks += block(text("s", s), lines);
     parts.push_back(text("$s", s, " using 1:2 with linespoints ps 1.4 pt ", 7 + style % 7, look, " title ",
                          quoted_for_gnuplot(all[s].name)));
-    parts.push_back(text("$s", s, " using 1:2:3:4 with yerrorbars pt -1", look, " notitle"));
+    parts.push_back(text("$s", s, " using 1:3:(0):($4-$3) with vectors heads size graph 0.006,90", look, " notitle"));
   }
   const auto margin = std::max(0.5, 0.05 * static_cast<double>(batches.back() - batches.front()));
   return text(blocks, "set xlabel 'batch size a rank (samples)'\nset xtics (", join(tics, ", "), ")\nset xrange [",
