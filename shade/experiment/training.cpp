@@ -152,6 +152,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
     result.norms_ms[model->parameters().weights()[static_cast<size_t>(weight)].name()] = time.count() / steps;
   if (trace) trace->save(trace_file(config.trace, result.log_key, world));
   for (const auto& record : world.traffic().drain()) {
+    if (record.kind == comm::Collective::barrier) continue;  // ours, between steps: not part of any
     result.wire.count += record.wire.count / config.num_iter;
     result.comm_ms += Millis(record.ended - record.started).count() / static_cast<double>(config.num_iter);
     result.exposed_ms += Millis(record.waited).count() / static_cast<double>(config.num_iter);
