@@ -40,16 +40,21 @@ void CommandLine::add(Config& config) {
   }
 }
 
-std::optional<int> CommandLine::parse(const Arguments& arguments) {
+std::optional<int> parse_words(CLI::App& app, const Arguments& arguments) {
   Arguments reversed(arguments.rbegin(), arguments.rend());  // CLI11 takes them as a stack
   try {
-    app_.parse(reversed);
+    app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
-    std::printf("%s", app_.help().c_str());
+    std::printf("%s", app.help().c_str());
     return 0;
   } catch (const CLI::ParseError& fault) {
     throw UsageError(fault.what());
   }
+  return std::nullopt;
+}
+
+std::optional<int> CommandLine::parse(const Arguments& arguments) {
+  if (const auto status = parse_words(app_, arguments)) return status;
   for (const auto& word : app_.remaining()) {
     if (word.starts_with("-")) throw UsageError(text("unknown option '", word, "'", suggestion_for(word)));
     throw UsageError(text("unexpected argument '", word, "'"));

@@ -10,10 +10,10 @@
 namespace shade::cli {
 namespace {
 
-void print(const std::vector<experiment::MatrixRow>& rows, const std::filesystem::path& folder) {
+void print(const std::vector<experiment::MatrixRow>& rows, const std::vector<Json>& results) {
   Table table({"experiment", "step", "tokens/s", "peak memory", "traffic"});
-  for (const auto& row : rows) {
-    const auto result = read_json(folder / (row.name + "_result.json"));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto& [row, result] = std::tie(rows[i], results[i]);
     if (result.value("failed", false)) {
       table.add({row.name, "failed", "", "", result.at("reason").get<std::string>().substr(0, 80)});
       continue;
@@ -26,25 +26,19 @@ void print(const std::vector<experiment::MatrixRow>& rows, const std::filesystem
   std::printf("%s", table.str().c_str());
 }
 
-// A row that ran out of memory: what of its kind did fit.
-void advise(const std::vector<experiment::MatrixRow>& rows, const std::filesystem::path& folder) {
-  for (const auto& row : rows) {
-    const auto result = read_json(folder / (row.name + "_result.json"));
-    if (!result.value("out_of_memory", false)) continue;
-    double largest = 0;
-    std::string fits;
-    for (const auto& other : rows) {
-      const auto found = read_json(folder / (other.name + "_result.json"));
-      if (found.value("failed", false) || found.at("peak_memory_mb").get<double>() <= largest) continue;
-      largest = found.at("peak_memory_mb").get<double>();
-      fits = other.name;
-    }
-    std::printf("%s ran out of memory; %s. A smaller batch, a shorter text or --checkpointing block needs less.\n",
-                row.name.c_str(),
-                fits.empty()
-                    ? "nothing of this matrix fitted"
-                    : text("the largest that fitted is ", fits, " with ", significant(largest), " MiB a rank").c_str());
+// Rows that ran out of memory: what of this matrix did fit.
+void advise(const std::vector<experiment::MatrixRow>& rows, const std::vector<Json>& results) {
+  double largest = 0;
+  std::string fits = "nothing of this matrix fitted";
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (results[i].value("failed", false) || results[i].at("peak_memory_mb").get<double>() <= largest) continue;
+    largest = results[i].at("peak_memory_mb").get<double>();
+    fits = text("the largest that fitted is ", rows[i].name, " with ", significant(largest), " MiB a rank");
   }
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (results[i].value("out_of_memory", false))
+      std::printf("%s ran out of memory; %s. A smaller batch, a shorter text or --checkpointing block needs less.\n",
+                  rows[i].name.c_str(), fits.c_str());
 }
 
 }  // namespace
@@ -66,18 +60,15 @@ int run_compare(const Arguments& arguments) {
   words.insert(words.end(), line.rest().begin(), line.rest().end());
   SHADE_REQUIRE(!words.empty(), "what is to be compared? Give --preset, or options with lists, e.g. --dp none,auto");
   const auto rows = line.rows(words);
-  const auto failed = line.run(rows);
-  print(rows, line.options.folder);
-  advise(rows, line.options.folder);
+  const auto results = line.run(rows);
+  const auto failed = count_failed(results);
+  print(rows, results);
+  advise(rows, results);
   const auto report = experiment::write_report(line.options.folder, line.options.folder);
   for (const auto& warning : report.warnings) log::warning(warning);
   std::printf("\n%zu experiments, %zu failed; results, pictures and report.html in %s\n", rows.size(), failed,
               line.options.folder.c_str());
-  if (!line.json_file.empty()) {
-    Json out{{"rows", Json::array()}};
-    for (const auto& row : rows) out["rows"].push_back(read_json(line.options.folder / (row.name + "_result.json")));
-    write_json(line.json_file, out);
-  }
+  if (!line.json_file.empty()) write_json(line.json_file, {{"rows", results}});
   return failed == 0 ? 0 : 1;
 }
 

@@ -1,5 +1,6 @@
 #include "shade/cli/matrix_verbs.h"
 
+#include <algorithm>
 #include <ctime>
 
 #include "shade/base/log.h"
@@ -20,6 +21,11 @@ std::string dated_folder() {
 
 }  // namespace
 
+size_t count_failed(const std::vector<Json>& results) {
+  return static_cast<size_t>(
+      std::count_if(results.begin(), results.end(), [](const Json& result) { return result.value("failed", false); }));
+}
+
 MatrixLine::MatrixLine(const std::string& verb, const std::string& summary, const std::string& example)
     : app_(summary, "shade " + verb) {
   app_.footer(
@@ -39,15 +45,7 @@ MatrixLine::MatrixLine(const std::string& verb, const std::string& summary, cons
 }
 
 std::optional<int> MatrixLine::parse(const Arguments& arguments) {
-  Arguments reversed(arguments.rbegin(), arguments.rend());
-  try {
-    app_.parse(reversed);
-  } catch (const CLI::CallForHelp&) {
-    std::printf("%s", app_.help().c_str());
-    return 0;
-  } catch (const CLI::ParseError& fault) {
-    throw UsageError(fault.what());
-  }
+  if (const auto status = parse_words(app_, arguments)) return status;
   log::set_level(log::parse_level(log_level_));
   rest_ = app_.remaining();
   options.folder = folder_.empty() ? dated_folder() : folder_;
@@ -72,7 +70,7 @@ std::vector<experiment::MatrixRow> MatrixLine::rows(const Arguments& arguments) 
   return rows;
 }
 
-size_t MatrixLine::run(const std::vector<experiment::MatrixRow>& rows) {
+std::vector<Json> MatrixLine::run(const std::vector<experiment::MatrixRow>& rows) {
   Progress progress(text(rows.size(), " experiments"), static_cast<int64_t>(rows.size()) * options.repeat);
   bool first = true;
   return experiment::run_matrix(rows, options, [&](const experiment::MatrixProgress& at) {

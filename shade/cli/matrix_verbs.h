@@ -6,6 +6,8 @@
 
 namespace shade::cli {
 
+size_t count_failed(const std::vector<Json>& results);
+
 class MatrixLine {
  public:
   MatrixLine(const std::string& verb, const std::string& summary, const std::string& example);
@@ -17,8 +19,8 @@ class MatrixLine {
 
   // Every row is read as `shade bench` will read it, before the first one runs. Throws UsageError.
   std::vector<experiment::MatrixRow> rows(const Arguments& arguments) const;
-  // Runs them with progress; returns how many failed.
-  size_t run(const std::vector<experiment::MatrixRow>& rows);
+  // Runs them with progress; returns their results, in order.
+  std::vector<Json> run(const std::vector<experiment::MatrixRow>& rows);
 
   experiment::MatrixOptions options;
   std::string json_file;

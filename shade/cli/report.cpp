@@ -10,7 +10,7 @@ namespace shade::cli {
 int run_report(const Arguments& arguments) {
   std::string folder, output;
   CommandLine line("report", "Table, CSV, pictures and one HTML page from the result files of a folder.",
-                   "shade report results/run_20260131_120000 --output-dir /tmp/redrawn");
+                   "shade report results/run_20260131_120000 --output-dir redrawn");
   line.app().add_option("DIR", folder, "a folder with JSON files of shade bench or shade compare")->required();
   line.app().add_option("--output-dir", output, "where to write [DIR]")->type_name("OUT");
   if (const auto status = line.parse(arguments)) return *status;

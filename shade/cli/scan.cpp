@@ -23,11 +23,10 @@ int run_scan(const Arguments& arguments) {
   if (!lengths) words.insert(words.end(), {"--seq-length", "512,1024,2048,4096"});
   words.insert(words.end(), line.rest().begin(), line.rest().end());
   const auto rows = line.rows(words);
-  const auto failed = line.run(rows);
+  auto results = line.run(rows);
+  const auto failed = count_failed(results);
   SHADE_REQUIRE(failed == 0, failed, " of ", rows.size(), " experiments failed; their logs are in ",
                 (line.options.folder / "logs").string());
-  std::vector<Json> results;
-  for (const auto& row : rows) results.push_back(read_json(line.options.folder / (row.name + "_result.json")));
   std::stable_sort(results.begin(), results.end(), [](const Json& a, const Json& b) {
     return a.at("seq_length").get<int64_t>() < b.at("seq_length").get<int64_t>();
   });

@@ -34,6 +34,9 @@ int run_report(const Arguments& arguments);
 int run_scan(const Arguments& arguments);
 int run_verify(const Arguments& arguments);
 
+// Empty: go on. Otherwise help was printed, and the status is this. Throws UsageError.
+std::optional<int> parse_words(CLI::App& app, const Arguments& arguments);
+
 // The command line of one verb: its own options, the fields of its configuration, and the options all verbs share.
 class CommandLine {
  public:

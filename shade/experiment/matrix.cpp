@@ -52,9 +52,6 @@ std::string name_of(const std::vector<std::pair<std::string, std::string>>& fixe
   return name;
 }
 
-std::filesystem::path result_file(const MatrixOptions& options, const MatrixRow& row) {
-  return options.folder / (row.name + "_result.json");
-}
 std::filesystem::path repeat_file(const MatrixOptions& options, const MatrixRow& row, int64_t repeat) {
   return options.folder / "repeats" / text(row.name, "_", repeat, ".json");
 }
@@ -123,8 +120,8 @@ std::vector<MatrixRow> expand(const std::vector<std::string>& arguments) {
   return rows;
 }
 
-size_t run_matrix(const std::vector<MatrixRow>& rows, const MatrixOptions& options,
-                  const std::function<void(const MatrixProgress&)>& progress) {
+std::vector<Json> run_matrix(const std::vector<MatrixRow>& rows, const MatrixOptions& options,
+                             const std::function<void(const MatrixProgress&)>& progress) {
   std::filesystem::create_directories(options.folder / "repeats");
   std::filesystem::create_directories(options.folder / "logs");
   const size_t all = rows.size() * static_cast<size_t>(options.repeat);
@@ -152,13 +149,12 @@ size_t run_matrix(const std::vector<MatrixRow>& rows, const MatrixOptions& optio
                                 {"arguments", row.arguments}});
       std::filesystem::rename(unfinished, file);
     }
-  size_t failed = 0;
+  std::vector<Json> results;
   for (const auto& row : rows) {
-    const auto result = merged(options, row);
-    failed += result.value("failed", false) ? 1 : 0;
-    write_json(result_file(options, row), result);
+    results.push_back(merged(options, row));
+    write_json(options.folder / (row.name + "_result.json"), results.back());
   }
-  return failed;
+  return results;
 }
 
 }  // namespace shade::experiment

@@ -35,9 +35,9 @@ struct MatrixProgress {
 };
 
 // Runs what is missing, repeats in turns (all rows, then all rows again), and merges each row's repeats into
-// NAME_result.json: times of all, memory of the largest; {"failed": true, "reason"} if one failed. Returns how many
-// failed.
-size_t run_matrix(const std::vector<MatrixRow>& rows, const MatrixOptions& options,
-                  const std::function<void(const MatrixProgress&)>& progress);
+// NAME_result.json: times of all, memory of the largest; {"failed": true, "reason"} if one failed. Returns these,
+// in the order of the rows.
+std::vector<Json> run_matrix(const std::vector<MatrixRow>& rows, const MatrixOptions& options,
+                             const std::function<void(const MatrixProgress&)>& progress);
 
 }  // namespace shade::experiment

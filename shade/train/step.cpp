@@ -147,11 +147,11 @@ double Step::gradients(std::span<const nn::Batch> micro_batches) {
   return sum.is_meta() ? 0 : sum.item<double>();
 }
 
-void Step::add_noise() {
+void Step::add_noise(std::span<const shard::LocalShard> shards) {
   const Span span("noise");
   const double deviation = method_->clipper().gradient_sigma() * method_->sensitivity();
   const auto step = static_cast<uint64_t>(optimizer_->steps());
-  for (const auto& shard : runtime_->shards())
+  for (const auto& shard : shards)
     for (const auto& run : shard.runs)
       noise_->add(shard.gradient.narrow(0, run.at, run.size), deviation, step, run.weight->id(), run.begin);
 }
@@ -184,7 +184,7 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor) {
     scale *= optim::clip_factor(record.gradient_norm, options_.grad_clip);
   }
   if (method_) {
-    add_noise();
+    add_noise(shards);
     auto& clipper = method_->clipper();
     record.clip_norm = clipper.clip_norm();
     if (clipper.adaptive()) {

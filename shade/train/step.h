@@ -41,7 +41,7 @@ class Step {
   double gradients(std::span<const nn::Batch> micro_batches);
 
   // The second half of a private step's gradient. Each element gets noise once, from the rank that owns it.
-  void add_noise();
+  void add_noise() { add_noise(runtime_->shards()); }
 
   privacy::Method* method() { return method_.get(); }  // null: not private
 
@@ -55,6 +55,7 @@ class Step {
 
   std::vector<nn::Batch> split(std::span<const nn::Batch> micro_batches) const;
   at::Tensor micro_step(const nn::Batch& batch);
+  void add_noise(std::span<const shard::LocalShard> shards);
   void backward(const char* phase, const at::Tensor& objective, shard::BackwardOptions options);
   void require_separate(std::span<const nn::Batch> batches);
 
