@@ -23,7 +23,10 @@ void print(const experiment::BenchResult& result, const experiment::Experiment& 
                           whole ? " (forward, backward, optimizer; " : " (forward and backward; ", result.ranks,
                           result.ranks == 1 ? " rank" : " ranks", ", average of ", result.times_ms.size(), ")")});
   table.add({"throughput", text(significant(json["tokens_per_second"].get<double>()), " tokens/s, ",
-                                significant(json["gflops_per_second"].get<double>()), " GFLOP/s")});
+                                significant(json["gflops_per_second"].get<double>()), " GFLOP/s",
+                                json.contains("mfu") ? text(", ", significant(100 * json["mfu"].get<double>()),
+                                                            " % of this machine's best matrix product (MFU)")
+                                                     : "")});
   if (result.ranks > 1)
     table.add({"traffic", text(to_string(result.wire), " sent a step, ", significant(result.comm_ms), " ms under way, ",
                                significant(result.exposed_ms), " ms waited for")});
@@ -31,6 +34,7 @@ void print(const experiment::BenchResult& result, const experiment::Experiment& 
       {"peak tensor memory", text(to_string(result.peak), " a rank (process ", to_string(result.resident_peak), ")")});
   for (const auto& [name, kind] : names_of(MemoryKind{}))
     if (const auto bytes = result.at_peak.of(kind); bytes.count > 0) table.add({text("  ", name), to_string(bytes)});
+  if (!result.peak_owner.is_null()) table.add({"  reached by", result.peak_owner["words"].get<std::string>()});
   table.add({"loss", result.losses.size() > 1
                          ? text(significant(result.losses.front(), 5), " -> ", significant(result.losses.back(), 5))
                          : significant(result.loss, 5)});

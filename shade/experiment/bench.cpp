@@ -14,6 +14,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/terminal.h"
+#include "shade/experiment/mib.h"
 #include "shade/experiment/peer.h"
 #include "shade/models/decoder.h"
 #include "shade/nn/gradients.h"
@@ -47,6 +48,9 @@ void BenchConfig::declare(Fields& f) {
         {.help = "write a Chrome trace of the whole run here, for Perfetto; a name that ends in / is a folder for "
                  "TensorBoard, with one below it for this configuration",
          .flags = {"--trace"}});
+  f.add("bare", bare,
+        {.help = "times only: nothing counts memory, phases or the course of a step. Shows what measuring costs",
+         .flags = {"--bare"}});
   f.add("peers", peers,
         {.help = "measure eager PyTorch beside, in turns (llama with heads of 64 and ffn 3 d, dit)",
          .flags = {"--peers"}});
@@ -66,8 +70,6 @@ double BenchResult::average_ms() const {
 
 namespace {
 double best_of(const std::vector<double>& times) { return *std::min_element(times.begin(), times.end()); }
-
-double mib(Bytes bytes) { return static_cast<double>(bytes.count) / (1024.0 * 1024.0); }
 
 }  // namespace
 
@@ -226,7 +228,7 @@ Json BenchResult::json(const Experiment& experiment, const Json& whole_config) c
            {"seq_length", c.seq_length},
            {"batch_size", c.batch_size},
            {"total_batch_size", c.batch_size * ranks * c.grad_accum},
-           {"num_gpus", 0},
+           {"num_gpus", gpus},
            {"num_ranks", ranks},
            {"parameters", parameters},
            {"trainable_parameters", trainable},
@@ -247,8 +249,24 @@ Json BenchResult::json(const Experiment& experiment, const Json& whole_config) c
   out["cpu_overhead_ms"] = data_ms;
   out["phases_ms"] = phases_ms;
   if (!norms_ms.empty()) out["norms_ms"] = norms_ms;
-  out["communication"] = {{"bytes", wire.count}, {"time_ms", comm_ms}, {"exposed_ms", exposed_ms}};
+  out["communication"] = {{"bytes", wire.count},
+                          {"time_ms", comm_ms},
+                          {"exposed_ms", exposed_ms},
+                          {"overlapped_ms", std::max(0.0, comm_ms - exposed_ms)},
+                          {"collectives", Json::array()}};
+  for (const auto& sum : traffic)
+    out["communication"]["collectives"].push_back({{"collective", sum.collective},
+                                                   {"label", sum.label},
+                                                   {"bytes", sum.wire.count},
+                                                   {"time_ms", sum.time_ms},
+                                                   {"exposed_ms", sum.exposed_ms}});
+  if (peak_flops > 0) {
+    out["peak_gflops_per_second"] = peak_flops * ranks / 1e9;
+    out["mfu"] = flops / seconds / (peak_flops * ranks);
+  }
   out["breakdown"] = by_kind(at_peak);
+  if (!peak_owner.is_null()) out["peak_owner"] = peak_owner;
+  if (!timeline.is_null()) out["timeline"] = timeline;
   out["snapshots"] = Json::array();
   for (const auto& line : snapshots) out["snapshots"].push_back(json_of(line, log_key));
   if (!peer_times_ms.empty()) {

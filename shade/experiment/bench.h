@@ -34,6 +34,7 @@ struct BenchConfig {
   int64_t seed = 0;
   int64_t lora_rank = 0;
   bool peers = false;
+  bool bare = false;
   std::string trace;
 
   void declare(Fields& fields);
@@ -63,6 +64,13 @@ struct Experiment {
 // A name for a configuration, in file names and result lines: linear_zero3_ranks2_batch8192_fp32_module_pre.
 std::string log_key(const Experiment& experiment, int ranks);
 
+// What one collective of a unit costs in a step.
+struct TrafficSum {
+  std::string collective, label;
+  Bytes wire;
+  double time_ms = 0, exposed_ms = 0;
+};
+
 struct BenchResult {
   std::string description, log_key;
   int ranks = 1;
@@ -76,10 +84,14 @@ struct BenchResult {
   std::map<std::string, double> norms_ms;       // the phase `norm` by the weight's name
   Bytes wire;                                   // sent by this rank in a step
   double comm_ms = 0, exposed_ms = 0;           // in a step, this rank: collectives under way; waited for
-  double utilisation = 0;                       // CPU time over wall time of the compute threads, this rank
-  double data_ms = 0;                           // a step's data: made or loaded, not computed with
-  std::vector<double> losses;                   // step by step
-  int64_t clipped = 0, not_finite = 0;          // samples of the last step; not private
+  std::vector<TrafficSum> traffic;              // of a step, by collective and unit
+  Json timeline, peak_owner;                    // of the last step; of this rank's peak
+  double utilisation = 0;                       // CPU time over wall time of the compute threads, or the GPU's
+  double peak_flops = 0;                        // of this rank's best matrix product, a second
+  int gpus = 0;
+  double data_ms = 0;                   // a step's data: made or loaded, not computed with
+  std::vector<double> losses;           // step by step
+  int64_t clipped = 0, not_finite = 0;  // samples of the last step; not private
   double loss = 0;
   double flops = 0;    // of one step: forward and twice that for backward
   int64_t tokens = 0;  // of one step
