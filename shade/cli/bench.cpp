@@ -14,6 +14,9 @@ void print(const experiment::BenchResult& result, const experiment::Experiment& 
   Table table({"what", "value"});
   table.add({"model", text(result.description, ", ", significant(static_cast<double>(result.parameters) / 1e6),
                            " M parameters")});
+  if (!experiment.data.data_folder.empty())
+    table.add({"data", text(result.data, "; loading takes ", significant(result.data_ms), " ms of a step (",
+                            significant(100 * result.data_ms / result.average_ms(), 2), " %)")});
   const bool whole = experiment.bench.work == experiment::Work::step;
   if (const auto& dp = experiment.dp; dp.is_private())
     table.add({"privacy", text(to_string(dp.dp), ", ", to_string(dp.clip_style), " clipping at ", dp.max_grad_norm,
@@ -77,7 +80,7 @@ int run_bench(const Arguments& arguments) {
   Config config;
   experiment.declare(config);
   config.add("comm", comm_config);
-  CommandLine line("bench", "One measured experiment: training steps of a model on made-up data.",
+  CommandLine line("bench", "One measured experiment: training steps of a model, on made-up data or a folder of texts.",
                    "shade bench --model dit-l --batch-size 2 --num-iter 2 --dtype bf16 --ranks 2 --shard zero3");
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;

@@ -62,6 +62,7 @@ void Experiment::declare(Config& config) {
   config.add("shard", shard);
   config.add("optim", optim);
   config.add("privacy", dp);
+  config.add("data", data);
 }
 
 double BenchResult::average_ms() const {
@@ -104,6 +105,7 @@ std::vector<std::string> peer_words(const BenchConfig& c, const models::Model& m
 
 BenchResult measure_forward_backward(const Experiment& experiment) {
   const auto& [config, sizes] = std::tie(experiment.bench, experiment.sizes);
+  SHADE_REQUIRE(experiment.data.data_folder.empty(), "--work forward_backward is on made-up data; drop --data-folder");
   SHADE_REQUIRE(!experiment.dp.is_private(), "--work forward_backward is the bare model; drop --dp, or measure a step");
   profile::TensorMemory::track();
   if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
@@ -247,6 +249,7 @@ Json BenchResult::json(const Experiment& experiment, const Json& whole_config) c
   if (dp.is_private()) out["not_private"] = {{"clipped_samples", clipped}, {"not_finite_samples", not_finite}};
   out["utilisation"] = utilisation;
   out["cpu_overhead_ms"] = data_ms;
+  out["data"] = data;
   out["phases_ms"] = phases_ms;
   if (!norms_ms.empty()) out["norms_ms"] = norms_ms;
   out["communication"] = {{"bytes", wire.count},

@@ -6,6 +6,7 @@
 
 #include "shade/base/config.h"
 #include "shade/base/json.h"
+#include "shade/data/config.h"
 #include "shade/models/registry.h"
 #include "shade/nn/dtype.h"
 #include "shade/optim/config.h"
@@ -57,6 +58,7 @@ struct Experiment {
   shard::ShardConfig shard;
   optim::OptimConfig optim;
   privacy::DpConfig dp;
+  data::DataConfig data;
 
   void declare(Config& config);
 };
@@ -89,7 +91,8 @@ struct BenchResult {
   double utilisation = 0;                       // CPU time over wall time of the compute threads, or the GPU's
   double peak_flops = 0;                        // of this rank's best matrix product, a second
   int gpus = 0;
-  double data_ms = 0;                   // a step's data: made or loaded, not computed with
+  double data_ms = 0;                   // of a step, this rank: loading what it computes with
+  std::string data;                     // what it is
   std::vector<double> losses;           // step by step
   int64_t clipped = 0, not_finite = 0;  // samples of the last step; not private
   double loss = 0;

@@ -7,6 +7,7 @@
 
 #include "shade/base/terminal.h"
 #include "shade/experiment/bench.h"
+#include "shade/experiment/feed.h"
 #include "shade/experiment/peer.h"
 #include "shade/experiment/timeline.h"
 #include "shade/profile/device.h"
@@ -124,16 +125,8 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
 
   BenchResult result;
   result.gpus = device.is_cpu() ? 0 : world.size();
-  std::vector<nn::Batch> batches;
-  {
-    const MemoryScope scope(MemoryKind::data);
-    const auto seed = static_cast<uint64_t>(config.seed + world.rank());  // everybody has other samples
-    const auto begin = Clock::now();
-    const auto all = model->synthetic(shape, seed, type).to(device);
-    result.data_ms = Millis(Clock::now() - begin).count();
-    for (int64_t i = 0; i < config.grad_accum; ++i)
-      batches.push_back(all.rows(i * config.batch_size, config.batch_size));
-  }
+  Feed feed(experiment, *model, world.place(), device);
+  result.data = feed.describe();
   result.snapshots.push_back(memory_line("after data creation"));
 
   shard::Runtime runtime(model->parameters(), shard::connect_groups(world, shard::policy_of(shard, world.size())),
@@ -190,6 +183,8 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
     if (ends && !config.bare) profile::TensorMemory::record_course();
     last.begin = Clock::now();
     const auto cpu = profile::process_cpu_time();
+    const auto batches = feed.next();
+    const Millis loading = Clock::now() - last.begin;
     const auto record = step.run(batches, static_cast<double>(samples));
     if (!device.is_cpu()) at::accelerator::synchronizeDevice(device.index());
     last.end = Clock::now();
@@ -199,6 +194,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
     if (measured) {
       const Seconds took = last.end - last.begin;
       mine.push_back(Millis(took).count());
+      result.data_ms += loading.count() / static_cast<double>(config.num_iter);
       const double busy = meter ? meter->utilisation().value_or(0)
                                 : (profile::process_cpu_time() - cpu).count() / (took.count() * at::get_num_threads());
       result.utilisation += busy / static_cast<double>(config.num_iter);
