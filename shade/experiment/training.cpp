@@ -3,8 +3,6 @@
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/Parallel.h>
 
-#include <filesystem>
-
 #include "shade/base/terminal.h"
 #include "shade/experiment/bench.h"
 #include "shade/experiment/feed.h"
@@ -35,12 +33,6 @@ std::string peer_strategy(shard::Strategy strategy) {
     case shard::Strategy::zero3: return "fsdp2_reshard";
     default: throw UsageError(text("--peers: there is no PyTorch peer for --shard ", to_string(strategy)));
   }
-}
-
-std::string trace_file(const std::string& wanted, const std::string& key, const comm::World& world) {
-  if (!wanted.ends_with('/')) return world.size() == 1 ? wanted : text(wanted, ".rank", world.rank());
-  std::filesystem::create_directories(wanted + key);
-  return text(wanted, key, "/rank", world.rank(), ".pt.trace.json");
 }
 
 // A rank of a world on NCCL computes on its GPU.
@@ -168,14 +160,15 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   std::optional<profile::Phases> phases;
   if (!config.bare) phases.emplace();
   std::optional<profile::Trace> trace;
-  if (!config.trace.empty()) trace.emplace();
+  if (!config.trace.empty()) trace.emplace(profile::TraceOwner{world.rank(), world.size(), to_string(world.backend())});
   std::optional<Progress> progress;
   if (world.rank() == 0) progress.emplace("bench", config.warmup_iter + config.num_iter);
   for (int64_t i = 0; i < config.warmup_iter + config.num_iter; ++i) {
     const bool measured = i >= config.warmup_iter, ends = i + 1 == config.warmup_iter + config.num_iter;
     if (i == config.warmup_iter) {
       result.snapshots.push_back(memory_line("after warmup"));
-      (void)world.traffic().drain();
+      const auto warmup = world.traffic().drain();
+      if (trace) trace->collectives(warmup);
       profile::TensorMemory::restart_average();
       if (phases) phases->restart();
     }
@@ -191,6 +184,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
     result.losses.push_back(record.loss);
     result.clipped = record.samples.clipped;
     result.not_finite = record.samples.not_finite;
+    if (trace) trace->step(i, last.begin, last.end);
     if (measured) {
       const Seconds took = last.end - last.begin;
       mine.push_back(Millis(took).count());
@@ -205,8 +199,11 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   }
   result.average = profile::TensorMemory::average();
   const auto traffic = world.traffic().drain();
+  if (trace) {
+    trace->collectives(traffic);
+    trace->save(trace_file(config.trace, result.log_key, world.rank(), world.size()));
+  }
   result.snapshots.push_back(memory_line("after training"));
-  if (trace) trace->save(trace_file(config.trace, result.log_key, world));
   add_traffic(result, traffic, config.num_iter);
   if (phases) {
     const auto steps = static_cast<double>(config.num_iter);

@@ -3,8 +3,11 @@
 namespace shade::profile {
 
 void Phases::ended(const SpanRecord& record) noexcept {
-  const std::lock_guard lock(mutex_);
-  records_.push_back(record);
+  {
+    const std::lock_guard lock(mutex_);
+    records_.push_back(record);
+  }
+  if (previous_ != nullptr) previous_->ended(record);
 }
 
 void Phases::restart() {
