@@ -1,6 +1,5 @@
 // shade: the program. Finds the verb, runs it, turns errors into messages and exit statuses (docs/errors.md).
 #include <c10/util/Exception.h>
-#include <malloc.h>
 
 #include <array>
 #include <cstdio>
@@ -80,11 +79,13 @@ int run(const Arguments& arguments) {
 }  // namespace
 }  // namespace shade::cli
 
+// Tensors of tens of megabytes come and go in every step. glibc either gives each back to the system and faults its
+// pages in again, or keeps them and leaves holes between them: 1.34 times the memory of the tensors. jemalloc with one
+// arena that gives nothing back by itself is as fast and needs 1.1 times (docs/architecture.md). Read before main().
+extern "C" const char* malloc_conf;
+const char* malloc_conf = "oversize_threshold:0,dirty_decay_ms:-1,narenas:1";
+
 int main(int argc, char** argv) {
-  // Tensors of tens of megabytes come and go in every step. glibc's default gives each back to the system and faults
-  // its pages in again.
-  mallopt(M_MMAP_THRESHOLD, 128 << 20);  // larger ones are few, and would leave holes
-  mallopt(M_TRIM_THRESHOLD, 256 << 20);
   // The profiler inside libtorch calls a machine without a GPU an error. Set before there are threads.
   setenv("KINETO_LOG_LEVEL", "99", 0);
   return shade::cli::run({argv + 1, argv + argc});

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <malloc.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/version.h>
 
@@ -19,6 +18,7 @@
 #include "shade/experiment/peer.h"
 #include "shade/models/decoder.h"
 #include "shade/nn/gradients.h"
+#include "shade/profile/heap.h"
 #include "shade/profile/memory.h"
 #include "shade/profile/trace.h"
 
@@ -164,12 +164,11 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
 }
 
 MemoryLine memory_line(std::string stage) {
-  const auto heap = ::mallinfo2();
   const auto process = profile::process_memory();
   return {.stage = std::move(stage),
           .tensors = profile::TensorMemory::breakdown(),
           .peak = profile::TensorMemory::peak(),
-          .reserved = Bytes{static_cast<int64_t>(heap.arena + heap.hblkhd)},
+          .reserved = profile::heap_reserved(),
           .resident = process.resident,
           .peak_resident = process.peak_resident};
 }

@@ -9,6 +9,7 @@
 #include "shade/experiment/peer.h"
 #include "shade/experiment/timeline.h"
 #include "shade/profile/device.h"
+#include "shade/profile/heap.h"
 #include "shade/profile/peak_flops.h"
 #include "shade/profile/phases.h"
 #include "shade/profile/trace.h"
@@ -129,7 +130,8 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
                      [&](const std::string&, int64_t elements, const at::TensorOptions& wanted) {
                        return runtime.storage().zeros(elements, wanted.dtype().toScalarType(), MemoryKind::optimizer);
                      });
-  runtime.updated();  // the gradients that prepare() looked at
+  runtime.updated();              // the gradients that prepare() looked at
+  profile::return_unused_heap();  // and what else only the beginning needed
   result.snapshots.push_back(memory_line("after model creation"));
 
   train::Step step(*model, runtime, *optimizer, optim::make_schedule(optim), {.grad_clip = optim.grad_clip, .dp = dp});
