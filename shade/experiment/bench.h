@@ -36,7 +36,7 @@ struct BenchConfig {
   int64_t lora_rank = 0;
   bool peers = false;
   bool bare = false;
-  std::string trace;
+  std::string trace, tensorboard;
 
   void declare(Fields& fields);
 };
@@ -77,6 +77,12 @@ struct TrafficSum {
   double time_ms = 0, exposed_ms = 0;
 };
 
+// One measured step of this rank.
+struct StepFigures {
+  std::map<std::string, double> phases_ms;
+  Bytes peak, allocated;  // tensors: the most so far; now
+};
+
 struct BenchResult {
   std::string description, log_key;
   int ranks = 1;
@@ -97,7 +103,8 @@ struct BenchResult {
   int gpus = 0;
   double data_ms = 0;                   // of a step, this rank: loading what it computes with
   std::string data;                     // what it is
-  std::vector<double> losses;           // step by step
+  std::vector<double> losses;           // step by step, those to warm up included
+  std::vector<StepFigures> steps;       // the measured ones
   int64_t clipped = 0, not_finite = 0;  // samples of the last step; not private
   double loss = 0;
   double flops = 0;    // of one step: forward and twice that for backward
@@ -105,6 +112,7 @@ struct BenchResult {
 
   double average_ms() const;
   Json json(const Experiment& experiment, const Json& whole_config) const;
+  void write_events(const Experiment& experiment, const Json& whole_config) const;  // to --tensorboard
 };
 
 // How PyTorch is told to do the same; it is built for one family of shapes, and says so.

@@ -57,6 +57,21 @@ std::optional<Peer> start_peer(const comm::World& world, const Experiment& exper
   return Peer::start({.arguments = words, .ranks = world.size()});
 }
 
+// Of the step just made. Units are part of forward and backward, and on the timeline.
+void add_phases(BenchResult& result, const profile::Phases& phases, int64_t steps, const NameOf& name_of) {
+  const auto count = static_cast<double>(steps);
+  StepFigures figures{
+      .phases_ms = {}, .peak = profile::TensorMemory::peak(), .allocated = profile::TensorMemory::current()};
+  for (const auto& [name, time] : phases.by_name()) {
+    if (name.starts_with("unit_")) continue;
+    figures.phases_ms[name] = time.count();
+    result.phases_ms[name] += time.count() / count;
+  }
+  for (const auto& [weight, time] : phases.by_index("norm"))
+    result.norms_ms[name_of("norm", weight)] += time.count() / count;
+  result.steps.push_back(std::move(figures));
+}
+
 // Of the measured steps, for one.
 void add_traffic(BenchResult& result, std::span<const comm::TrafficRecord> records, int64_t steps) {
   std::map<std::pair<std::string, std::string>, TrafficSum> sums;
@@ -172,9 +187,9 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
       const auto warmup = world.traffic().drain();
       if (trace) trace->collectives(warmup);
       profile::TensorMemory::restart_average();
-      if (phases) phases->restart();
     }
     control.barrier().wait();
+    if (phases) phases->restart();
     if (ends && !config.bare) profile::TensorMemory::record_course();
     last.begin = Clock::now();
     const auto cpu = profile::process_cpu_time();
@@ -195,6 +210,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
                                 : (profile::process_cpu_time() - cpu).count() / (took.count() * at::get_num_threads());
       result.utilisation += busy / static_cast<double>(config.num_iter);
       if (ends && !config.bare) course = profile::TensorMemory::take_course();
+      if (phases) add_phases(result, *phases, config.num_iter, name_of);
       if (peer) result.peer_times_ms.push_back(peer->step().count());  // the other ranks sleep in the next barrier
     }
     if (progress) progress->advance();
@@ -208,11 +224,6 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   result.snapshots.push_back(memory_line("after training"));
   add_traffic(result, traffic, config.num_iter);
   if (phases) {
-    const auto steps = static_cast<double>(config.num_iter);
-    for (const auto& [name, time] : phases->by_name())
-      if (!name.starts_with("unit_")) result.phases_ms[name] = time.count() / steps;  // forward and backward say it
-    for (const auto& [weight, time] : phases->by_index("norm"))
-      result.norms_ms[name_of("norm", weight)] = time.count() / steps;
     result.timeline = timeline_of(last, phases->records(), traffic, course, name_of);
     result.peak_owner = json_of(profile::TensorMemory::peak_place(), name_of);
   }
