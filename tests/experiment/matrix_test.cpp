@@ -33,8 +33,8 @@ TEST(Matrix, WhatComesLaterReplacesWhatCameBefore) {
   const auto rows = expand({"--shard", "zero2,zero3", "--ranks", "2", "--batch-size", "1,2", "--seq-length", "8,16",
                             "--data_parallel=ddp", "--bench.batch-size", "4,5,6", "--seq", "32", "--ranks", "1"});
   ASSERT_EQ(rows.size(), 3u);
-  EXPECT_EQ(rows[0].arguments, (std::vector<std::string>{"--shard", "ddp", "--ranks", "1", "--seq-length", "32",
-                                                         "--batch-size", "4"}));
+  EXPECT_EQ(rows[0].arguments,
+            (std::vector<std::string>{"--shard", "ddp", "--ranks", "1", "--seq-length", "32", "--batch-size", "4"}));
   EXPECT_EQ(rows[2].name, "no_dp_batch6");
   auto words = preset_arguments("linear", Scale::small);
   const auto whole = expand(words).size();
