@@ -1,0 +1,43 @@
+#include "shade/data/config.h"
+
+#include "shade/base/error.h"
+
+namespace shade::data {
+
+void DataConfig::declare(Fields& f) {
+  f.add("data_folder", data_folder,
+        {.help = "folder of .txt, .json and .jsonl files, also below it; made-up data if not set",
+         .flags = {"--data-folder", "--data_folder"}});
+  f.add("tokenizer", tokenizer,
+        {.help = "tokenizer.json of Hugging Face (byte-level BPE) or its folder; every byte is a token if not set",
+         .flags = {"--tokenizer"}});
+  f.add("packing", packing,
+        {.help = "records: a record is a sample and the privacy unit; packed: windows over all records, and the "
+                 "privacy unit is a window, not a text or a person",
+         .flags = {"--packing"}});
+  f.add("text_unit", text_unit, {.help = "what is a record of a .txt file", .flags = {"--text-unit"}});
+  f.add("max_records", max_records,
+        {.help = "only the first so many; 0: all", .unit = "records", .min = 0, .flags = {"--max-records"}});
+  f.add("cache_folder", cache_folder,
+        {.help = "where tokens are kept, a copy of the data; .shade in the data folder if not set",
+         .flags = {"--cache-folder"}});
+}
+
+std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& place) {
+  SHADE_REQUIRE(place.empty(), "tokenizer files are not read yet; without --tokenizer every byte is a token");
+  return std::make_shared<ByteTokenizer>();
+}
+
+std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_length, Task task) {
+  SHADE_REQUIRE(!config.data_folder.empty(), "no data; set --data-folder");
+  auto tokenizer = open_tokenizer(config.tokenizer);
+  auto store = TokenStore::open({.folder = config.data_folder,
+                                 .unit = config.text_unit,
+                                 .max_records = config.max_records,
+                                 .cache = config.cache_folder},
+                                *tokenizer);
+  return std::make_unique<TextDataset>(std::move(store), std::move(tokenizer),
+                                       TextOptions{.seq_length = seq_length, .task = task, .packing = config.packing});
+}
+
+}  // namespace shade::data

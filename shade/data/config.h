@@ -1,0 +1,25 @@
+// What a user says about the data.
+#pragma once
+
+#include "shade/base/config.h"
+#include "shade/data/text_dataset.h"
+
+namespace shade::data {
+
+struct DataConfig {
+  std::string data_folder;
+  std::string tokenizer;  // a tokenizer.json or a folder that has one; empty: bytes
+  Packing packing = Packing::records;
+  TextUnit text_unit = TextUnit::file;
+  int64_t max_records = 0;
+  std::string cache_folder;
+
+  void declare(Fields& fields);
+};
+
+std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& place);  // empty: bytes
+
+// Texts of `seq_length` tokens. Throws UsageError if no folder is set, and all that TokenStore and TextDataset throw.
+std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_length, Task task);
+
+}  // namespace shade::data

@@ -1,0 +1,205 @@
+#include "shade/data/token_store.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <numeric>
+
+#include "shade/base/error.h"
+#include "shade/base/log.h"
+#include "shade/base/strings.h"
+#include "shade/data/token_store_writer.h"
+
+namespace shade::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kStride = 1024;  // records between two of begins_
+
+// Held while a store is looked for and made. The kernel lets go of it when its process ends, however it ends.
+class FolderLock {
+ public:
+  explicit FolderLock(const fs::path& path) : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+    if (descriptor_ >= 0)
+      while (::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) continue;
+    SHADE_REQUIRE(descriptor_ >= 0, "cannot write to the token cache: ", path, ": ", std::strerror(errno),
+                  "; choose a folder that can be written with --cache-folder");
+  }
+  ~FolderLock() { ::close(descriptor_); }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+std::string key_of(const StoreRequest& request, const Tokenizer& tokenizer, const std::vector<TextFile>& files) {
+  Checksum sum;
+  sum.add(text(kStoreVersion, '\n', tokenizer.fingerprint(), '\n', to_string(request.unit), '\n', request.max_records,
+               '\n', fs::weakly_canonical(request.folder).string(), '\n'));
+  for (const auto& file : files) sum.add(text(file.name, '\0', file.size, ' ', file.modified, '\n'));
+  return sum.hex();
+}
+
+fs::path cache_of(const StoreRequest& request) {
+  if (!request.cache.empty()) return request.cache;
+  return (fs::is_directory(request.folder) ? request.folder : request.folder.parent_path()) / ".shade";
+}
+
+// The cache holds what may be nobody else's to read: only its owner may look into a new one.
+void make_cache(const fs::path& cache) {
+  std::error_code fault;
+  if (fs::create_directories(cache, fault)) fs::permissions(cache, fs::perms::owner_all, fault);
+  SHADE_REQUIRE(!fault, "cannot make the token cache ", cache, ": ", fault.message(),
+                "; choose a folder that can be written with --cache-folder");
+}
+
+void make_store(const fs::path& place, const std::string& key, const StoreRequest& request, const Tokenizer& tokenizer,
+                const std::vector<TextFile>& files) {
+  std::error_code ignored;
+  fs::remove_all(place, ignored);
+  TokenStoreWriter writer(place, tokenizer);
+  for (const auto& file : files) {
+    const bool more = read_records(file, request.unit, [&](Record&& record) {
+      writer.add(record, file);
+      return request.max_records == 0 || writer.records() < request.max_records;
+    });
+    if (!more) break;
+  }
+  SHADE_REQUIRE(writer.records() > 0, request.folder, " has no record with text: ", files.size(), " files, ",
+                writer.empty(), " empty records");
+  SHADE_REQUIRE(find_text_files(request.folder) == files, "the files of ", request.folder,
+                " changed while they were read; start again when nobody writes to them");
+  writer.commit(key);
+}
+
+void check_sum(const io::InputFile& file, const std::string& expected) {
+  Checksum sum;
+  std::vector<std::byte> block(size_t{1} << 20);
+  for (uint64_t at = 0; at < file.size(); at += block.size()) {
+    const auto part = std::span(block).first(std::min<uint64_t>(block.size(), file.size() - at));
+    file.read_at(at, part);
+    sum.add(part);
+  }
+  if (sum.hex() != expected) throw Error(text(file.path(), " is not what was written"));
+}
+
+// Whole numbers by value, before everything else; words by their bytes.
+bool class_before(const std::string& a, const std::string& b) {
+  const auto number = [](const std::string& name) {
+    return !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
+  };
+  if (number(a) != number(b)) return number(a);
+  if (number(a) && a.size() != b.size()) return a.size() < b.size();
+  return a < b;
+}
+
+template <class T>
+void widen(std::span<const std::byte> from, std::span<int64_t> to) {
+  for (size_t i = 0; i < to.size(); ++i) {
+    T narrow;
+    std::memcpy(&narrow, from.data() + i * sizeof(T), sizeof(T));
+    to[i] = narrow;
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const TokenStore> TokenStore::open(const StoreRequest& request, const Tokenizer& tokenizer) {
+  const auto files = find_text_files(request.folder);
+  const auto key = key_of(request, tokenizer, files);
+  const auto cache = cache_of(request);
+  const auto place = cache / key;
+  make_cache(cache);
+  const FolderLock lock(cache / "lock");
+  if (fs::exists(place / "manifest.json")) {
+    try {
+      return std::shared_ptr<const TokenStore>(new TokenStore(place, key));
+    } catch (const std::exception& fault) {
+      log::warning("the token cache is made again: ", fault.what());
+    }
+  }
+  make_store(place, key, request, tokenizer, files);
+  auto store = std::shared_ptr<TokenStore>(new TokenStore(place, key));
+  store->reused_ = false;
+  return store;
+}
+
+TokenStore::TokenStore(fs::path place, const std::string& key) : place_(std::move(place)) {
+  const auto manifest = read_json(place_ / "manifest.json");
+  const auto size = print_manifest(manifest).size();
+  if (fs::file_size(place_ / "manifest.json") != size || manifest.at("version") != kStoreVersion ||
+      manifest.at("key") != key || manifest.at("sum") != manifest_sum(manifest))
+    throw Error(text(place_ / "manifest.json", " is not what was written"));
+  records_ = manifest.at("records");
+  tokens_ = manifest.at("tokens");
+  empty_ = manifest.at("empty");
+  width_ = manifest.at("width");
+  first_unlabelled_ = manifest.at("first_unlabelled");
+  classes_ = manifest.at("classes").get<std::vector<std::string>>();
+  token_file_ = std::make_unique<io::InputFile>(place_ / "tokens");
+  record_file_ = std::make_unique<io::InputFile>(place_ / "records");
+  check_sum(*token_file_, manifest.at("tokens_sum"));
+  check_sum(*record_file_, manifest.at("records_sum"));
+
+  std::vector<size_t> sorted(classes_.size());
+  std::iota(sorted.begin(), sorted.end(), 0);
+  std::sort(sorted.begin(), sorted.end(), [&](size_t a, size_t b) { return class_before(classes_[a], classes_[b]); });
+  class_order_.resize(classes_.size());
+  for (size_t i = 0; i < sorted.size(); ++i) class_order_[sorted[i]] = static_cast<int64_t>(i);
+  std::sort(classes_.begin(), classes_.end(), class_before);
+
+  for (int64_t record = 0; record < records_; record += kStride) begins_.push_back(entry(record).begin);
+}
+
+std::vector<TokenStore::Entry> TokenStore::entries(int64_t first, int64_t count) const {
+  SHADE_CHECK(first >= 0 && count >= 0 && first + count <= records_, "records ", first, " to ", first + count, " of ",
+              records_);
+  const int64_t before = first > 0 ? 1 : 0;  // its end is the first one's begin
+  std::vector<StoredEntry> stored(static_cast<size_t>(count + before));
+  record_file_->read_at(static_cast<uint64_t>(first - before) * sizeof(StoredEntry),
+                        std::as_writable_bytes(std::span(stored)));
+  std::vector<Entry> out;
+  uint64_t begin = before == 1 ? stored[0].end : 0;
+  for (const auto& entry : std::span(stored).subspan(static_cast<size_t>(before))) {
+    out.push_back({begin, entry.end, entry.label < 0 ? -1 : class_order_.at(static_cast<size_t>(entry.label))});
+    begin = entry.end;
+  }
+  return out;
+}
+
+TokenStore::Entry TokenStore::entry(int64_t record) const { return entries(record, 1)[0]; }
+
+void TokenStore::read(uint64_t begin, std::span<int64_t> ids) const {
+  std::vector<std::byte> stored(ids.size() * static_cast<size_t>(width_));
+  token_file_->read_at(begin * static_cast<uint64_t>(width_), stored);
+  if (width_ == 1) widen<uint8_t>(stored, ids);
+  if (width_ == 2) widen<uint16_t>(stored, ids);
+  if (width_ == 4) widen<uint32_t>(stored, ids);
+}
+
+TokenStore::Found TokenStore::find(uint64_t position, uint64_t extra) const {
+  const auto begin_of = [extra](int64_t record, uint64_t begin) {
+    return begin + static_cast<uint64_t>(record) * extra;
+  };
+  int64_t low = 0, high = static_cast<int64_t>(begins_.size());  // the last stride that begins at or before it
+  while (high - low > 1) {
+    const auto middle = (low + high) / 2;
+    (begin_of(middle * kStride, begins_[static_cast<size_t>(middle)]) <= position ? low : high) = middle;
+  }
+  const auto first = low * kStride;
+  const auto near = entries(first, std::min(kStride, records_ - first));
+  auto found = std::partition_point(near.begin(), near.end(), [&](const Entry& entry) {
+    return begin_of(first + (&entry - near.data()) + 1, entry.end) <= position;
+  });
+  SHADE_CHECK(found != near.end(), "position ", position, " is behind the last record");
+  const auto record = first + (found - near.begin());
+  return {record, begin_of(record, found->begin)};
+}
+
+}  // namespace shade::data

@@ -1,0 +1,78 @@
+// The tokens of a folder, made once and kept on disk: records of any number are read by position, none is held.
+//
+//   <cache>/<key>/tokens           ids of all records, one after another, in 1, 2 or 4 bytes each
+//                 records          for each record where its tokens end, and its class
+//                 manifest.json    what was read, counts, class names, checksums; written last, so it vouches for both
+//
+// The key is a hash of all that decides the content: the folder's path, the files' names, sizes and times, the
+// tokenizer, the text unit, the limit of records. What fails its checksum is made again. Reading a record costs two
+// system calls; memory does not grow with the folder, but by 8 bytes for every 1024 records.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shade/data/records.h"
+#include "shade/data/tokenizer.h"
+#include "shade/io/input_file.h"
+
+namespace shade::data {
+
+struct StoreRequest {
+  std::filesystem::path folder;  // or one file
+  TextUnit unit = TextUnit::file;
+  int64_t max_records = 0;      // 0: all
+  std::filesystem::path cache;  // empty: .shade in the folder
+};
+
+// Const methods are thread-safe.
+class TokenStore {
+ public:
+  struct Entry {
+    uint64_t begin = 0, end = 0;  // tokens
+    int64_t label = -1;           // index into classes(); -1: none
+  };
+
+  // Opens what the cache has, or reads the folder and writes it. One process does so, others wait for it. Throws
+  // io::FormatError naming file and line for a bad file, UsageError if there is no record.
+  static std::shared_ptr<const TokenStore> open(const StoreRequest& request, const Tokenizer& tokenizer);
+
+  int64_t records() const { return records_; }
+  int64_t tokens() const { return tokens_; }
+  int64_t empty_records() const { return empty_; }  // left out: their text is empty
+  bool reused() const { return reused_; }           // from the cache, nothing was read
+  const std::filesystem::path& place() const { return place_; }
+
+  const std::vector<std::string>& classes() const { return classes_; }       // sorted; whole numbers by value
+  const std::string& first_unlabelled() const { return first_unlabelled_; }  // "file:line"; empty: all have one
+
+  Entry entry(int64_t record) const;
+  // Tokens [begin, begin + ids.size()) of the concatenation of all records.
+  void read(uint64_t begin, std::span<int64_t> ids) const;
+
+  // The record in which position p falls if every record is followed by `extra` more positions, and where it begins.
+  struct Found {
+    int64_t record = 0;
+    uint64_t begin = 0;
+  };
+  Found find(uint64_t position, uint64_t extra) const;
+
+ private:
+  TokenStore(std::filesystem::path place, const std::string& key);  // throws Error if it isn't whole
+
+  std::vector<Entry> entries(int64_t first, int64_t count) const;
+
+  std::filesystem::path place_;
+  int64_t records_ = 0, tokens_ = 0, empty_ = 0, width_ = 1;
+  bool reused_ = true;
+  std::vector<std::string> classes_;
+  std::vector<int64_t> class_order_;  // number in the file -> index into classes_
+  std::string first_unlabelled_;
+  std::unique_ptr<io::InputFile> token_file_, record_file_;
+  std::vector<uint64_t> begins_;  // of every 1024th record
+};
+
+}  // namespace shade::data

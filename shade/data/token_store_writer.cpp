@@ -1,0 +1,124 @@
+#include "shade/data/token_store_writer.h"
+
+#include <cstring>
+#include <utility>
+
+#include "shade/base/error.h"
+#include "shade/data/block_reader.h"
+#include "shade/io/untrusted_text.h"
+
+namespace shade::data {
+namespace {
+
+constexpr size_t kBuffer = size_t{1} << 20;
+
+std::filesystem::path made(std::filesystem::path place) {
+  std::error_code fault;
+  std::filesystem::create_directories(place, fault);
+  SHADE_REQUIRE(!fault, "cannot make the token cache ", place, ": ", fault.message(),
+                "; choose a folder that can be written with --cache-folder");
+  return place;
+}
+
+template <class T>
+void pack(std::span<const TokenId> ids, std::vector<std::byte>& out) {
+  out.resize(ids.size() * sizeof(T));
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto narrow = static_cast<T>(ids[i]);
+    std::memcpy(out.data() + i * sizeof(T), &narrow, sizeof(T));
+  }
+}
+
+// Bytes for an id. The byte tokenizer's own special tokens are never stored.
+int width_of(const Tokenizer& tokenizer) {
+  if (dynamic_cast<const ByteTokenizer*>(&tokenizer) != nullptr) return 1;
+  return tokenizer.vocab() <= 65536 ? 2 : 4;
+}
+
+}  // namespace
+
+void Appender::add(std::span<const std::byte> bytes) {
+  buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+  if (buffer_.size() >= kBuffer) flush();
+}
+
+void Appender::flush() {
+  file_.write_at(written_, buffer_);
+  sum_.add(buffer_);
+  written_ += buffer_.size();
+  buffer_.clear();
+}
+
+std::string Appender::commit() {
+  flush();
+  file_.commit();
+  return sum_.hex();
+}
+
+TokenStoreWriter::TokenStoreWriter(std::filesystem::path place, const Tokenizer& tokenizer)
+    : place_(made(std::move(place))),
+      tokenizer_(tokenizer),
+      width_(width_of(tokenizer)),
+      tokens_file_(place_ / "tokens"),
+      records_file_(place_ / "records") {}
+
+int64_t TokenStoreWriter::class_of(const Record& record, const TextFile& file) {
+  if (!record.label) {
+    if (first_unlabelled_.empty()) first_unlabelled_ = text(file.path.string(), ":", record.line);
+    return -1;
+  }
+  const auto next = static_cast<int64_t>(classes_.size());
+  const auto [found, is_new] = classes_.emplace(*record.label, next);
+  if (is_new && next == kMaxClasses)
+    fail_at(file.path, record.line,
+            text("more than ", kMaxClasses, " different labels, the last ", io::quote(*record.label),
+                 "; is \"label\" a class?"));
+  return found->second;
+}
+
+void TokenStoreWriter::add(const Record& record, const TextFile& file) {
+  ids_.clear();
+  if (!record.text.empty()) tokenizer_.encode(record.text, ids_);
+  if (ids_.empty()) {
+    ++empty_;
+    return;
+  }
+  if (width_ == 1) pack<uint8_t>(ids_, packed_);
+  if (width_ == 2) pack<uint16_t>(ids_, packed_);
+  if (width_ == 4) pack<uint32_t>(ids_, packed_);
+  tokens_file_.add(packed_);
+  tokens_ += ids_.size();
+  const StoredEntry entry{tokens_, class_of(record, file)};
+  records_file_.add(std::as_bytes(std::span(&entry, 1)));
+  ++records_;
+}
+
+void TokenStoreWriter::commit(const std::string& key) {
+  std::vector<std::string> classes(classes_.size());
+  for (const auto& [name, number] : classes_) classes[static_cast<size_t>(number)] = name;
+  Json manifest{{"version", kStoreVersion},
+                {"key", key},
+                {"tokenizer", tokenizer_.describe()},
+                {"width", width_},
+                {"records", records_},
+                {"tokens", tokens_},
+                {"empty", empty_},
+                {"classes", classes},
+                {"first_unlabelled", first_unlabelled_},
+                {"tokens_sum", tokens_file_.commit()},
+                {"records_sum", records_file_.commit()}};
+  manifest["sum"] = manifest_sum(manifest);
+  const auto words = print_manifest(manifest);
+  io::NewFile file(place_ / "manifest.json");
+  file.write_at(0, std::as_bytes(std::span(words)));
+  file.commit();
+}
+
+std::string print_manifest(const Json& manifest) { return manifest.dump(2) + "\n"; }
+
+std::string manifest_sum(Json manifest) {
+  manifest.erase("sum");
+  return checksum_of(manifest.dump());
+}
+
+}  // namespace shade::data

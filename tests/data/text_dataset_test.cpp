@@ -1,0 +1,141 @@
+#include "shade/data/text_dataset.h"
+
+#include <ATen/ATen.h>
+
+#include <numeric>
+#include <thread>
+
+#include "folder.h"
+
+namespace shade::data {
+namespace {
+
+constexpr int64_t P = ByteTokenizer::kPad, S = ByteTokenizer::kBos, E = ByteTokenizer::kEos, I = kIgnored;
+using Row = std::vector<int64_t>;
+
+std::vector<int64_t> all_records(const Dataset& data) {
+  std::vector<int64_t> out(static_cast<size_t>(data.size()));
+  std::iota(out.begin(), out.end(), 0);
+  return out;
+}
+
+TEST(TextDataset, ARecordIsASample) {
+  const Folder folder;
+  folder.put("a.jsonl", "{\"text\":\"abc\"}\n{\"text\":\"\"}\n{\"text\":\"abcdefgh\"}\n{\"text\":\"abcd\"}\n");
+  const auto data = open_dataset(folder.config(), 6, Task::lm);
+  ASSERT_EQ(data->size(), 3);  // the empty one is left out
+  const auto batch = data->batch(all_records(*data));
+  EXPECT_EQ(row(batch.ids_BT, 0), (Row{S, 'a', 'b', 'c', E, P}));
+  EXPECT_EQ(row(batch.mask_BT, 0), (Row{1, 1, 1, 1, 1, 0}));
+  EXPECT_EQ(row(batch.labels, 0), (Row{S, 'a', 'b', 'c', E, I}));
+  EXPECT_EQ(row(batch.ids_BT, 1), (Row{S, 'a', 'b', 'c', 'd', 'e'}));  // cut, so the text has no end
+  EXPECT_EQ(row(batch.mask_BT, 1), (Row{1, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(row(batch.ids_BT, 2), (Row{S, 'a', 'b', 'c', 'd', E}));
+  EXPECT_EQ(data->describe(),
+            "3 records, 15 tokens (bytes), cut at 6 tokens, 1 empty records left out; the privacy unit is a record");
+}
+
+TEST(TextDataset, NoRecordsMakeAnEmptyBatch) {
+  const Folder folder;
+  folder.put("a.jsonl", "{\"text\":\"abc\",\"label\":1}\n{\"text\":\"def\",\"label\":0}");
+  const auto lm = open_dataset(folder.config(), 6, Task::lm)->batch({});
+  EXPECT_EQ(lm.samples(), 0);
+  EXPECT_EQ(lm.ids_BT.sizes(), (at::IntArrayRef{0, 6}));
+  EXPECT_EQ(lm.labels.sizes(), (at::IntArrayRef{0, 6}));
+  EXPECT_EQ(open_dataset(folder.config(), 6, Task::classify)->batch({}).labels.sizes(), (at::IntArrayRef{0}));
+}
+
+TEST(TextDataset, UnknownRecordsAreRefused) {
+  const Folder folder;
+  folder.put("a.txt", "abc");
+  const auto data = open_dataset(folder.config(), 6, Task::lm);
+  for (const int64_t record : {-1, 1})
+    EXPECT_EQ(message_of<UsageError>([&] { data->batch(std::array{record}); }), text("record ", record, " of 1"));
+}
+
+TEST(TextDataset, ClassesAreSorted) {
+  const Folder folder;
+  folder.put("a.jsonl", "{\"text\":\"a\",\"label\":\"sea\"}\n{\"text\":\"b\",\"label\":\"10\"}\n");
+  folder.put("b.json",
+             "[{\"text\":\"c\",\"label\":9},{\"text\":\"d\",\"label\":\"air\"},{\"text\":\"e\",\"label\":10}]");
+  const auto data = open_dataset(folder.config(), 4, Task::classify);
+  EXPECT_EQ(data->classes(), (std::vector<std::string>{"9", "10", "air", "sea"}));
+  const auto batch = data->batch(all_records(*data));
+  EXPECT_TRUE(batch.labels.equal(at::tensor(Row{3, 1, 0, 2, 1})));
+  EXPECT_EQ(row(batch.ids_BT, 3), (Row{S, 'd', E, P}));
+}
+
+TEST(TextDataset, ClassificationNeedsALabelEverywhere) {
+  const Folder folder;
+  folder.put("a.jsonl", "{\"text\":\"a\",\"label\":\"x\"}\n\n{\"text\":\"b\"}\n");
+  EXPECT_EQ(message_of<UsageError>([&] { open_dataset(folder.config(), 4, Task::classify); }),
+            (folder.path() / "a.jsonl").string() + ":3: the record has no \"label\", which classification needs");
+  folder.put("a.jsonl", "{\"text\":\"a\",\"label\":\"x\"}");
+  EXPECT_EQ(message_of<UsageError>([&] { open_dataset(folder.config(), 4, Task::classify); }),
+            "all records have the label 'x'; classification needs at least 2 classes");
+  auto packed = folder.config();
+  packed.packing = Packing::packed;
+  EXPECT_EQ(message_of<UsageError>([&] { open_dataset(packed, 4, Task::classify); }),
+            "a packed window holds several texts and has no class; classify with --packing records");
+}
+
+TEST(TextDataset, PackedWindowsAreTheStreamCut) {
+  const Folder folder;
+  // Lengths from 1 to 40 and more records than a stride, so that windows begin and end everywhere in a record.
+  Row stream;
+  std::string lines;
+  for (int i = 0; i < 3000; ++i) {
+    const auto words = std::string(static_cast<size_t>(1 + i * 7 % 40), static_cast<char>('a' + i % 26));
+    lines += words + "\n";
+    stream.push_back(S);
+    stream.insert(stream.end(), words.begin(), words.end());
+    stream.push_back(E);
+  }
+  folder.put("a.txt", lines);
+  auto config = folder.config();
+  config.packing = Packing::packed;
+  config.text_unit = TextUnit::line;
+  for (const int64_t t : {2, 3, 17, 128, 100000}) {
+    const auto data = open_dataset(config, t, Task::lm);
+    const auto length = static_cast<int64_t>(stream.size());
+    ASSERT_EQ(data->size(), (length + t - 1) / t);
+    const auto batch = data->batch(all_records(*data));
+    auto expected = at::full({data->size() * t}, P, at::kLong);
+    expected.narrow(0, 0, length).copy_(at::tensor(stream));
+    EXPECT_TRUE(batch.ids_BT.flatten().equal(expected)) << t;
+    EXPECT_EQ(batch.mask_BT.sum().item<int64_t>(), length);
+    EXPECT_TRUE(batch.labels.flatten().narrow(0, 0, length).equal(at::tensor(stream)));
+    EXPECT_TRUE((batch.labels.flatten().narrow(0, length, expected.numel() - length) == I).all().item<bool>());
+    const auto middle = data->size() / 2;
+    EXPECT_TRUE(data->batch(std::array{middle}).ids_BT[0].equal(batch.ids_BT[middle]));
+    EXPECT_NE(data->describe().find("the privacy unit is a window, not a record"), std::string::npos);
+  }
+}
+
+TEST(TextDataset, ThreadsReadAtOnce) {
+  const Folder folder;
+  std::string lines;
+  for (int i = 0; i < 500; ++i) lines += std::string(static_cast<size_t>(1 + i % 30), 'x') + "\n";
+  folder.put("a.txt", lines);
+  auto config = folder.config();
+  config.text_unit = TextUnit::line;
+  const auto data = open_dataset(config, 16, Task::lm);
+  const auto expected = data->batch(all_records(*data)).ids_BT;
+  std::vector<std::thread> threads;
+  std::atomic<int> equal = 0;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] { equal += data->batch(all_records(*data)).ids_BT.equal(expected) ? 1 : 0; });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(equal, 4);
+}
+
+TEST(TextDataset, AFolderMustBeSet) {
+  EXPECT_EQ(message_of<UsageError>([] { open_dataset({}, 8, Task::lm); }), "no data; set --data-folder");
+  const Folder folder;
+  folder.put("a.txt", "abc");
+  EXPECT_EQ(message_of<UsageError>([&] { open_dataset(folder.config(), 1, Task::lm); }),
+            "a text of 1 tokens has nothing to predict; expected a length of at least 2");
+}
+
+}  // namespace
+}  // namespace shade::data
