@@ -52,6 +52,7 @@ class Optimizer {
 
   // Allocates the state, once. Without it the first step does so, with zeros beside the masters.
   void prepare(std::span<const Slot> slots, const AllocateState& allocate = {});
+  bool prepared() const { return !states_.empty(); }
 
   // One update of all slots, the same ones as in prepare(). Gradients are multiplied by `scale`: 1 / divisor, times the
   // clip factor.

@@ -34,6 +34,7 @@ struct Flat {
   comm::Slice owned(size_t segment, int ranks, int rank) const;
   std::vector<Share> shares(int ranks, int rank) const;  // of all segments, in order
   int64_t owned(int ranks, int rank) const;              // elements of all segments
+  std::string shard_name(size_t segment) const { return name + "#" + std::to_string(segment); }
 };
 
 // What is gathered and released together: one or more units of the model.

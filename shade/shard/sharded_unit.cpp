@@ -244,7 +244,7 @@ std::vector<LocalShard> ShardedUnit::shards() {
     const auto gradient = flat.gradient.to(flat.owned.device());
     size_t i = 0;
     for (const auto& [segment, mine, local] : shares(flat))
-      out.push_back({.name = text(flat.layout->name, "#", i++),
+      out.push_back({.name = flat.layout->shard_name(i++),
                      .master = flat.owned.narrow(0, local, mine.size),
                      .gradient = gradient.narrow(0, local, mine.size),
                      .offset = mine.begin,

@@ -1,0 +1,19 @@
+// A failure on one rank is everybody's, before anybody waits for what will not come.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "shade/comm/group.h"
+
+namespace shade::checkpoint {
+
+// All ranks call it. Each does its part; then either all return, or all throw the same Error, which names the ranks
+// that failed and says why (a UsageError if each of them had one). A lost peer (comm::CommError) is thrown as it is:
+// then there is nobody to agree with.
+void together(const comm::Group& group, const std::string& what, const std::function<void()>& part);
+
+// The same, and the part is rank 0's alone. Everybody gets what it returned.
+std::string from_rank0(const comm::Group& group, const std::string& what, const std::function<std::string()>& part);
+
+}  // namespace shade::checkpoint

@@ -1,0 +1,84 @@
+#include "shade/checkpoint/owned.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shade/base/strings.h"
+#include "shade/io/errors.h"
+#include "shade/io/untrusted_text.h"
+
+namespace shade::checkpoint {
+namespace {
+
+void prepare(shard::Runtime& runtime, optim::Optimizer& optimizer) {
+  std::vector<optim::Slot> slots;
+  for (const auto& unit : runtime.units())
+    for (const auto& flat : unit->flats()) {
+      if (!flat.layout->trainable) continue;
+      size_t segment = 0;
+      for (const auto& share : unit->shares(flat))
+        slots.push_back({.name = flat.layout->shard_name(segment++),
+                         .master = flat.owned.narrow(0, share.local, share.owned.size),
+                         .gradient = {},
+                         .offset = share.owned.begin});
+    }
+  optimizer.prepare(slots);
+}
+
+}  // namespace
+
+std::string Owned::name() const { return text(part, "/", weight, "@", begin); }
+
+PieceName parse_piece_name(std::string_view name) {
+  const auto slash = name.find('/'), at = name.rfind('@');
+  const bool parted = slash != name.npos && at != name.npos && slash > 0 && slash + 1 < at;
+  const auto begin = parted ? parse_integer(name.substr(at + 1)) : std::nullopt;
+  if (!begin || *begin < 0 || text(*begin) != name.substr(at + 1))
+    throw io::FormatError(text("tensor ", io::quote(name), " is not called PART/WEIGHT@BEGIN"));
+  return {std::string(name.substr(0, slash)), std::string(name.substr(slash + 1, at - slash - 1)), *begin};
+}
+
+std::vector<Owned> owned_by(shard::Runtime& runtime, optim::Optimizer& optimizer) {
+  if (!optimizer.prepared()) prepare(runtime, optimizer);
+  std::vector<Owned> out;
+  for (const auto& unit : runtime.units())
+    for (const auto& flat : unit->flats()) {
+      size_t segment = 0;
+      for (const auto& share : unit->shares(flat)) {
+        const auto slot = flat.layout->shard_name(segment++);
+        for (const auto& run : shard::runs_in(*flat.layout, share.owned)) {
+          out.push_back(
+              {kWeightPart, run.weight->name(), run.begin, flat.owned.narrow(0, share.local + run.at, run.size)});
+          if (!flat.layout->trainable) continue;
+          for (const auto& state : optimizer.state_names())
+            out.push_back(
+                {state, run.weight->name(), run.begin, optimizer.state(slot, state).narrow(0, run.at, run.size)});
+        }
+      }
+    }
+  return out;
+}
+
+std::vector<Owned> dealt(std::vector<Owned> owned, int copies, int copy) {
+  std::vector<size_t> load(static_cast<size_t>(copies), 0);
+  std::vector<Owned> out;
+  for (auto& piece : owned) {
+    const auto least = std::min_element(load.begin(), load.end());
+    *least += piece.values.nbytes();
+    if (least - load.begin() == copy) out.push_back(std::move(piece));
+  }
+  return out;
+}
+
+std::vector<SavedWeight> weights_of(const shard::Runtime& runtime) {
+  std::vector<SavedWeight> out;
+  for (const auto& unit : runtime.layout().units)
+    for (const auto& flat : unit.flats)
+      for (const auto& piece : flat.pieces)
+        out.push_back({piece.weight->name(), piece.weight->shape(), flat.trainable});
+  // Buffers lie differently with every wrap; a checkpoint does not.
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return out;
+}
+
+}  // namespace shade::checkpoint

@@ -1,0 +1,81 @@
+// Saving a run, so that it survives the end of any of its processes at any moment.
+//
+//   Store store(world.group("checkpoint"), {.folder = "run/checkpoints", .keep = 3});
+//   if (auto place = store.latest()) state = store.load(*place, runtime, optimizer);
+//   for (...) { step.run(...); if (due) store.save_async(runtime, optimizer, state); }
+//   store.wait();
+//
+// A save, on every rank: its pieces -> its file in a temporary folder, flushed -> all ranks agree that all files are
+// there -> rank 0 writes the manifest, renames the folder, replaces LATEST (folder.h) -> all agree on that -> old
+// checkpoints go. Until LATEST is replaced the checkpoint before is the latest; a failure on any rank is thrown on
+// every rank, with the same words (agreement.h).
+#pragma once
+
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "shade/checkpoint/file_lock.h"
+#include "shade/checkpoint/folder.h"
+#include "shade/checkpoint/manifest.h"
+#include "shade/checkpoint/owned.h"
+#include "shade/comm/group.h"
+
+namespace shade::checkpoint {
+
+// All members but latest() and list() are collective: every rank calls them in the same order, between two steps.
+class Store {
+ public:
+  struct Options {
+    std::filesystem::path folder;  // seen by all ranks
+    int64_t keep = 3;              // checkpoints; at least 1
+  };
+
+  // `group` is all ranks and nobody else's: the thread that writes talks on it while the run goes on. Makes the folder;
+  // rank 0 locks it and removes what an interrupted save left.
+  Store(comm::Group group, Options options);
+  ~Store();  // waits for what is being written; an error that nobody asked for is logged
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  // `caller` comes back from load(). Returns when the checkpoint would survive a power cut.
+  void save(shard::Runtime& runtime, optim::Optimizer& optimizer, const Json& caller);
+
+  // Copies what this rank will write (its part of the state, once more in memory) and returns; a thread does the rest.
+  // Waits for the save before it. An error shows at the next call.
+  void save_async(shard::Runtime& runtime, optim::Optimizer& optimizer, const Json& caller);
+
+  void wait();  // until the last save is committed; throws what went wrong with it
+
+  struct Found {
+    std::filesystem::path folder;
+    std::optional<Digest> manifest;  // as LATEST has it
+  };
+  std::optional<Found> latest() const;              // nothing: nothing was ever committed
+  std::vector<std::filesystem::path> list() const;  // oldest first
+
+  // load.h, after wait(). Another checkpoint than the latest may be given by its folder alone.
+  Manifest load(const Found& found, shard::Runtime& runtime, optim::Optimizer& optimizer);
+
+ private:
+  struct Job {
+    Entry entry;
+    Manifest manifest;  // but for its files
+    std::vector<Owned> pieces;
+  };
+  Job begin(shard::Runtime& runtime, optim::Optimizer& optimizer, const Json& caller, bool copy);
+  void write(Job job);
+  SavedFile write_file(const Job& job) const;
+  void finish(const Job& job, std::vector<SavedFile> files);
+
+  comm::Group group_;
+  Options options_;
+  Folder folder_;
+  std::optional<FileLock> lock_;  // rank 0's
+  std::thread writer_;
+  std::exception_ptr fault_;  // the writer's; read after it was joined
+};
+
+}  // namespace shade::checkpoint

@@ -1,0 +1,82 @@
+// A run small enough for unit tests: weights of odd sizes in three units, one of them frozen, and an optimizer whose
+// state is not zero. Gradients are a function of the element, so no model is needed.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include "shade/checkpoint/store.h"
+#include "shade/optim/adamw.h"
+#include "shade/shard/runtime.h"
+
+namespace shade::checkpoint {
+
+struct SmallRun {
+  SmallRun(comm::World& world, shard::Strategy strategy, shard::Wrap wrap = shard::Wrap::module)
+      : SmallRun(connect(world, strategy), strategy, wrap) {}
+
+  SmallRun(const shard::Groups& groups, shard::Strategy strategy, shard::Wrap wrap = shard::Wrap::module,
+           optim::AdamWOptions options = {})
+      : optimizer(optim::make_adamw(options)) {
+    parameters.begin_unit("embed");
+    parameters.add("embed.weight", {13, 7}, {});
+    parameters.begin_unit("block");
+    parameters.add("block.a", {5, 11}, {});
+    parameters.add("block.b", {3}, nn::Init::constant(1));
+    parameters.begin_unit("base");
+    parameters.add("base.weight", {17}, {}).freeze();
+    config.shard = strategy;
+    config.wrap = wrap;
+    config.segment = Bytes{160};  // several a buffer
+    runtime.emplace(parameters, groups, config);
+    runtime->initialise(1);
+  }
+
+  static shard::Groups connect(comm::World& world, shard::Strategy strategy) {
+    shard::ShardConfig config;
+    config.shard = strategy;
+    return shard::connect_groups(world, shard::policy_of(config, world.size()));
+  }
+
+  void step() {
+    std::vector<optim::Slot> slots;
+    runtime->begin_step(0);
+    for (const auto& shard : runtime->shards()) {
+      for (const auto& run : shard.runs)
+        shard.gradient.narrow(0, run.at, run.size)
+            .copy_(at::arange(run.begin, run.begin + run.size, at::kFloat)
+                       .add(static_cast<double>(run.weight->id() + optimizer->steps()))
+                       .sin());
+      slots.push_back({shard.name, shard.master, shard.gradient, shard.offset});
+    }
+    optimizer->step(slots, 0.01);
+    runtime->updated();
+  }
+
+  // Every weight and state by name, whole: what must not depend on the world. Collective.
+  std::map<std::string, at::Tensor> everything(const comm::Group& all) {
+    std::map<std::string, at::Tensor> out;
+    for (const auto& piece : owned_by(*runtime, *optimizer)) {
+      auto& whole = out[piece.part + "/" + piece.weight];
+      if (!whole.defined()) whole = at::zeros({parameters.find(piece.weight)->numel()}, piece.values.options());
+      whole.narrow(0, piece.begin, piece.values.numel()).copy_(piece.values);
+    }
+    // What a rank doesn't own is zero there; copies are counted once.
+    for (const auto& weight : parameters.weights())
+      for (const auto* part : {"weight", "exp_avg", "exp_avg_sq"}) {
+        if (!weight.trainable() && part != std::string("weight")) continue;
+        auto& whole = out[text(part, "/", weight.name())];
+        if (!whole.defined()) whole = at::zeros({weight.numel()});
+        whole = whole.to(at::kFloat);
+        if (runtime->groups().replicate.rank() != 0) whole.zero_();
+        all.all_reduce(whole).wait();
+      }
+    return out;
+  }
+
+  nn::Parameters parameters;
+  shard::ShardConfig config;
+  std::optional<shard::Runtime> runtime;
+  std::unique_ptr<optim::Optimizer> optimizer;
+};
+
+}  // namespace shade::checkpoint
