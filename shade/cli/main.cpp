@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
@@ -85,5 +86,7 @@ int main(int argc, char** argv) {
   // its pages in again.
   mallopt(M_MMAP_THRESHOLD, 128 << 20);  // larger ones are few, and would leave holes
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
+  // The profiler inside libtorch calls a machine without a GPU an error. Set before there are threads.
+  setenv("KINETO_LOG_LEVEL", "99", 0);
   return shade::cli::run({argv + 1, argv + argc});
 }

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "shade/base/error.h"
+#include "shade/base/span.h"
 #include "shade/base/terminal.h"
 #include "shade/experiment/peer.h"
 #include "shade/models/decoder.h"
@@ -130,9 +131,18 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
   Progress progress("bench", config.warmup_iter + config.num_iter);
   for (int64_t i = 0; i < config.warmup_iter + config.num_iter; ++i) {
     const auto begin = Clock::now();
-    const auto losses = model->losses(batch);
-    torch::autograd::backward({losses.mean()}, {});
-    const Millis took = Clock::now() - begin;
+    at::Tensor losses;
+    {
+      const Span span("forward");
+      losses = model->losses(batch);
+    }
+    {
+      const Span span("backward");
+      torch::autograd::backward({losses.mean()}, {});
+    }
+    const auto end = Clock::now();
+    if (trace) trace->step(i, begin, end);
+    const Millis took = end - begin;
     result.loss = losses.mean().item<double>();
     gradients.free();
     if (i >= config.warmup_iter) {
@@ -141,7 +151,7 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
     }
     progress.advance();
   }
-  if (trace) trace->save(config.trace);
+  if (trace) trace->save(trace_file(config.trace, log_key(experiment, 1), 0, 1));
   result.peak = profile::TensorMemory::peak();
   result.at_peak = profile::TensorMemory::peak_breakdown();
   result.resident_peak = profile::process_memory().peak_resident;
@@ -168,6 +178,12 @@ std::string log_key(const Experiment& experiment, int ranks) {
     name += text("_", to_string(shard.wrap), "_", to_string(shard.backward_prefetch), shard.offload ? "_offload" : "");
   if (experiment.dp.is_private()) name += "_" + to_string(experiment.dp.dp);
   return name;
+}
+
+std::string trace_file(const std::string& wanted, const std::string& log_key, int rank, int ranks) {
+  if (!wanted.ends_with('/')) return ranks == 1 ? wanted : text(wanted, ".rank", rank);
+  std::filesystem::create_directories(wanted + log_key);
+  return text(wanted, log_key, "/rank", rank, ".pt.trace.json");
 }
 
 namespace {

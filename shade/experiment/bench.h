@@ -63,6 +63,10 @@ struct Experiment {
 // A name for a configuration, in file names and result lines: linear_zero3_ranks2_batch8192_fp32_module_pre.
 std::string log_key(const Experiment& experiment, int ranks);
 
+// Where a rank's trace goes: the file that was asked for, or, if that ends in /, one in a folder of this configuration
+// below it, named as TensorBoard's PyTorch plugin wants it. Makes the folder.
+std::string trace_file(const std::string& wanted, const std::string& log_key, int rank, int ranks);
+
 struct BenchResult {
   std::string description, log_key;
   int ranks = 1;

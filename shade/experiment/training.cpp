@@ -2,8 +2,6 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
-#include <filesystem>
-
 #include "shade/base/terminal.h"
 #include "shade/experiment/bench.h"
 #include "shade/experiment/peer.h"
@@ -30,12 +28,6 @@ std::string peer_strategy(shard::Strategy strategy) {
     case shard::Strategy::zero3: return "fsdp2_reshard";
     default: throw UsageError(text("--peers: there is no PyTorch peer for --shard ", to_string(strategy)));
   }
-}
-
-std::string trace_file(const std::string& wanted, const std::string& key, const comm::World& world) {
-  if (!wanted.ends_with('/')) return world.size() == 1 ? wanted : text(wanted, ".rank", world.rank());
-  std::filesystem::create_directories(wanted + key);
-  return text(wanted, key, "/rank", world.rank(), ".pt.trace.json");
 }
 
 // Memory of the rank that needed most.
@@ -119,13 +111,14 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   std::vector<double> mine;
   profile::Phases phases;
   std::optional<profile::Trace> trace;
-  if (!config.trace.empty()) trace.emplace();
+  if (!config.trace.empty()) trace.emplace(profile::TraceOwner{world.rank(), world.size(), to_string(world.backend())});
   std::optional<Progress> progress;
   if (world.rank() == 0) progress.emplace("bench", config.warmup_iter + config.num_iter);
   for (int64_t i = 0; i < config.warmup_iter + config.num_iter; ++i) {
     if (i == config.warmup_iter) {
       result.snapshots.push_back(memory_line("after warmup"));
-      (void)world.traffic().drain();
+      const auto warmup = world.traffic().drain();
+      if (trace) trace->collectives(warmup);
       profile::TensorMemory::restart_average();
       phases.restart();
     }
@@ -136,8 +129,10 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
     result.losses.push_back(record.loss);
     result.clipped = record.samples.clipped;
     result.not_finite = record.samples.not_finite;
+    const auto end = Clock::now();
+    if (trace) trace->step(i, begin, end);
     if (i >= config.warmup_iter) {
-      const Seconds took = Clock::now() - begin;
+      const Seconds took = end - begin;
       mine.push_back(Millis(took).count());
       const double available = took.count() * at::get_num_threads() * static_cast<double>(config.num_iter);
       result.utilisation += (profile::process_cpu_time() - cpu).count() / available;
@@ -150,8 +145,12 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   for (const auto& [name, time] : phases.by_name()) result.phases_ms[name] = time.count() / steps;
   for (const auto& [weight, time] : phases.by_index("norm"))
     result.norms_ms[model->parameters().weights()[static_cast<size_t>(weight)].name()] = time.count() / steps;
-  if (trace) trace->save(trace_file(config.trace, result.log_key, world));
-  for (const auto& record : world.traffic().drain()) {
+  const auto traffic = world.traffic().drain();
+  if (trace) {
+    trace->collectives(traffic);
+    trace->save(trace_file(config.trace, result.log_key, world.rank(), world.size()));
+  }
+  for (const auto& record : traffic) {
     if (record.kind == comm::Collective::barrier) continue;  // ours, between steps: not part of any
     result.wire.count += record.wire.count / config.num_iter;
     result.comm_ms += Millis(record.ended - record.started).count() / static_cast<double>(config.num_iter);

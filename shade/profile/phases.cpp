@@ -3,8 +3,11 @@
 namespace shade::profile {
 
 void Phases::ended(const SpanRecord& record) noexcept {
-  const std::lock_guard lock(mutex_);
-  sums_[{record.name, record.index}] += Millis(record.end - record.begin);
+  {
+    const std::lock_guard lock(mutex_);
+    sums_[{record.name, record.index}] += Millis(record.end - record.begin);
+  }
+  if (previous_ != nullptr) previous_->ended(record);
 }
 
 void Phases::restart() {

@@ -10,8 +10,8 @@
 
 namespace shade::profile {
 
-// Listens from construction to destruction; one at a time per process. Phases nest: a norm is also part of its
-// backward.
+// Listens from construction to destruction; a listener that was there before still hears everything. Listeners end in
+// the reverse order of their beginning. Phases nest: a norm is also part of its backward.
 class Phases : public SpanListener {
  public:
   Phases() : previous_(Span::listen(this)) {}
