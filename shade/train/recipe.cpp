@@ -66,6 +66,9 @@ void TrainConfig::declare(Fields& f) {
         {.help = "of tensors on a rank, for micro_batch auto; 0: 80 % of what is available on the host now",
          .flags = {"--memory-limit"}});
   f.add("records", records, {.help = "of made-up data, if there is no other", .min = 1, .flags = {"--records"}});
+  f.add("sample_corpus", sample_corpus,
+        {.help = "if data_folder isn't there, make it: so much text from a grammar, to try a recipe on",
+         .flags = {"--sample-corpus"}});
   f.add("eval_records", eval_records,
         {.help = "held out of training, evenly over the data", .min = 0, .flags = {"--eval-records"}});
   f.add("eval_every", eval_every, {.help = "evaluate them", .unit = "steps", .min = 1, .flags = {"--eval-every"}});
@@ -76,6 +79,8 @@ void TrainConfig::declare(Fields& f) {
   f.add("output", output,
         {.help = "run directory; what is there is continued; runs/ and the recipe's name if not set",
          .flags = {"--output"}});
+  f.add("export_folder", export_folder,
+        {.help = "at the end, write the model here as transformers reads it", .flags = {"--export"}});
   f.add("seed", seed, {.help = "of weights, and of batches in runs that are not private", .flags = {"--seed"}});
   f.add("threads", threads,
         {.help = "compute threads of a rank; 0: libtorch's choice, one if there are several ranks",
@@ -91,6 +96,7 @@ void TrainConfig::declare(Fields& f) {
 void Recipe::declare(Config& config) {
   config.add("model", model);
   config.add("model", sizes);
+  config.add("data", data);
   config.add("shard", shard);
   config.add("optim", optim);
   config.add("dp", dp);
@@ -103,6 +109,8 @@ void Recipe::resolve() {
   if (optim.schedule != optim::Shape::constant && optim.total_steps == 0) optim.total_steps = train.steps;
   SHADE_REQUIRE(train.micro_batch == "auto" || parse_integer(train.micro_batch).value_or(0) > 0, "micro_batch is '",
                 train.micro_batch, "'; expected auto or a number of samples from 1");
+  SHADE_REQUIRE(train.export_folder.empty() || model.lora_rank == 0,
+                "a model with LoRA adapters can't be exported: readers of such a folder would leave them out");
   if (!dp.is_private()) {
     SHADE_REQUIRE(budget.target_epsilon == 0 && budget.max_epsilon == 0,
                   "an epsilon is asked of a run that is not private; choose how samples are clipped, e.g. --dp auto");

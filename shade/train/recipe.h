@@ -2,6 +2,7 @@
 #pragma once
 
 #include "shade/comm/world.h"
+#include "shade/data/config.h"
 #include "shade/models/registry.h"
 #include "shade/nn/dtype.h"
 #include "shade/optim/config.h"
@@ -45,10 +46,11 @@ struct TrainConfig {
   std::string micro_batch = "auto";
   Bytes memory_limit{0};
   int64_t records = 4096;  // of made-up data
+  Bytes sample_corpus{0};
   int64_t eval_records = 0, eval_every = 100;
   int64_t log_every = 10;
   int64_t save_every = 0, keep = 2;
-  std::string output;
+  std::string output, export_folder;
   int64_t seed = 0, threads = 0;
   double peak_gflops = 0;
 
@@ -58,6 +60,7 @@ struct TrainConfig {
 struct Recipe {
   ModelConfig model;
   models::SizeOverrides sizes;
+  data::DataConfig data;
   shard::ShardConfig shard;
   optim::OptimConfig optim;
   privacy::DpConfig dp;

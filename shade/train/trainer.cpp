@@ -4,10 +4,13 @@
 #include <ATen/Parallel.h>
 
 #include "shade/base/memory_scope.h"
+#include "shade/base/span.h"
+#include "shade/checkpoint/export.h"
 #include "shade/io/weight_folder.h"
 #include "shade/profile/memory.h"
 #include "shade/train/deal.h"
-#include "shade/train/made_up_data.h"
+#include "shade/train/identity.h"
+#include "shade/train/records.h"
 
 namespace shade::train {
 namespace {
@@ -34,11 +37,14 @@ privacy::NoiseKey shared(const comm::Group& group, privacy::NoiseKey key) {
   return key;
 }
 
-// Each rank reads the elements it owns. Adapters are not in the files; they begin as the seed says.
+// Adapters and a classifier's head may be missing from a pretrained model; then they begin as the seed says.
+bool may_be_new(const std::string& name) { return name.find(".lora_") != std::string::npos || name == "score.weight"; }
+
+// Each rank reads the elements it owns.
 void start_from(const std::string& place, shard::Runtime& runtime, uint64_t seed) {
   const io::WeightFolder folder(place);
   runtime.fill([&](const nn::Weight& weight, int64_t begin, const at::Tensor& out) {
-    if (weight.name().find(".lora_") != std::string::npos && !folder.contains(weight.name()))
+    if (may_be_new(weight.name()) && !folder.contains(weight.name()))
       return nn::initialise(out, weight, seed, begin);
     SHADE_REQUIRE(folder.contains(weight.name()), place, " has no tensor '", weight.name(),
                   "', which the model needs; are these weights of this architecture and task?");
@@ -62,11 +68,11 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config,
       recipe_(&recipe),
       options_(std::move(options)),
       model_(counted_model(recipe)),
-      dataset_(dataset ? std::move(dataset)
-                       : std::make_unique<MadeUpData>(*model_, recipe.train.records, recipe.train.seq_length,
-                                                      static_cast<uint64_t>(recipe.train.seed))),
-      split_(dataset_->size(), recipe.train.eval_records) {
-  auto& train = recipe.train;
+      groups_(shard::connect_groups(world, shard::policy_of(recipe.shard, world.size()))),
+      dataset_(dataset ? std::move(dataset) : open_records(recipe, *model_, groups_.control)),
+      split_(dataset_->size(), recipe.train.eval_records),
+      folder_(std::make_unique<RunFolder>(recipe.train.output)) {
+  const auto& train = recipe.train;
   recipe.resolve();
   if (train.threads > 0)
     at::set_num_threads(static_cast<int>(train.threads));
@@ -74,9 +80,10 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config,
     at::set_num_threads(1);
   event_ = event_of(recipe, split_.training());
   recipe.dp.sigma = event_.mechanism.noise_multiplier;
-  if (no_epsilon(recipe).empty()) budget_.emplace(event_, recipe.budget);
-  folder_ = std::make_unique<RunFolder>(train.output);
+  identity_ = identity_of(config, *dataset_, world.size());
   start_model();
+  resume();
+  if (no_epsilon(recipe).empty()) budget_.emplace(event_, recipe.budget);
   introduce();
   if (world.rank() == 0) folder_->write_recipe(print_toml(config));
 }
@@ -86,34 +93,61 @@ Trainer::~Trainer() = default;
 void Trainer::start_model() {
   const auto& recipe = *recipe_;
   const auto seed = static_cast<uint64_t>(recipe.train.seed);
-  runtime_ = std::make_unique<shard::Runtime>(
-      model_->parameters(), shard::connect_groups(*world_, shard::policy_of(recipe.shard, world_->size())), recipe.shard,
-      shard::Runtime::Options{.compute = recipe.model.dtype});
+  runtime_ = std::make_unique<shard::Runtime>(model_->parameters(), groups_, recipe.shard,
+                                              shard::Runtime::Options{.compute = recipe.model.dtype});
   if (recipe.model.weights.empty())
     runtime_->initialise(seed);
   else
     start_from(recipe.model.weights, *runtime_, seed);
-  const auto& control = runtime_->groups().control;
-  if (!recipe.dp.is_private())
-    key_ = privacy::seeded_key(seed);
-  else if (recipe.dp.noise_seed >= 0)
-    key_ = privacy::seeded_key(static_cast<uint64_t>(recipe.dp.noise_seed));
-  else
-    key_ = shared(control, world_->rank() == 0 ? folder_->key() : privacy::NoiseKey{});
-
   optimizer_ = optim::make_optimizer(recipe.optim);
   optimizer_->prepare(slots_of(runtime_->shards()),
                       [&](const std::string&, int64_t elements, const at::TensorOptions& wanted) {
                         return runtime_->storage().zeros(elements, wanted.dtype().toScalarType(), MemoryKind::optimizer);
                       });
   runtime_->updated();  // the gradients that prepare() looked at
+  if (!recipe.dp.is_private())
+    key_ = privacy::seeded_key(seed);
+  else if (recipe.dp.noise_seed >= 0)
+    key_ = privacy::seeded_key(static_cast<uint64_t>(recipe.dp.noise_seed));
+  else
+    key_ = shared(groups_.control, world_->rank() == 0 ? folder_->key() : privacy::NoiseKey{});
+}
+
+// The last committed state, if there is one; then all that depends on the incarnation.
+void Trainer::resume() {
+  const auto& recipe = *recipe_;
+  store_ = std::make_unique<checkpoint::Store>(
+      world_->group("checkpoint"), checkpoint::Store::Options{.folder = folder_->checkpoints(), .keep = recipe.train.keep});
+  Json earlier;
+  if (const auto found = store_->latest()) {
+    earlier = store_->load(*found, *runtime_, *optimizer_).caller;
+    saved_ = optimizer_->steps();
+    const bool same = earlier.at("identity") == identity_;
+    incarnation_ = earlier.at("incarnation").get<uint64_t>() + (same || !recipe.dp.is_private() ? 0 : 1);
+  }
   step_ = std::make_unique<Step>(
       *model_, *runtime_, *optimizer_, optim::make_schedule(recipe.optim),
       StepOptions{.grad_clip = recipe.optim.grad_clip, .dp = recipe.dp, .key = key_, .incarnation = incarnation_});
+  if (step_->method() != nullptr && saved_ >= 0) step_->method()->clipper().continue_at(earlier.at("clip_norm"));
   sampler_ = make_sampler(event_, split_.training(), recipe.train.batch_size, key_, incarnation_);
-  micro_batch_ = recipe.train.micro_batch == "auto" ? find_micro_batch() : *parse_integer(recipe.train.micro_batch);
+  if (recipe.train.micro_batch != "auto")
+    micro_batch_ = *parse_integer(recipe.train.micro_batch);
+  else if (saved_ >= 0 && earlier.at("identity") == identity_)
+    micro_batch_ = earlier.at("micro_batch");
+  else
+    micro_batch_ = find_micro_batch();
   peak_flops_ = recipe.train.peak_gflops > 0 ? recipe.train.peak_gflops * 1e9 * world_->size()
-                                             : measured_peak(control, runtime_->compute());
+                                             : measured_peak(groups_.control, runtime_->compute());
+}
+
+void Trainer::save(bool wait) {
+  if (saved_ == optimizer_->steps()) return wait ? store_->wait() : void();
+  const Span span("save");
+  Json caller{{"identity", identity_}, {"incarnation", incarnation_}, {"micro_batch", micro_batch_}};
+  if (step_->method() != nullptr) caller["clip_norm"] = step_->method()->clipper().clip_norm();
+  store_->save_async(*runtime_, *optimizer_, caller);
+  saved_ = optimizer_->steps();
+  if (wait) store_->wait();
 }
 
 int64_t Trainer::find_micro_batch() {
@@ -122,7 +156,7 @@ int64_t Trainer::find_micro_batch() {
   const auto limit =
       train.memory_limit.count > 0 ? train.memory_limit : default_memory_limit(world_->place().local_size);
   const auto choice = choose_micro_batch(
-      runtime_->groups().control, (train.batch_size + ranks - 1) / ranks, limit, [&](int64_t samples) {
+      groups_.control, (train.batch_size + ranks - 1) / ranks, limit, [&](int64_t samples) {
         std::vector<int64_t> records;
         for (int64_t i = 0; i < samples; ++i) records.push_back(split_.training_record(i % split_.training()));
         const auto batch = dataset_->batch(records);
@@ -159,7 +193,8 @@ void Trainer::introduce() {
                       event_.delta, " after ", budget_->allowed(), " steps by ", to_string(end.accountant),
                       recipe.dp.noise_seed >= 0 ? "; the noise is seeded: NOT private" : ""));
   }
-  report_->say(text("run      ", folder_->path().string()));
+  report_->say(text("run      ", folder_->path().string(),
+                    saved_ >= 0 ? text(", continued after step ", saved_) : ", from the beginning"));
 }
 
 Trainer::Loaded Trainer::load(int64_t step) const {
@@ -188,6 +223,7 @@ TrainResult Trainer::run() {
   const auto last = budget_ ? budget_->allowed() : train.steps;
   TrainResult result{.steps = optimizer_->steps(), .ended = last < train.steps ? Ended::budget : Ended::finished};
   const auto ahead = [&](int64_t step) { return std::async(std::launch::async, [this, step] { return load(step); }); };
+  const auto due = [&](int64_t every) { return every > 0 && result.steps % every == 0; };
   std::future<Loaded> next;
   if (result.steps < last) next = ahead(result.steps);
   while (result.steps < last && result.ended != Ended::asked) {
@@ -202,15 +238,20 @@ TrainResult Trainer::run() {
     report_->advance();
     if (record.stop) result.ended = Ended::asked;
     const bool end = result.steps == last || record.stop;
-    if (end || result.steps == 1 || result.steps % train.log_every == 0)
+    if (end || result.steps == 1 || due(train.log_every))
       report_->step(measured(record, batch.samples, Clock::now() - begin, waited));
-    if (split_.evaluation() > 0 && (result.steps == last || result.steps % train.eval_every == 0)) {
+    if (split_.evaluation() > 0 && (result.steps == last || due(train.eval_every))) {
       result.evaluation = evaluate(*model_, *runtime_, *dataset_, split_, micro_batch_);
       report_->evaluation(result.steps, *result.evaluation);
     }
+    if (due(train.save_every)) save(/*wait=*/false);
   }
+  save(/*wait=*/true);
   if (budget_) result.spent = budget_->after(result.steps);
-  report_->say(text(to_string(result.ended), " after step ", result.steps));
+  report_->say(text(to_string(result.ended), " after step ", result.steps,
+                    result.ended == Ended::asked ? "; saved, and the same command goes on from here" : ""));
+  if (result.ended != Ended::asked && !train.export_folder.empty())
+    checkpoint::export_model(*runtime_, train.export_folder, model_->config_json(), groups_.control);
   return result;
 }
 

@@ -1,8 +1,13 @@
 // Training from a recipe to the last step.
 //
 // The flow: draw a batch (a function of key and step) -> this rank's micro-batches, loaded while the step before runs
-// -> Step -> report, evaluate. A private run ends before its budget would be exceeded; an empty batch still makes its
-// step, with noise.
+// -> Step -> report, evaluate, save. A private run ends before its budget would be exceeded; an empty batch still makes
+// its step, with noise.
+//
+// A run directory that has a checkpoint is continued. A step that is made again is the same step: batch and noise are
+// functions of (key, incarnation, step). If anything differs that could change its bits (world, strategy, recipe,
+// machine; train/identity.h), it would be another step with the same noise, whose difference tells about the records;
+// then a new incarnation begins, with other batches and other noise, and what was spent stays spent.
 #pragma once
 
 #include <functional>
@@ -10,6 +15,7 @@
 #include <memory>
 #include <optional>
 
+#include "shade/checkpoint/store.h"
 #include "shade/comm/world.h"
 #include "shade/data/dataset.h"
 #include "shade/train/budget.h"
@@ -60,6 +66,8 @@ class Trainer {
   };
   Loaded load(int64_t step) const;
   void start_model();
+  void resume();
+  void save(bool wait);
   int64_t find_micro_batch();
   void introduce();
   StepReport measured(const StepRecord& record, int64_t samples, Seconds took, Seconds waited);
@@ -68,11 +76,12 @@ class Trainer {
   Recipe* recipe_;
   Options options_;
   std::unique_ptr<models::Model> model_;
+  shard::Groups groups_;
   std::unique_ptr<const data::Dataset> dataset_;
   HeldOut split_;
+  std::unique_ptr<RunFolder> folder_;
   privacy::PrivacyEvent event_;
   std::optional<Budget> budget_;  // of a private run that may say an epsilon
-  std::unique_ptr<RunFolder> folder_;
   privacy::NoiseKey key_{};
   uint64_t incarnation_ = 0;
   std::unique_ptr<shard::Runtime> runtime_;
@@ -81,6 +90,9 @@ class Trainer {
   std::unique_ptr<Step> step_;
   int64_t micro_batch_ = 1;
   double peak_flops_ = 0;  // of all ranks
+  std::string identity_;
+  std::unique_ptr<checkpoint::Store> store_;
+  int64_t saved_ = -1;  // after which step
   std::optional<Report> report_;
 };
 
