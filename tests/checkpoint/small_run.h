@@ -7,6 +7,7 @@
 #include "shade/checkpoint/store.h"
 #include "shade/optim/adamw.h"
 #include "shade/shard/runtime.h"
+#include "tests/checkpoint/everything.h"
 
 namespace shade::checkpoint {
 
@@ -52,25 +53,8 @@ struct SmallRun {
     runtime->updated();
   }
 
-  // Every weight and state by name, whole: what must not depend on the world. Collective.
   std::map<std::string, at::Tensor> everything(const comm::Group& all) {
-    std::map<std::string, at::Tensor> out;
-    for (const auto& piece : owned_by(*runtime, *optimizer)) {
-      auto& whole = out[piece.part + "/" + piece.weight];
-      if (!whole.defined()) whole = at::zeros({parameters.find(piece.weight)->numel()}, piece.values.options());
-      whole.narrow(0, piece.begin, piece.values.numel()).copy_(piece.values);
-    }
-    // What a rank doesn't own is zero there; copies are counted once.
-    for (const auto& weight : parameters.weights())
-      for (const auto* part : {"weight", "exp_avg", "exp_avg_sq"}) {
-        if (!weight.trainable() && part != std::string("weight")) continue;
-        auto& whole = out[text(part, "/", weight.name())];
-        if (!whole.defined()) whole = at::zeros({weight.numel()});
-        whole = whole.to(at::kFloat);
-        if (runtime->groups().replicate.rank() != 0) whole.zero_();
-        all.all_reduce(whole).wait();
-      }
-    return out;
+    return checkpoint::everything(*runtime, *optimizer, parameters, all);
   }
 
   nn::Parameters parameters;

@@ -1,0 +1,260 @@
+// What was spent stays spent: whatever is cut off, flipped, gone back to or started twice.
+#include "shade/checkpoint/ledger.h"
+
+#include <gtest/gtest.h>
+
+#include "shade/io/errors.h"
+#include "tests/io/scratch.h"
+
+namespace shade::checkpoint {
+namespace {
+
+using io::content;
+using io::Scratch;
+
+const Json kEvent{{"sampler", "poisson"}, {"rate", 0.01}, {"sigma", 1.1}, {"clip_norm", 1.0}, {"delta", 1e-5}};
+const PrivateRun kRun{.key = "5f0c", .exact = "seed 1, 2 ranks zero3", .event = kEvent};
+
+struct LedgerTest : testing::Test {
+  Scratch scratch;
+  std::filesystem::path file = scratch.path() / "ledger";
+
+  void make(const PrivateRun& run, const std::optional<Origin>& from, int64_t begin, int64_t end) {
+    Ledger ledger(file);
+    ledger.start(run, from);
+    for (auto step = begin; step < end; ++step) ledger.spend(step);
+  }
+  int64_t total() const {
+    int64_t sum = 0;
+    for (const auto& spent : Ledger::read(file)) sum += spent.steps;
+    return sum;
+  }
+};
+
+TEST_F(LedgerTest, CountsStepsByEvent) {
+  make(kRun, {}, 0, 5);
+  auto other = kRun;
+  other.event["sigma"] = 2.0;
+  make(other, Origin{0, 5}, 5, 8);
+  make(kRun, Origin{1, 8}, 8, 10);
+  const auto spent = Ledger::read(file);
+  ASSERT_EQ(spent.size(), 2u);
+  EXPECT_EQ(spent[0].event, kEvent);
+  EXPECT_EQ(spent[0].steps, 7);
+  EXPECT_EQ(spent[1].event["sigma"], 2.0);
+  EXPECT_EQ(spent[1].steps, 3);
+  const Ledger ledger(file);
+  EXPECT_EQ(ledger.spent().size(), 2u);
+}
+
+// The mark for a killed run: the same bytes as of one that was never interrupted.
+TEST_F(LedgerTest, AnExactReplayIsCountedOnceAndLeavesTheFileAsItWas) {
+  make(kRun, {}, 0, 7);
+  const auto before = content(file);
+  {
+    Ledger ledger(file);
+    EXPECT_EQ(ledger.start(kRun, Origin{0, 4}), 0u);
+    for (int64_t step = 4; step < 7; ++step) EXPECT_TRUE(ledger.spend(step));
+    EXPECT_EQ(content(file), before);
+    EXPECT_FALSE(ledger.spend(7));
+    EXPECT_EQ(ledger.origin(8), (Origin{0, 8}));
+  }
+  make(kRun, {}, 0, 8);  // from the first weights: there was no checkpoint yet
+  const auto resumed = content(file);
+  std::filesystem::remove(file);
+  make(kRun, {}, 0, 8);
+  EXPECT_EQ(content(file), resumed);
+}
+
+TEST_F(LedgerTest, WhatIsNoExactReplayIsCountedAgainWithNoiseOfItsOwn) {
+  make(kRun, {}, 0, 7);
+  for (auto [change, incarnation] : {std::pair{"3 ranks", 1u}, {"4 ranks", 2u}, {"3 ranks", 1u}}) {
+    auto run = kRun;
+    run.exact = change;
+    Ledger ledger(file);
+    EXPECT_EQ(ledger.start(run, Origin{0, 4}), incarnation);
+    const bool again = ledger.spend(4);
+    EXPECT_EQ(again, incarnation == 1 && total() > 8) << "the second time it is a replay of that one";
+  }
+  EXPECT_EQ(total(), 9);
+  auto run = kRun;
+  run.key = "another";
+  Ledger ledger(file);
+  EXPECT_EQ(ledger.start(run), 3u) << "another key from the start";
+}
+
+// The same noise on other weights would give away the difference of two sums.
+TEST_F(LedgerTest, AnIncarnationHasOneHistory) {
+  make(kRun, {}, 0, 10);
+  auto moved = kRun;
+  moved.exact = "3 ranks";
+  make(moved, Origin{0, 8}, 8, 12);  // incarnation 1, begins at 8
+  Ledger ledger(file);
+  EXPECT_EQ(ledger.start(moved, Origin{0, 5}), 2u) << "not 1: its steps 8 to 11 were made from other weights";
+  EXPECT_EQ(ledger.start(moved, Origin{1, 9}), 1u);
+  EXPECT_EQ(ledger.start(kRun, Origin{1, 9}), 3u) << "not 0: its step 9 was made from other weights";
+  EXPECT_EQ(ledger.start(kRun, Origin{0, 9}), 0u);
+}
+
+TEST_F(LedgerTest, StepsComeInOrder) {
+  Ledger ledger(file);
+  EXPECT_ANY_THROW(ledger.spend(0)) << "not started";
+  ledger.start(kRun);
+  EXPECT_ANY_THROW(ledger.spend(1));
+  ledger.spend(0);
+  EXPECT_ANY_THROW(ledger.spend(0)) << "the same step twice in one run is no replay";
+  EXPECT_ANY_THROW(ledger.origin(2)) << "a state that was never made";
+}
+
+TEST_F(LedgerTest, RefusesACheckpointItDoesNotKnow) {
+  make(kRun, {}, 0, 3);
+  Ledger ledger(file);
+  for (const auto& origin : {Origin{0, 4}, Origin{1, 0}, Origin{7, 2}})
+    EXPECT_NE(io::message_of<Error>([&] { ledger.start(kRun, origin); }).find("lost what was spent"),
+              std::string::npos);
+}
+
+TEST_F(LedgerTest, IsOneRunsAtATime) {
+  const Ledger ledger(file);
+  EXPECT_NE(io::message_of<UsageError>([&] { Ledger second(file); }).find("in use by another run"), std::string::npos);
+  EXPECT_TRUE(Ledger::read(file).empty()) << "reading is always possible";
+}
+
+// Cut anywhere: never less than the whole lines say, and at most one step more; the file only grows.
+TEST_F(LedgerTest, ATornLastLineCountsAsSpent) {
+  make(kRun, {}, 0, 3);
+  const auto whole = content(file);
+  size_t complete = 0;
+  for (size_t size = 0; size < whole.size(); ++size) {
+    // Every flush takes milliseconds: all sizes near the end of a line, and some between.
+    const auto end = whole.find('\n', size == 0 ? 0 : size - 1);
+    if (size % 11 != 0 && end + 1 - size > 2) continue;
+    const auto part = whole.substr(0, size);
+    const auto lines = static_cast<int64_t>(std::count(part.begin(), part.end(), '\n'));
+    scratch.write("ledger", part);
+    const auto least = std::max<int64_t>(0, lines - 2);  // a line for the format, one for the incarnation
+    const bool torn = size > 0 && part.back() != '\n';
+    const auto counted = total();
+    EXPECT_GE(counted, least + (torn && lines >= 2 ? 1 : 0)) << size;
+    EXPECT_TRUE(lines >= 2 || counted == 0) << size << ": no step can have been made";
+    {
+      Ledger ledger(file);
+      int64_t sum = 0;
+      for (const auto& spent : ledger.spent()) sum += spent.steps;
+      EXPECT_EQ(sum, counted) << size;
+      // Life goes on, as a replay of what was torn.
+      ledger.start(kRun);
+      for (int64_t step = 0; step < 3; ++step) ledger.spend(step);
+    }
+    const auto grown = content(file);
+    EXPECT_TRUE(grown.starts_with(part)) << size << ": nothing is ever removed";
+    EXPECT_GE(total(), 3) << size;
+    EXPECT_LE(total(), 4) << size;
+    complete += torn ? 0 : 1;
+  }
+  EXPECT_EQ(complete, 5u) << "0 bytes, and four ends of lines";
+}
+
+TEST_F(LedgerTest, ASealMayBeTornToo) {
+  make(kRun, {}, 0, 2);
+  auto words = content(file);
+  for (int i = 0; i < 5; ++i) {
+    words.resize(words.size() - 20);  // the last line, of a step and then of seals
+    scratch.write("ledger", words);
+    const Ledger ledger(file);
+    words = content(file);
+  }
+  EXPECT_GE(total(), 2);
+  make(kRun, {}, 0, 5);
+  EXPECT_GE(total(), 5);
+}
+
+TEST_F(LedgerTest, ZerosAtTheEndCountAsTheStepsTheyCouldHaveBeen) {
+  make(kRun, {}, 0, 4);
+  const auto words = content(file);
+  const auto line = words.size() - (words.rfind('\n', words.size() - 2) + 1);
+  for (const size_t lost : {size_t{10}, line, 3 * line, 4 * line - 1}) {
+    auto zeroed = words;
+    std::fill(zeroed.end() - static_cast<ptrdiff_t>(lost), zeroed.end(), '\0');
+    scratch.write("ledger", zeroed);
+    EXPECT_GE(total(), 4) << lost;
+    {
+      const Ledger ledger(file);
+    }
+    EXPECT_GE(total(), 4) << lost;
+  }
+}
+
+TEST_F(LedgerTest, DamageElsewhereIsRefused) {
+  make(kRun, {}, 0, 4);
+  const auto words = content(file);
+  const auto last = words.rfind('\n', words.size() - 2) + 1;
+  int refused = 0, counted = 0;
+  for (size_t at = 0; at < words.size(); ++at)
+    for (int bit = 0; bit < 8; ++bit) {
+      const auto poke = [&](char byte) {
+        std::fstream(file, std::ios::binary | std::ios::in | std::ios::out)
+            .seekp(static_cast<std::streamoff>(at))
+            .put(byte);
+      };
+      poke(static_cast<char>(words[at] ^ (1 << bit)));
+      try {
+        const auto sum = total();
+        EXPECT_GE(at, last) << "byte " << at << " bit " << bit << " is not in the last line";
+        EXPECT_GE(sum, 4) << "byte " << at << " bit " << bit;
+        ++counted;
+      } catch (const io::FormatError&) {
+        ++refused;
+      }
+      poke(words[at]);
+    }
+  EXPECT_EQ(refused + counted, static_cast<int>(words.size()) * 8);
+  EXPECT_LE(counted, 16) << "only what looks like an interrupted write: no end of line, or a zero in it";
+  // Lines taken out, swapped or repeated.
+  const auto line = words.size() - last;
+  for (const auto& broken : {words.substr(0, last - line) + words.substr(last), words + words.substr(last),
+                             words.substr(0, last - line) + words.substr(last) + words.substr(last - line, line)}) {
+    scratch.write("ledger", broken);
+    EXPECT_THROW(total(), io::FormatError);
+    EXPECT_THROW(Ledger ledger(file), io::FormatError);
+    EXPECT_EQ(content(file), broken) << "and left as it is";
+  }
+}
+
+TEST_F(LedgerTest, RefusesWellChainedNonsense) {
+  for (const auto* record :
+       {"{}", "7", "[]", R"({"incarnation":0,"step":0})", R"({"incarnation":-1,"step":0})",
+        R"({"incarnation":1,"key":"","exact":"","from":null,"event":{}})",
+        R"({"incarnation":0,"key":"","exact":"","from":{"incarnation":0,"step":0},"event":{}})",
+        R"({"incarnation":0,"key":3,"exact":"","from":null,"event":{}})", R"({"torn":5,"incarnation":0,"step":0})",
+        R"({"torn":5,"incarnation":0,"step":0,"count":99999999})", "nonsense"}) {
+    Digest head{};
+    auto words = next_line(head, R"({"format":"shade ledger","version":1})");
+    words += next_line(head, record);
+    scratch.write("ledger", words);
+    EXPECT_THROW(total(), io::FormatError) << record;
+  }
+  Digest head{};
+  scratch.write("ledger", next_line(head, R"({"format":"shade ledger","version":2})"));
+  EXPECT_THROW(total(), io::FormatError);
+  scratch.write("ledger", "something else entirely\n");
+  EXPECT_THROW(total(), io::FormatError);
+}
+
+TEST_F(LedgerTest, RefusesAnEventThatWouldNotComeBack) {
+  Ledger ledger(file);
+  auto run = kRun;
+  run.event["sigma"] = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THROW(ledger.start(run), UsageError);
+  EXPECT_EQ(total(), 0);
+}
+
+TEST(Origin, TravelsInACheckpoint) {
+  const Origin origin{3, 120};
+  EXPECT_EQ(Origin::from_json(Json::parse(origin.json().dump())), origin);
+  EXPECT_THROW(Origin::from_json({{"step", 3}}), UsageError);
+  EXPECT_THROW(Origin::from_json({{"incarnation", -1}, {"step", 3}}), UsageError);
+}
+
+}  // namespace
+}  // namespace shade::checkpoint
