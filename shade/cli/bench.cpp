@@ -84,6 +84,7 @@ int run_bench(const Arguments& arguments) {
     const auto result = experiment::measure_forward_backward(experiment);
     const auto json = result.json(experiment, config.json());
     print(result, experiment, json);
+    if (!bench.tensorboard.empty()) result.write_events(experiment, config.json());
     if (!line.json_file.empty()) write_json(line.json_file, json);
     return 0;
   }
@@ -95,6 +96,7 @@ int run_bench(const Arguments& arguments) {
     json["environment"]["commit"] = commit();
     print(result, experiment, json);
     print_stages(result);
+    if (!bench.tensorboard.empty()) result.write_events(experiment, config.json());
     if (!line.json_file.empty()) write_json(line.json_file, json);
   });
   return 0;

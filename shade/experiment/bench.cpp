@@ -48,6 +48,11 @@ void BenchConfig::declare(Fields& f) {
         {.help = "write a Chrome trace of the whole run here, for Perfetto; a name that ends in / is a folder for "
                  "TensorBoard, with one below it for this configuration",
          .flags = {"--trace"}});
+  f.add(
+      "tensorboard", tensorboard,
+      {.help = "write time, loss, memory and phases of each measured step as TensorBoard's scalars, in a folder below "
+               "this one for this configuration",
+       .flags = {"--tensorboard"}});
   f.add("peers", peers,
         {.help = "measure eager PyTorch beside, in turns (llama with heads of 64 and ffn 3 d, dit)",
          .flags = {"--peers"}});
@@ -119,6 +124,7 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
 
   BenchResult result;
   result.description = model->describe();
+  result.log_key = shade::experiment::log_key(experiment, 1);
   result.parameters = model->parameters().count();
   result.trainable = model->parameters().count_trainable();
   result.tokens = config.batch_size * model->tokens(shape);
@@ -144,14 +150,16 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
     if (trace) trace->step(i, begin, end);
     const Millis took = end - begin;
     result.loss = losses.mean().item<double>();
+    result.losses.push_back(result.loss);
     gradients.free();
     if (i >= config.warmup_iter) {
       result.times_ms.push_back(took.count());
+      result.steps.push_back({{}, profile::TensorMemory::peak(), profile::TensorMemory::current()});
       if (peer) result.peer_times_ms.push_back(peer->step().count());
     }
     progress.advance();
   }
-  if (trace) trace->save(trace_file(config.trace, log_key(experiment, 1), 0, 1));
+  if (trace) trace->save(trace_file(config.trace, result.log_key, 0, 1));
   result.peak = profile::TensorMemory::peak();
   result.at_peak = profile::TensorMemory::peak_breakdown();
   result.resident_peak = profile::process_memory().peak_resident;

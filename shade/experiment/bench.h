@@ -34,7 +34,7 @@ struct BenchConfig {
   int64_t seed = 0;
   int64_t lora_rank = 0;
   bool peers = false;
-  std::string trace;
+  std::string trace, tensorboard;
 
   void declare(Fields& fields);
 };
@@ -67,6 +67,12 @@ std::string log_key(const Experiment& experiment, int ranks);
 // below it, named as TensorBoard's PyTorch plugin wants it. Makes the folder.
 std::string trace_file(const std::string& wanted, const std::string& log_key, int rank, int ranks);
 
+// One measured step of this rank.
+struct StepFigures {
+  std::map<std::string, double> phases_ms;
+  Bytes peak, allocated;  // tensors: the most so far; now
+};
+
 struct BenchResult {
   std::string description, log_key;
   int ranks = 1;
@@ -82,14 +88,16 @@ struct BenchResult {
   double comm_ms = 0, exposed_ms = 0;           // in a step, this rank: collectives under way; waited for
   double utilisation = 0;                       // CPU time over wall time of the compute threads, this rank
   double data_ms = 0;                           // a step's data: made or loaded, not computed with
-  std::vector<double> losses;                   // step by step
-  int64_t clipped = 0, not_finite = 0;          // samples of the last step; not private
+  std::vector<double> losses;                   // step by step, those to warm up included
+  std::vector<StepFigures> steps;
+  int64_t clipped = 0, not_finite = 0;  // samples of the last step; not private
   double loss = 0;
   double flops = 0;    // of one step: forward and twice that for backward
   int64_t tokens = 0;  // of one step
 
   double average_ms() const;
   Json json(const Experiment& experiment, const Json& whole_config) const;
+  void write_events(const Experiment& experiment, const Json& whole_config) const;  // to --tensorboard
 };
 
 // How PyTorch is told to do the same; it is built for one family of shapes, and says so.

@@ -30,6 +30,14 @@ std::string peer_strategy(shard::Strategy strategy) {
   }
 }
 
+std::map<std::string, double> since(const std::map<std::string, Millis>& before,
+                                    const std::map<std::string, Millis>& now) {
+  std::map<std::string, double> out;
+  for (const auto& [name, time] : now)
+    out[name] = (time - (before.contains(name) ? before.at(name) : Millis(0))).count();
+  return out;
+}
+
 // Memory of the rank that needed most.
 void take_largest(BenchResult& result, const comm::Group& group) {
   const auto peak = profile::TensorMemory::peak_breakdown();
@@ -123,6 +131,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
       phases.restart();
     }
     control.barrier().wait();
+    const auto phases_before = phases.by_name();
     const auto begin = Clock::now();
     const auto cpu = profile::process_cpu_time();
     const auto record = step.run(batches, static_cast<double>(samples));
@@ -134,6 +143,8 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
     if (i >= config.warmup_iter) {
       const Seconds took = end - begin;
       mine.push_back(Millis(took).count());
+      result.steps.push_back(
+          {since(phases_before, phases.by_name()), profile::TensorMemory::peak(), profile::TensorMemory::current()});
       const double available = took.count() * at::get_num_threads() * static_cast<double>(config.num_iter);
       result.utilisation += (profile::process_cpu_time() - cpu).count() / available;
       if (peer) result.peer_times_ms.push_back(peer->step().count());  // the other ranks sleep in the next barrier
@@ -142,7 +153,8 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   }
   result.average = profile::TensorMemory::average();
   const auto steps = static_cast<double>(config.num_iter);
-  for (const auto& [name, time] : phases.by_name()) result.phases_ms[name] = time.count() / steps;
+  for (const auto& step_figures : result.steps)
+    for (const auto& [name, ms] : step_figures.phases_ms) result.phases_ms[name] += ms / steps;
   for (const auto& [weight, time] : phases.by_index("norm"))
     result.norms_ms[model->parameters().weights()[static_cast<size_t>(weight)].name()] = time.count() / steps;
   const auto traffic = world.traffic().drain();

@@ -1,9 +1,10 @@
-// The traces of a job of two ranks, opened by the tools they are for: Perfetto's trace processor and the loader of
-// TensorBoard's PyTorch plugin.
+// The traces and scalars of a job of two ranks, opened by the tools they are for: Perfetto's trace processor, the
+// loader of TensorBoard's PyTorch plugin, and TensorBoard.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <numeric>
 #include <set>
 #include <sstream>
 
@@ -47,6 +48,8 @@ class TraceTools : public testing::Test {
                                 std::to_string(kSteps - 1),
                                 "--warmup-iter",
                                 "1",
+                                "--tensorboard",
+                                folder_.string(),
                                 "--trace",
                                 folder_.string() + "/",
                                 "--json",
@@ -164,6 +167,41 @@ TEST_F(TraceTools, TensorBoardsPluginShowsStepsAndCollectives) {
     EXPECT_TRUE(collectives.contains("gloo:all_gather"));
     EXPECT_TRUE(collectives.contains("gloo:reduce_scatter"));
   }
+}
+
+TEST_F(TraceTools, TensorBoardReadsTheScalarsOfEveryMeasuredStep) {
+  if (package("tensorboard").empty()) GTEST_SKIP() << "no tensorboard: run tools/bootstrap peers";
+  const auto seen = test::run({test::source_root() + "/.deps/peers/bin/python",
+                               test::source_root() + "/tests/profile/read_events.py", run_.string()},
+                              {.environment = {{"PYTHONDONTWRITEBYTECODE", "1"}}, .limit = Seconds(100)});
+  ASSERT_EQ(seen.status, 0) << seen.output;
+  const auto read = Json::parse(seen.output.substr(seen.output.rfind("{\"scalars\"")));
+  std::map<std::string, std::vector<double>> scalars;
+  for (const auto& [tag, events] : read.at("scalars").items())
+    for (const auto& event : events) {
+      EXPECT_EQ(event[0], 1 + scalars[tag].size()) << tag << ": steps after the one to warm up";
+      scalars[tag].push_back(event[1].get<double>());
+    }
+  ASSERT_TRUE(scalars.contains("time/step_ms")) << seen.output;
+  const auto as_float = [](const Json& values) {
+    std::vector<double> out;
+    for (const auto& value : values) out.push_back(static_cast<double>(value.get<float>()));
+    return out;
+  };
+  EXPECT_EQ(scalars.at("time/step_ms"), as_float(result_.at("times_ms")));
+  auto losses = as_float(result_.at("losses"));
+  losses.erase(losses.begin());
+  EXPECT_EQ(scalars.at("loss"), losses);
+  for (const auto& [phase, ms] : result_.at("phases_ms").items()) {
+    const auto& steps = scalars[text("phase/", phase, "_ms")];
+    EXPECT_NEAR(std::accumulate(steps.begin(), steps.end(), 0.0) / 2, ms.get<double>(), 1e-5 * ms.get<double>())
+        << phase << " in " << read.at("scalars");
+  }
+  EXPECT_FLOAT_EQ(static_cast<float>(scalars.at("throughput/tokens_per_second")[1] * scalars.at("time/step_ms")[1]),
+                  static_cast<float>(2 * 2 * 64 * 1e3));
+  EXPECT_LE(scalars.at("memory/allocated_mb")[0], scalars.at("memory/peak_mb")[0]);
+  EXPECT_LE(scalars.at("memory/peak_mb")[1], result_.at("peak_memory_mb").get<double>() * 1.000001);
+  EXPECT_NE(read.at("tensors").at("configuration")[0].get<std::string>().find("llama-nano"), std::string::npos);
 }
 
 }  // namespace
