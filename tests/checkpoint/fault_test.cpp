@@ -1,0 +1,175 @@
+// Storage that fails at any single call of a save, on any rank: every rank says so, in the same words, and the
+// checkpoint before is the latest and loads. Every call is made to fail once with each error.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "shade/checkpoint/agreement.h"
+#include "shade/checkpoint/ledger.h"
+#include "tests/checkpoint/small_run.h"
+#include "tests/checkpoint/storage_fault.h"
+#include "tests/io/scratch.h"
+#include "tests/support/ranks.h"
+
+namespace shade::checkpoint {
+namespace {
+
+using shard::Strategy;
+
+constexpr int kShort = 0;  // half of the bytes are written, and the caller has to go on: no failure
+
+struct Case {
+  const char* call;
+  int fault;
+};
+constexpr Case kCases[] = {{"open", EIO},  {"open", ENOSPC}, {"write", EIO},  {"write", ENOSPC}, {"write", kShort},
+                           {"fsync", EIO}, {"fsync", ENOSPC}, {"rename", EIO}, {"rename", ENOSPC}};
+
+// One folder for all ranks, made by rank 0.
+std::filesystem::path shared_folder(const comm::Group& group) {
+  return from_rank0(group, "making a folder", [] {
+    std::string name = (std::filesystem::temp_directory_path() / "shade_fault_XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw Error("cannot make a folder");
+    return name;
+  });
+}
+
+struct Tally {
+  int points = 0, failed = 0, undecided = 0, survived = 0;
+};
+
+class Faults {
+ public:
+  Faults(comm::World& world, bool async)
+      : all_(world.group("all")), run_(world, Strategy::zero3), async_(async), folder_(shared_folder(all_)) {
+    store_.emplace(world.group("checkpoint"), Store::Options{.folder = folder_, .keep = 1});
+    run_.step();
+    store_->save(*run_.runtime, *run_.optimizer, {});
+  }
+  ~Faults() {
+    store_.reset();
+    std::error_code ignored;
+    if (all_.rank() == 0) std::filesystem::remove_all(folder_, ignored);
+  }
+
+  // The n-th call of this kind on this rank. False: there is no n-th.
+  bool strike(const Case& c, int victim, int n, Tally& tally) {
+    const auto where = text(c.call, " ", n, " of rank ", victim, ": ", c.fault == 0 ? "short" : std::strerror(c.fault));
+    SCOPED_TRACE(where);
+    const auto before = store_->latest().value();
+    const auto before_steps = run_.optimizer->steps();
+    run_.step();
+    const auto steps = run_.optimizer->steps();
+    all_.barrier().wait();
+    if (all_.rank() == victim) storage_.arm(folder_, c.call, n, c.fault);
+    std::string message;
+    try {
+      if (async_) {
+        store_->save_async(*run_.runtime, *run_.optimizer, {});
+        store_->wait();
+      } else {
+        store_->save(*run_.runtime, *run_.optimizer, {});
+      }
+    } catch (const Error& fault) {
+      message = fault.what();
+    }
+    all_.barrier().wait();  // rank 0 removes what is old after the others have gone on
+    const bool happened = storage_.disarm();
+    const auto told = from_rank0(all_, "comparing", [&] { return message; });
+    EXPECT_EQ(told, message) << "everybody says the same";
+    const bool struck = flag(happened);
+    if (!struck) {
+      EXPECT_EQ(message, "");
+      return false;
+    }
+    ++tally.points;
+    const auto latest = store_->latest().value();
+    if (message.empty()) {
+      ++tally.survived;
+      EXPECT_NE(latest.folder, before.folder);
+    } else {
+      ++tally.failed;
+      EXPECT_NE(c.fault, kShort) << message;
+      EXPECT_NE(message.find(text("failed on rank ", victim, ": cannot ")), std::string::npos) << message;
+      EXPECT_NE(message.find(std::strerror(c.fault)), std::string::npos) << message;
+      store_->load(before, *run_.runtime, *run_.optimizer);
+      EXPECT_EQ(run_.optimizer->steps(), before_steps);
+      // LATEST was replaced and only its flush failed: it may name either.
+      tally.undecided += latest.folder == before.folder ? 0 : 1;
+    }
+    const auto manifest = store_->load(latest, *run_.runtime, *run_.optimizer);  // whichever it is, it is whole
+    EXPECT_EQ(manifest.steps, latest.folder == before.folder ? before_steps : steps);
+    for (const auto& item : std::filesystem::directory_iterator(folder_))
+      EXPECT_FALSE(item.path().filename().string().starts_with(".tmp-") && c.call != std::string("rename"))
+          << item.path();
+    all_.barrier().wait();
+    return true;
+  }
+
+ private:
+  bool flag(bool here) const {
+    auto count = at::full({1}, here ? 1 : 0, at::kLong);
+    all_.all_reduce(count).wait();
+    return count.item<int64_t>() > 0;
+  }
+
+  comm::Group all_;
+  SmallRun run_;
+  bool async_;
+  std::filesystem::path folder_;
+  std::optional<Store> store_;
+  test::StorageFault storage_;
+};
+
+void strike_everywhere(bool async) {
+  test::run_ranks(2, test::As::processes, [&](comm::World& world) {
+    Faults faults(world, async);
+    Tally tally;
+    for (const auto& c : kCases)
+      for (int victim = 0; victim < 2; ++victim)
+        for (int n = 1; faults.strike(c, victim, n, tally); ++n)
+          if (testing::Test::HasFailure()) return;
+    if (world.rank() == 0)
+      std::printf("%d faults: %d saves failed on both ranks, %d were survived\n", tally.points, tally.failed,
+                  tally.survived);
+    EXPECT_GT(tally.failed, 50);
+    EXPECT_EQ(tally.undecided, 4) << "the last open and the last fsync, with two errors";
+  });
+}
+
+TEST(StorageFault, AtEveryCallOfASave) { strike_everywhere(false); }
+TEST(StorageFault, AtEveryCallOfAnAsynchronousSave) { strike_everywhere(true); }
+
+TEST(StorageFault, TheLedgerTakesNothingMoreAndForgetsNothing) {
+  test::StorageFault storage;
+  for (const auto& c : kCases) {
+    const io::Scratch scratch;
+    const auto file = scratch.path() / "ledger";
+    int64_t made = 0;
+    for (int attempt = 0; attempt < 4; ++attempt) {
+      Ledger ledger(file);
+      ledger.start({.key = "k", .exact = "", .event = {{"sigma", 1}}});
+      for (int64_t step = 0; step < made; ++step) ledger.spend(step);
+      if (c.call != std::string("write") && c.call != std::string("fsync")) break;  // it opens once and never renames
+      storage.arm(scratch.path(), c.call, 2 + attempt % 2, c.fault);
+      try {
+        for (int i = 0; i < 4; ++i) {
+          ledger.spend(made);
+          ++made;  // the noise is out
+        }
+        EXPECT_EQ(c.fault, kShort);
+      } catch (const Error& fault) {
+        EXPECT_NE(std::string(fault.what()).find("the step is not made"), std::string::npos) << fault.what();
+        EXPECT_ANY_THROW(ledger.spend(made)) << "the disk's state is unknown";
+      }
+      EXPECT_TRUE(storage.disarm());
+      const auto spent = Ledger::read(file);
+      EXPECT_GE(spent.at(0).steps, made);
+      EXPECT_LE(spent.at(0).steps, made + 1);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shade::checkpoint
