@@ -15,8 +15,9 @@
 namespace shade::cli {
 namespace {
 
-constexpr std::array<Verb, 9> kVerbs{{
+constexpr std::array<Verb, 10> kVerbs{{
     {"account", "the epsilon of a run, or the sigma for an epsilon", run_account},
+    {"audit", "can an observer break the claim of a private step?", run_audit},
     {"bench", "one measured experiment", run_bench},
     {"comm", "the collectives of this machine, measured", run_comm},
     {"compare", "a matrix of experiments", run_compare},

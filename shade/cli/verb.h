@@ -26,6 +26,7 @@ struct Verb {
 };
 
 int run_account(const Arguments& arguments);
+int run_audit(const Arguments& arguments);
 int run_bench(const Arguments& arguments);
 int run_comm(const Arguments& arguments);
 int run_compare(const Arguments& arguments);
@@ -51,8 +52,8 @@ class CommandLine {
   // Empty: go on. Otherwise the verb is over (help was printed) with this status. Throws UsageError.
   std::optional<int> parse(const Arguments& arguments);
 
-  std::string json_file;     // --json
-  std::optional<int> ranks;  // --ranks
+  std::string json_file;            // --json
+  std::optional<int> ranks;         // --ranks
   std::string config_name() const;  // of the TOML file, without folder and ending; the verb if none was given
 
  private:

@@ -53,8 +53,10 @@ std::unique_ptr<data::Sampler> make_sampler(const PrivacyEvent& event, int64_t r
   const auto& mechanism = event.mechanism;
   if (mechanism.sampler == Sampler::shuffled)
     return data::make_shuffled(own, {.records = records, .batch = batch_size});
-  return data::make_poisson(
-      own, {.records = records, .rate = mechanism.sample_rate, .max_batch = mechanism.max_batch});
+  return data::make_poisson(own,
+                            {.records = records,
+                             .rate = mechanism.sample_rate,
+                             .max_batch = mechanism.sampler == Sampler::truncated_poisson ? mechanism.max_batch : 0});
 }
 
 std::string no_epsilon(const Recipe& recipe) {
@@ -64,21 +66,45 @@ std::string no_epsilon(const Recipe& recipe) {
   return {};
 }
 
-Budget::Budget(PrivacyEvent event, const BudgetConfig& config, std::vector<privacy::Steps> earlier)
-    : event_(std::move(event)), accountant_(config.accountant), earlier_(std::move(earlier)), allowed_(event_.steps) {
-  if (config.max_epsilon == 0 || after(allowed_).epsilon <= config.max_epsilon) return;
-  int64_t kept = 0, spent = allowed_;  // epsilon grows with the steps: between these two the budget ends
-  if (after(0).epsilon > config.max_epsilon) spent = 0;
-  while (spent - kept > 1) {
-    const auto middle = kept + (spent - kept) / 2;
-    (after(middle).epsilon <= config.max_epsilon ? kept : spent) = middle;
-  }
-  allowed_ = kept;
+Json event_json(const PrivacyEvent& event) {
+  const auto& m = event.mechanism;
+  return {{"sampler", to_string(m.sampler)}, {"sample_rate", m.sample_rate}, {"sigma", m.noise_multiplier},
+          {"max_batch", m.max_batch},        {"population", m.population},   {"clip_norm", event.clip_norm},
+          {"divisor", event.divisor}};
 }
 
-privacy::Spent Budget::after(int64_t steps) const {
-  auto all = earlier_;
-  all.push_back({event_.mechanism, steps});
+std::optional<privacy::Mechanism> mechanism_in(const Json& event) {
+  privacy::Mechanism out{.sampler = parse_name<Sampler>(event.at("sampler").get<std::string>()),
+                         .sample_rate = event.at("sample_rate"),
+                         .noise_multiplier = event.at("sigma"),
+                         .max_batch = event.at("max_batch"),
+                         .population = event.at("population")};
+  if (out.sampler == Sampler::shuffled || out.noise_multiplier < privacy::kMinNoise) return std::nullopt;
+  return out;
+}
+
+Budget::Budget(PrivacyEvent event, const BudgetConfig& config, std::vector<privacy::Steps> spent, int64_t made)
+    : event_(std::move(event)),
+      accountant_(config.accountant),
+      spent_(std::move(spent)),
+      made_(made),
+      allowed_(std::max(made, event_.steps)) {
+  if (config.max_epsilon == 0 || after(allowed_).epsilon <= config.max_epsilon) {
+    allowed_ = event_.steps;
+    return;
+  }
+  // Epsilon grows with the steps, and making a step again costs nothing: between these two the budget ends.
+  int64_t kept = made_, over = allowed_;
+  while (over - kept > 1) {
+    const auto middle = kept + (over - kept) / 2;
+    (after(middle).epsilon <= config.max_epsilon ? kept : over) = middle;
+  }
+  allowed_ = std::min(kept, event_.steps);
+}
+
+privacy::Spent Budget::after(int64_t step) const {
+  auto all = spent_;
+  all.push_back({event_.mechanism, std::max<int64_t>(0, step - made_)});
   return privacy::spent(accountant_, all, event_.delta);
 }
 

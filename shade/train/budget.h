@@ -23,20 +23,25 @@ std::unique_ptr<data::Sampler> make_sampler(const privacy::PrivacyEvent& event, 
 // Why no epsilon may be said of this run; empty: it may.
 std::string no_epsilon(const Recipe& recipe);
 
+// The mechanism in a ledger's event, and back. No mechanism: steps that no accountant answers for.
+Json event_json(const privacy::PrivacyEvent& event);
+std::optional<privacy::Mechanism> mechanism_in(const Json& event);
+
+// What was spent in a run directory, and may be.
 class Budget {
  public:
-  // `earlier`: what was spent on the same records by other mechanisms.
-  Budget(privacy::PrivacyEvent event, const BudgetConfig& config, std::vector<privacy::Steps> earlier = {});
+  // `spent`: what the ledger has, of all mechanisms. Steps of this run below `made` are in it.
+  Budget(privacy::PrivacyEvent event, const BudgetConfig& config, std::vector<privacy::Steps> spent = {},
+         int64_t made = 0);
 
-  const privacy::PrivacyEvent& event() const { return event_; }
-  privacy::Spent after(int64_t steps) const;  // of this mechanism
-  int64_t allowed() const { return allowed_; }  // the most steps, up to the event's, that keep max_epsilon
+  privacy::Spent after(int64_t step) const;
+  int64_t allowed() const { return allowed_; }  // the last step, up to the event's, that keeps max_epsilon
 
  private:
   privacy::PrivacyEvent event_;
   privacy::Accountant accountant_;
-  std::vector<privacy::Steps> earlier_;
-  int64_t allowed_;
+  std::vector<privacy::Steps> spent_;
+  int64_t made_, allowed_;
 };
 
 }  // namespace shade::train

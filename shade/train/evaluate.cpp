@@ -8,8 +8,8 @@
 
 namespace shade::train {
 
-Evaluation evaluate(models::Model& model, shard::Runtime& runtime, const data::Dataset& dataset,
-                    const HeldOut& split, int64_t micro_batch) {
+Evaluation evaluate(models::Model& model, shard::Runtime& runtime, const data::Dataset& dataset, const HeldOut& split,
+                    int64_t micro_batch) {
   const Span span("evaluate");
   const MemoryScope scope(MemoryKind::activations);
   const at::NoGradGuard no_graph;

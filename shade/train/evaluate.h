@@ -17,7 +17,7 @@ struct Evaluation {
 };
 
 // Collective: every rank takes its part. No gradients, nothing is changed.
-Evaluation evaluate(models::Model& model, shard::Runtime& runtime, const data::Dataset& dataset,
-                    const HeldOut& split, int64_t micro_batch);
+Evaluation evaluate(models::Model& model, shard::Runtime& runtime, const data::Dataset& dataset, const HeldOut& split,
+                    int64_t micro_batch);
 
 }  // namespace shade::train

@@ -27,8 +27,8 @@ MicroBatchChoice choose_micro_batch(const comm::Group& group, int64_t most, Byte
     const auto tried = out.trials.size();
     if (tried >= 2) {  // memory grows in a straight line, or slower
       const auto& [last, before] = std::tie(out.trials[tried - 1], out.trials[tried - 2]);
-      const auto slope = static_cast<double>(last.peak.count - before.peak.count) /
-                         static_cast<double>(last.samples - before.samples);
+      const auto slope =
+          static_cast<double>(last.peak.count - before.peak.count) / static_cast<double>(last.samples - before.samples);
       if (static_cast<double>(last.peak.count) + slope * static_cast<double>(samples - last.samples) >
           static_cast<double>(limit.count))
         break;
@@ -39,7 +39,8 @@ MicroBatchChoice choose_micro_batch(const comm::Group& group, int64_t most, Byte
     out.trials.push_back({samples, peak});
     if (peak > limit) {
       SHADE_REQUIRE(samples > 1, "one sample needs ", to_string(peak), " of tensors on a rank; the limit is ",
-                    to_string(limit), ": raise --memory-limit, shorten --seq-length, shard more (--shard zero3) or set "
+                    to_string(limit),
+                    ": raise --memory-limit, shorten --seq-length, shard more (--shard zero3) or set "
                     "--checkpointing block");
       break;
     }

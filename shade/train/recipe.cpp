@@ -6,8 +6,9 @@ namespace shade::train {
 
 void ModelConfig::declare(Fields& f) {
   f.add("model", model, {.help = "a named model or a folder with config.json", .flags = {"--model"}});
-  f.add("weights", weights,
-        {.help = "folder or .safetensors file to start from; initialised by --seed if not set", .flags = {"--weights"}});
+  f.add(
+      "weights", weights,
+      {.help = "folder or .safetensors file to start from; initialised by --seed if not set", .flags = {"--weights"}});
   f.add("task", task, {.help = "what is trained", .flags = {"--task"}});
   f.add("attention", attention, {.help = "kernel", .flags = {"--attention"}});
   f.add("checkpointing", checkpointing, {.help = "recompute activations in backward", .flags = {"--checkpointing"}});
@@ -61,7 +62,8 @@ void TrainConfig::declare(Fields& f) {
          .flags = {"--batch-size"}});
   f.add("seq_length", seq_length, {.help = "per sample", .unit = "tokens", .min = 1, .flags = {"--seq-length"}});
   f.add("micro_batch", micro_batch,
-        {.help = "samples a rank computes at a time, or auto: the most that fit memory_limit", .flags = {"--micro-batch"}});
+        {.help = "samples a rank computes at a time, or auto: the most that fit memory_limit",
+         .flags = {"--micro-batch"}});
   f.add("memory_limit", memory_limit,
         {.help = "of tensors on a rank, for micro_batch auto; 0: 80 % of what is available on the host now",
          .flags = {"--memory-limit"}});

@@ -23,8 +23,7 @@ std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const mo
       return std::string();
     });
   const auto& sizes = decoder->config();
-  auto texts =
-      data::open_dataset(data, train.seq_length, sizes.classifier ? data::Task::classify : data::Task::lm);
+  auto texts = data::open_dataset(data, train.seq_length, sizes.classifier ? data::Task::classify : data::Task::lm);
   SHADE_REQUIRE(texts->tokenizer().vocab() <= sizes.vocab, "the tokenizer (", texts->tokenizer().describe(), ") has ",
                 texts->tokenizer().vocab(), " tokens, the model ", sizes.vocab, "; set --vocab-size");
   if (sizes.classifier)

@@ -5,6 +5,7 @@
 namespace shade::train {
 
 Report::Report(RunFolder& folder, const Options& options) : folder_(&folder), options_(options) {
+  if (options.speaks) events_.emplace(folder.path());
   if (options.speaks && !options.quiet && is_terminal(stderr)) bar_.emplace("train", options.steps - options.done);
 }
 
@@ -26,8 +27,7 @@ void Report::step(const StepReport& r) {
   if (r.record.gradient_norm > 0) line += text("  grad_norm ", significant(r.record.gradient_norm));
   line += text("  memory ", to_string(r.memory), "  ", significant(r.tokens_per_second), " tokens/s  mfu ",
                significant(100 * r.mfu, 2), " %");
-  if (options_.is_private)
-    line += text("  clipped ", r.record.samples.clipped, " of ", r.record.samples.samples, mark);
+  if (options_.is_private) line += text("  clipped ", r.record.samples.clipped, " of ", r.record.samples.samples, mark);
   if (r.record.samples.not_finite > 0) line += text("  not finite ", r.record.samples.not_finite, mark);
   if (r.spent)
     line += text("  epsilon ", significant(r.spent->epsilon, 4), options_.void_epsilon ? " (seeded: void)" : "");
@@ -56,6 +56,12 @@ void Report::step(const StepReport& r) {
     if (options_.void_epsilon) json["epsilon_void"] = "the noise has a seed, not a secret key";
   }
   folder_->append_metrics(json);
+  events_->scalar(options_.is_private ? "not_private/loss" : "train/loss", r.record.loss, r.step);
+  events_->scalar("train/lr", r.record.learning_rate, r.step);
+  events_->scalar("train/tokens_per_second", r.tokens_per_second, r.step);
+  events_->scalar("train/memory_mib", static_cast<double>(r.memory.count) / static_cast<double>(MiB(1).count), r.step);
+  if (r.spent && !options_.void_epsilon) events_->scalar("privacy/epsilon", r.spent->epsilon, r.step);
+  events_->flush();
 }
 
 void Report::evaluation(int64_t step, const Evaluation& found) {
@@ -68,6 +74,9 @@ void Report::evaluation(int64_t step, const Evaluation& found) {
   }
   say(text(line, " (", found.records, " held-out records)"));
   folder_->append_metrics(json);
+  events_->scalar("eval/loss", found.loss, step);
+  if (found.accuracy) events_->scalar("eval/accuracy", *found.accuracy, step);
+  events_->flush();
 }
 
 }  // namespace shade::train

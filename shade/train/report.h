@@ -1,4 +1,5 @@
-// What a run tells: a line for people, a line of metrics.jsonl for programs. Only rank 0 speaks.
+// What a run tells: a line for people, a line of metrics.jsonl for programs, scalars for TensorBoard. Only rank 0
+// speaks.
 //
 //   step 120/1000  loss 3.214 (not private)  lr 0.001  memory 212 MiB  12300 tokens/s  mfu 31 %  epsilon 1.23
 //
@@ -11,6 +12,7 @@
 
 #include "shade/base/terminal.h"
 #include "shade/privacy/accounting/accountant.h"
+#include "shade/profile/events.h"
 #include "shade/train/evaluate.h"
 #include "shade/train/run_folder.h"
 #include "shade/train/step.h"
@@ -30,8 +32,8 @@ struct StepReport {
 class Report {
  public:
   struct Options {
-    bool speaks = true;      // this is rank 0
-    bool quiet = false;      // metrics alone
+    bool speaks = true;  // this is rank 0
+    bool quiet = false;  // metrics alone
     bool is_private = false;
     bool void_epsilon = false;  // the key is a seed: what is computed protects nobody
     int64_t steps = 0, done = 0;
@@ -47,6 +49,7 @@ class Report {
   RunFolder* folder_;
   Options options_;
   std::optional<Progress> bar_;
+  std::optional<profile::EventFile> events_;
 };
 
 }  // namespace shade::train

@@ -35,7 +35,8 @@ privacy::NoiseKey RunFolder::key() const {
     const auto fresh = path_ / ".key";
     ::unlink(fresh.c_str());
     descriptor = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
-    const bool kept = descriptor >= 0 && ::write(descriptor, key.data(), key.size()) == static_cast<ssize_t>(key.size()) &&
+    const bool kept = descriptor >= 0 &&
+                      ::write(descriptor, key.data(), key.size()) == static_cast<ssize_t>(key.size()) &&
                       ::fsync(descriptor) == 0 && ::rename(fresh.c_str(), file.c_str()) == 0;
     const int why = errno;
     if (descriptor >= 0) ::close(descriptor);
@@ -43,7 +44,7 @@ privacy::NoiseKey RunFolder::key() const {
     return key;
   }
   if (descriptor < 0) fail(file, std::strerror(errno));
-  struct stat about {};
+  struct stat about{};
   const bool whole = ::fstat(descriptor, &about) == 0 && about.st_size == static_cast<off_t>(key.size()) &&
                      ::read(descriptor, key.data(), key.size()) == static_cast<ssize_t>(key.size());
   ::close(descriptor);

@@ -37,7 +37,8 @@ Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& opti
   SHADE_REQUIRE(!method_ || options.grad_clip == 0,
                 "a private run clips every sample (--max-grad-norm); clipping their sum as well (--grad-clip) is for "
                 "runs that are not private");
-  if (method_) noise_.emplace(options.key ? *options.key : agreed_key(runtime.groups().control, options.dp), options.incarnation);
+  if (method_)
+    noise_.emplace(options.key ? *options.key : agreed_key(runtime.groups().control, options.dp), options.incarnation);
   model.parameters().wiring.tap = method_ ? static_cast<nn::GradientTap*>(method_.get()) : &plain_;
 }
 

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 
+#include "shade/checkpoint/ledger.h"
 #include "shade/checkpoint/store.h"
 #include "shade/comm/world.h"
 #include "shade/data/dataset.h"
@@ -42,8 +43,8 @@ struct TrainResult {
 class Trainer {
  public:
   struct Options {
-    bool quiet = false;                    // rank 0 writes metrics and prints nothing
-    std::function<bool()> stop;            // asked before every step; true on any rank ends the run after it
+    bool quiet = false;          // rank 0 writes metrics and prints nothing
+    std::function<bool()> stop;  // asked before every step; true on any rank ends the run after it
   };
 
   // Collective. `config` has the recipe's fields, to be written down as they were resolved. Without a dataset the model
@@ -67,7 +68,9 @@ class Trainer {
   Loaded load(int64_t step) const;
   void start_model();
   void resume();
+  void open_ledger(const std::optional<checkpoint::Origin>& from);
   void save(bool wait);
+  StepOptions step_options() const;
   int64_t find_micro_batch();
   void introduce();
   StepReport measured(const StepRecord& record, int64_t samples, Seconds took, Seconds waited);
@@ -82,6 +85,8 @@ class Trainer {
   std::unique_ptr<RunFolder> folder_;
   privacy::PrivacyEvent event_;
   std::optional<Budget> budget_;  // of a private run that may say an epsilon
+  std::string no_epsilon_;        // why it may not
+  int64_t last_ = 0;              // step
   privacy::NoiseKey key_{};
   uint64_t incarnation_ = 0;
   std::unique_ptr<shard::Runtime> runtime_;
@@ -92,7 +97,8 @@ class Trainer {
   double peak_flops_ = 0;  // of all ranks
   std::string identity_;
   std::unique_ptr<checkpoint::Store> store_;
-  int64_t saved_ = -1;  // after which step
+  int64_t saved_ = -1;                        // after which step
+  std::optional<checkpoint::Ledger> ledger_;  // rank 0's, of a private run
   std::optional<Report> report_;
 };
 

@@ -65,7 +65,9 @@ Damage harm(Random& random, const std::map<std::filesystem::path, std::string>& 
       std::fill_n(bytes.begin() + static_cast<ptrdiff_t>(at), size, '\0');
       return {text(victim->first, " zeroed at ", at), {{victim->first, bytes}}};
     }
-    case 4: bytes += std::string(1 + below(random, 64), 'x'); return {text(victim->first, " longer"), {{victim->first, bytes}}};
+    case 4:
+      bytes += std::string(1 + below(random, 64), 'x');
+      return {text(victim->first, " longer"), {{victim->first, bytes}}};
     default: break;
   }
   const auto other = any();
@@ -163,7 +165,8 @@ struct Forged {
     io::Metadata digests;
     for (const auto& [name, values] : pieces)
       if (digested)
-        digests.emplace(name, to_hex(digest_of({static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()})));
+        digests.emplace(name,
+                        to_hex(digest_of({static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()})));
     io::write_safetensors(folder / file_name(0), pieces, digests);
     const auto bytes = content(folder / file_name(0));
     const auto header = io::parse_safetensors_header(std::as_bytes(std::span(bytes)));
@@ -199,7 +202,8 @@ TEST(Damage, PiecesMustCoverEveryWeightOnce) {
   EXPECT_NE(fault({{"weight/w@0", at::ones({2, 2})}}).find("not a flat"), std::string::npos);
   EXPECT_NE(fault({{"weight/v@0", of(4)}}).find("of which the manifest doesn't know"), std::string::npos);
   EXPECT_NE(fault({{"exp_avg/w@0", of(4)}}).find("of which the manifest doesn't know"), std::string::npos);
-  for (const auto* name : {"w", "weight/w", "weight/w@", "weight/w@-1", "weight/w@00", "/w@0", "weight/@0", "weight/w@0x"})
+  for (const auto* name :
+       {"w", "weight/w", "weight/w@", "weight/w@-1", "weight/w@00", "/w@0", "weight/@0", "weight/w@0x"})
     EXPECT_NE(fault({{name, of(4)}}).find("is not called PART/WEIGHT@BEGIN"), std::string::npos) << name;
   EXPECT_NE(fault({{"weight/w@0", of(4)}}, false).find("has no digest of"), std::string::npos);
 }

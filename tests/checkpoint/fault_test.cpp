@@ -23,7 +23,7 @@ struct Case {
   const char* call;
   int fault;
 };
-constexpr Case kCases[] = {{"open", EIO},  {"open", ENOSPC}, {"write", EIO},  {"write", ENOSPC}, {"write", kShort},
+constexpr Case kCases[] = {{"open", EIO},  {"open", ENOSPC},  {"write", EIO},  {"write", ENOSPC}, {"write", kShort},
                            {"fsync", EIO}, {"fsync", ENOSPC}, {"rename", EIO}, {"rename", ENOSPC}};
 
 // One folder for all ranks, made by rank 0.

@@ -56,8 +56,9 @@ void Clipper::follow(double noisy_count, double divisor) {
 }
 
 void Clipper::continue_at(double clip_norm) {
-  SHADE_REQUIRE(std::isfinite(clip_norm) && clip_norm > 0 && (adaptive() || clip_norm == norm_), "clip norm ", clip_norm,
-                " of an earlier process; expected ", adaptive() ? "a positive number" : std::to_string(norm_));
+  SHADE_REQUIRE(std::isfinite(clip_norm) && clip_norm > 0 && (adaptive() || clip_norm == norm_), "clip norm ",
+                clip_norm, " of an earlier process; expected ",
+                adaptive() ? "a positive number" : std::to_string(norm_));
   norm_ = clip_norm;
 }
 
