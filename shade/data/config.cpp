@@ -1,12 +1,14 @@
 #include "shade/data/config.h"
 
 #include "shade/base/error.h"
+#include "shade/data/bpe_tokenizer.h"
 
 namespace shade::data {
 
 void DataConfig::declare(Fields& f) {
   f.add("data_folder", data_folder,
-        {.help = "folder of .txt, .json and .jsonl files, also below it; made-up data if not set",
+        {.help =
+             "folder of .txt, .json and .jsonl files, or of a folder of images for each class; made-up data if not set",
          .flags = {"--data-folder", "--data_folder"}});
   f.add("tokenizer", tokenizer,
         {.help = "tokenizer.json of Hugging Face (byte-level BPE) or its folder; every byte is a token if not set",
@@ -24,8 +26,8 @@ void DataConfig::declare(Fields& f) {
 }
 
 std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& place) {
-  SHADE_REQUIRE(place.empty(), "tokenizer files are not read yet; without --tokenizer every byte is a token");
-  return std::make_shared<ByteTokenizer>();
+  if (place.empty()) return std::make_shared<ByteTokenizer>();
+  return read_tokenizer(place);
 }
 
 std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_length, Task task) {
@@ -38,6 +40,11 @@ std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_
                                 *tokenizer);
   return std::make_unique<TextDataset>(std::move(store), std::move(tokenizer),
                                        TextOptions{.seq_length = seq_length, .task = task, .packing = config.packing});
+}
+
+std::unique_ptr<ImageDataset> open_images(const DataConfig& config, const ImageOptions& options) {
+  SHADE_REQUIRE(!config.data_folder.empty(), "no data; set --data-folder");
+  return std::make_unique<ImageDataset>(config.data_folder, options);
 }
 
 }  // namespace shade::data

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "shade/base/config.h"
+#include "shade/data/image_dataset.h"
 #include "shade/data/text_dataset.h"
 
 namespace shade::data {
@@ -21,5 +22,8 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& place);  // e
 
 // Texts of `seq_length` tokens. Throws UsageError if no folder is set, and all that TokenStore and TextDataset throw.
 std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_length, Task task);
+
+// Images for a denoiser. Throws UsageError if no folder is set, and all that ImageDataset throws.
+std::unique_ptr<ImageDataset> open_images(const DataConfig& config, const ImageOptions& options);
 
 }  // namespace shade::data

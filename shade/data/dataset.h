@@ -17,6 +17,10 @@ class Dataset {
   virtual int64_t size() const = 0;
   virtual nn::Batch batch(std::span<const int64_t> records) const = 0;  // none: a batch of 0 samples, the right shapes
   virtual std::string describe() const = 0;
+
+  // For data with chance of its own (the noise of a denoiser): another draw for another number, say the step, the same
+  // for the same on every rank. Other data has none.
+  virtual nn::Batch batch_at(std::span<const int64_t> records, uint64_t /*draw*/) const { return batch(records); }
 };
 
 }  // namespace shade::data

@@ -149,6 +149,7 @@ std::string capital(std::string words) {
 
 // Files of one kind, cut at about a mebibyte.
 constexpr int64_t kFileBytes = int64_t{1} << 20;
+constexpr int64_t kMaxPlain = int64_t{64} << 10;  // a file each: some 250
 
 std::string numbered(const char* stem, int64_t n, const char* ending) {
   const auto digits = std::to_string(n);
@@ -193,7 +194,8 @@ void write_sample_corpus(const std::filesystem::path& folder, Bytes size, uint64
   uint64_t n = 0;
   const auto entry = [&](const SampleText& sample) { return Json{{"text", sample.text}, {"label", sample.topic}}; };
 
-  int64_t left = size.count * 3 / 4;
+  const auto plain = std::min(size.count / 16, kMaxPlain), array_share = size.count * 3 / 16;
+  int64_t left = size.count - plain - array_share;
   for (int64_t file = 0; left > 0; ++file) {
     std::string lines;
     while (left > 0 && static_cast<int64_t>(lines.size()) < kFileBytes) {
@@ -203,7 +205,7 @@ void write_sample_corpus(const std::filesystem::path& folder, Bytes size, uint64
     }
     write_file(folder / "labelled" / numbered("lines_", file, ".jsonl"), lines);
   }
-  left = size.count * 3 / 16;
+  left = array_share;
   for (int64_t file = 0; left > 0; ++file) {
     std::string array;
     while (left > 0 && static_cast<int64_t>(array.size()) < kFileBytes) {
@@ -213,7 +215,7 @@ void write_sample_corpus(const std::filesystem::path& folder, Bytes size, uint64
     }
     write_file(folder / "labelled" / numbered("array_", file, ".json"), array + "\n]\n");
   }
-  left = size.count / 16;
+  left = plain;
   for (int64_t file = 0; left > 0; ++file) {
     const auto sample = sample_text(seed, n++);
     write_file(folder / "plain" / numbered("text_", file, ".txt"), sample.text + "\n");

@@ -23,8 +23,8 @@ struct SampleText {
 SampleText sample_text(uint64_t seed, uint64_t n);
 std::vector<std::string> sample_topics();
 
-// About `size` bytes of text: 3/4 in labelled/*.jsonl, 3/16 in labelled/*.json, 1/16 in plain/*.txt; the label is the
-// topic. The folder is made and must be empty.
+// About `size` bytes of text: 3/16 in labelled/*.json, 1/16 (at most 64 KiB) in plain/*.txt, the rest in
+// labelled/*.jsonl; the label is the topic. The folder is made and must be empty.
 void write_sample_corpus(const std::filesystem::path& folder, Bytes size, uint64_t seed);
 
 }  // namespace shade::data

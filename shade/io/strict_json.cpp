@@ -17,7 +17,7 @@ class StrictReader final : public nlohmann::json_sax<nlohmann::json> {
       : json_(json), what_(what), visitor_(visitor) {}
 
   bool null() override { return pass({.kind = JsonKind::null}); }
-  bool boolean(bool) override { return pass({.kind = JsonKind::boolean}); }
+  bool boolean(bool truth) override { return pass({.kind = JsonKind::boolean, .boolean = truth}); }
   // Called for numbers with a minus sign only, "-0" among them.
   bool number_integer(number_integer_t) override { return pass({.kind = JsonKind::negative}); }
   bool number_unsigned(number_unsigned_t number) override {

@@ -18,6 +18,7 @@ enum class JsonKind { null, boolean, integer, negative, real, string, array, obj
 
 struct JsonValue {
   JsonKind kind = JsonKind::null;
+  bool boolean = false;     // of JsonKind::boolean
   uint64_t integer = 0;     // of JsonKind::integer: whole, no sign, below 2^64; other numbers come without their value
   std::string_view string;  // of JsonKind::string; valid during the call
 

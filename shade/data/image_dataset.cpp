@@ -1,0 +1,102 @@
+#include "shade/data/image_dataset.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "shade/base/error.h"
+#include "shade/base/memory_scope.h"
+#include "shade/data/checksum.h"
+#include "shade/data/image_file.h"
+
+namespace shade::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
+
+std::vector<fs::path> images_below(const fs::path& folder) {
+  std::vector<fs::path> out;
+  for (auto at = fs::recursive_directory_iterator(folder); at != fs::recursive_directory_iterator(); ++at) {
+    if (is_hidden(at->path()))
+      at.disable_recursion_pending();
+    else if (is_image(at->path()) && at->is_regular_file())
+      out.push_back(at->path());
+  }
+  std::sort(out.begin(), out.end(), [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
+  return out;
+}
+
+// One generator for each image and draw.
+at::Generator generator_of(uint64_t seed, int64_t record, uint64_t draw) {
+  const auto sum = checksum_of(text("image ", seed, ' ', record, ' ', draw));
+  uint64_t number = 0;
+  std::from_chars(sum.data(), sum.data() + 16, number, 16);
+  return at::make_generator<at::CPUGeneratorImpl>(number);
+}
+
+}  // namespace
+
+ImageDataset::ImageDataset(const fs::path& folder, const ImageOptions& options) : options_(options) {
+  SHADE_REQUIRE(fs::is_directory(folder), "no images at ", folder, "; expected a folder with a folder for each class");
+  SHADE_REQUIRE(options.image_size >= 1 && options.timesteps >= 1, "an image of ", options.image_size, " pixels and ",
+                options.timesteps, " timesteps; expected at least 1");
+  SHADE_REQUIRE(options.channels == 1 || options.channels == 3, "images have 1 or 3 channels, not ", options.channels);
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    SHADE_REQUIRE(!is_image(entry.path()) || !entry.is_regular_file(), entry.path(),
+                  " lies in no class; expected a folder for each class in ", folder);
+    if (entry.is_directory() && !is_hidden(entry.path()) && !images_below(entry.path()).empty())
+      classes_.push_back(entry.path().filename().string());
+  }
+  std::sort(classes_.begin(), classes_.end());
+  SHADE_REQUIRE(!classes_.empty(), folder, " has no folder with .png, .jpg or .jpeg files");
+  SHADE_REQUIRE(static_cast<int64_t>(classes_.size()) <= options.classes, folder, " has ", classes_.size(),
+                " classes, the model ", options.classes, "; set --num-classes");
+  for (size_t i = 0; i < classes_.size(); ++i)
+    for (auto& path : images_below(folder / classes_[i])) files_.push_back({std::move(path), static_cast<int64_t>(i)});
+
+  double kept = 1;
+  for (int64_t t = 0; t < options.timesteps; ++t) {
+    const double share =
+        options.timesteps == 1 ? 0 : static_cast<double>(t) / static_cast<double>(options.timesteps - 1);
+    kept *= 1 - (1e-4 + share * (0.02 - 1e-4));
+    kept_.push_back(kept);
+  }
+}
+
+nn::Batch ImageDataset::batch_at(std::span<const int64_t> records, uint64_t draw) const {
+  const MemoryScope scope(MemoryKind::data);
+  const auto b = static_cast<int64_t>(records.size()), c = options_.channels, s = options_.image_size;
+  auto noisy = at::empty({b, c, s, s}, at::kFloat), noise = at::empty({b, c, s, s}, at::kFloat);
+  nn::Batch batch;
+  batch.timesteps_B = at::empty({b}, at::kLong);
+  batch.labels = at::empty({b}, at::kLong);
+  for (int64_t i = 0; i < b; ++i) {
+    const auto record = records[static_cast<size_t>(i)];
+    SHADE_REQUIRE(record >= 0 && record < size(), "record ", record, " of ", size());
+    const auto& [path, label] = files_[static_cast<size_t>(record)];
+    auto generator = generator_of(options_.seed, record, draw);
+    const auto t = at::randint(0, options_.timesteps, {}, generator, at::kLong).item<int64_t>();
+    const bool dropped = at::rand({}, generator, at::kFloat).item<double>() < options_.label_dropout;
+    const auto own_noise = at::randn({c, s, s}, generator, at::kFloat);
+    const auto kept = kept_[static_cast<size_t>(t)];
+    noisy[i] = square_image(read_image(path), s, c) * std::sqrt(kept) + own_noise * std::sqrt(1 - kept);
+    noise[i] = own_noise;
+    batch.timesteps_B[i] = t;
+    batch.labels[i] = dropped ? options_.classes : label;
+  }
+  batch.images_BCHW = noisy.to(options_.type);
+  batch.noise_BCHW = noise.to(options_.type);
+  return batch;
+}
+
+std::string ImageDataset::describe() const {
+  return text(files_.size(), " images of ", classes_.size(), " classes, ", options_.image_size, " x ",
+              options_.image_size, "; the privacy unit is an image");
+}
+
+}  // namespace shade::data

@@ -1,0 +1,52 @@
+// Images by class, noised for a denoiser: a folder of folders of PNG and JPEG files. A record is an image.
+//
+//   x = sqrt(a_t) image + sqrt(1 - a_t) noise       a_t: the linear schedule of DDPM, beta from 1e-4 to 0.02
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "shade/data/dataset.h"
+
+namespace shade::data {
+
+struct ImageOptions {
+  int64_t image_size = 256;
+  int64_t channels = 3;        // or 1
+  int64_t classes = 1000;      // of the model: at least those of the folder; the number of "no class" when dropped
+  double label_dropout = 0.1;  // how often an image comes without its class
+  int64_t timesteps = 1000;
+  uint64_t seed = 0;
+  at::ScalarType type = at::kFloat;
+};
+
+class ImageDataset final : public Dataset {
+ public:
+  // Finds the files; they are decoded when a batch asks for them. Throws UsageError: no folder, an image outside of a
+  // class, more classes than the model has.
+  ImageDataset(const std::filesystem::path& folder, const ImageOptions& options);
+
+  int64_t size() const override { return static_cast<int64_t>(files_.size()); }
+
+  // images_BCHW (noisy), noise_BCHW, timesteps_B, labels. Noise, timestep and dropout of an image depend on (seed,
+  // record, draw) alone: not on the batch it is in.
+  nn::Batch batch(std::span<const int64_t> records) const override { return batch_at(records, 0); }
+  nn::Batch batch_at(std::span<const int64_t> records, uint64_t draw) const override;
+  std::string describe() const override;
+
+  const std::vector<std::string>& classes() const { return classes_; }  // sorted by their bytes
+  const std::filesystem::path& file(int64_t record) const { return files_.at(static_cast<size_t>(record)).path; }
+
+ private:
+  struct File {
+    std::filesystem::path path;
+    int64_t label;
+  };
+
+  ImageOptions options_;
+  std::vector<std::string> classes_;
+  std::vector<File> files_;
+  std::vector<double> kept_;  // a_t
+};
+
+}  // namespace shade::data
