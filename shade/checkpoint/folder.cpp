@@ -10,6 +10,7 @@
 #include <span>
 
 #include "shade/base/error.h"
+#include "shade/base/span.h"
 #include "shade/base/strings.h"
 #include "shade/io/errors.h"
 #include "shade/io/mapped_file.h"
@@ -100,9 +101,13 @@ std::optional<Latest> Folder::latest() const {
 }
 
 void Folder::commit(const Entry& entry, const Digest& manifest) const {
-  flush_folder(path_ / entry.temporary());
-  rename_folder(path_ / entry.temporary(), place(entry));
-  flush_folder(path_);
+  {
+    const Span span("save_rename");
+    flush_folder(path_ / entry.temporary());
+    rename_folder(path_ / entry.temporary(), place(entry));
+    flush_folder(path_);
+  }
+  const Span span("save_latest");
   const auto line = text(entry.name(), " ", to_hex(manifest), "\n");
   io::NewFile file(path_ / kLatest);
   file.write_at(0, std::as_bytes(std::span(line)));

@@ -197,6 +197,11 @@ bool Ledger::spend(int64_t step) {
   return replay;
 }
 
+int64_t Ledger::made() const {
+  SHADE_CHECK(current_.has_value(), "start() comes before the first step");
+  return std::max(next_, books_.incarnations[*current_].head);
+}
+
 Origin Ledger::origin(int64_t step) const {
   SHADE_CHECK(current_.has_value(), "start() comes before the first step");
   const auto& here = books_.incarnations[*current_];

@@ -66,6 +66,9 @@ class Ledger {
   // is an exact replay. After an error nothing more is accepted: the disk's state is unknown.
   bool spend(int64_t step);
 
+  // After start(): steps below it were spent by this incarnation before, so making them again is a replay.
+  int64_t made() const;
+
   // Of a state after `step` steps of this run.
   Origin origin(int64_t step) const;
 

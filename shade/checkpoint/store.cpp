@@ -8,6 +8,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/log.h"
+#include "shade/base/span.h"
 #include "shade/checkpoint/agreement.h"
 #include "shade/checkpoint/load.h"
 #include "shade/comm/errors.h"
@@ -98,6 +99,7 @@ void Store::save_async(shard::Runtime& runtime, optim::Optimizer& optimizer, con
 
 Store::Job Store::begin(shard::Runtime& runtime, optim::Optimizer& optimizer, const Json& caller, bool copy) {
   wait();
+  const Span span("save_copy");
   const auto& policy = runtime.policy();
   SHADE_CHECK(policy.replicate * policy.shard == group_.size(), "a checkpoint is written by all ranks of the world");
   const auto what = text("starting to save in ", options_.folder);
@@ -145,6 +147,7 @@ void Store::write(Job job) {
     throw;
   }
   if (group_.rank() != 0) return;
+  const Span span("save_prune");
   try {
     folder_.keep_last(options_.keep);
   } catch (const std::exception& fault) {
@@ -153,6 +156,7 @@ void Store::write(Job job) {
 }
 
 SavedFile Store::write_file(const Job& job) const {
+  const Span span("save_file");
   const auto path = options_.folder / job.entry.temporary() / file_name(static_cast<size_t>(group_.rank()));
   std::vector<io::TensorSpec> specs;
   io::Metadata digests;
@@ -174,9 +178,12 @@ void Store::finish(const Job& job, std::vector<SavedFile> files) {
   auto manifest = job.manifest;
   manifest.files = std::move(files);
   const auto words = print_manifest(manifest);
-  io::NewFile file(options_.folder / job.entry.temporary() / kManifestFile);
-  file.write_at(0, std::as_bytes(std::span(words)));
-  file.commit();
+  {
+    const Span span("save_manifest");
+    io::NewFile file(options_.folder / job.entry.temporary() / kManifestFile);
+    file.write_at(0, std::as_bytes(std::span(words)));
+    file.commit();
+  }
   folder_.commit(job.entry, digest_of(words));
 }
 

@@ -21,9 +21,10 @@ CommandLine::CommandLine(std::string verb, std::string summary, std::string exam
   app_.add_option("--log-level", log_level_, "debug, info, warning, error or off [warning]")->type_name("LEVEL");
 }
 
-void CommandLine::add(Config& config) {
+void CommandLine::add(Config& config, const std::string& argument) {
   config_ = &config;
-  app_.add_option("--config", config_file_, "read these fields from a TOML file; options override it")
+  app_.add_option(argument.empty() ? "--config" : argument, config_file_,
+                  "read these fields from a TOML file; options override it")
       ->type_name("FILE");
   for (auto& field : config.fields()) {
     std::vector<std::string> names = field.info().flags;
@@ -38,6 +39,10 @@ void CommandLine::add(Config& config) {
     option->group(field.key().substr(0, field.key().find('.')));
     option->expected(field.is_switch() ? 0 : 1, 1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
+}
+
+std::string CommandLine::config_name() const {
+  return config_file_.empty() ? verb_ : std::filesystem::path(config_file_).stem().string();
 }
 
 std::optional<int> parse_words(CLI::App& app, const Arguments& arguments) {

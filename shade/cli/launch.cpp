@@ -9,11 +9,23 @@ int run_launch(const Arguments& arguments) {
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   comm::LaunchOptions options;
   std::string timeout = "10s";
-  CommandLine line("launch",
-                   "Starts ranks of a command on this host with torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR, "
-                   "...), prefixes their output with the rank,\nand ends all of them when one fails.",
-                   "shade launch -n 4 -- ./my_program --its-option 1");
+  CommandLine line(
+      "launch",
+      "Starts ranks of a command on this host with torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR, "
+      "...), prefixes their output with the rank,\nand ends all of them when one fails; then, if told so, starts them "
+      "again.",
+      "shade launch -n 4 -- ./my_program --its-option 1\n  shade launch -n 2 --max-restarts 3 -- shade train "
+      "recipes/qwen2_nano.toml");
   line.app().add_option("-n,--nproc", options.ranks, "number of ranks [1]")->type_name("N")->check(CLI::Range(1, 4096));
+  line.app()
+      .add_option("--max-restarts", options.max_restarts, "start all ranks again after a failure, so often [0]")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1000000));
+  line.app()
+      .add_option("--min-nproc", options.min_ranks,
+                  "start again with one rank fewer each time, down to this; 0: with the same number [0]")
+      ->type_name("N")
+      ->check(CLI::Range(0, 4096));
   line.app()
       .add_option("--peer-timeout", timeout, "a rank that stays stopped this long ends the job [10s]")
       ->type_name("TIME");

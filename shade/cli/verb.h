@@ -26,12 +26,14 @@ struct Verb {
 };
 
 int run_account(const Arguments& arguments);
+int run_audit(const Arguments& arguments);
 int run_bench(const Arguments& arguments);
 int run_comm(const Arguments& arguments);
 int run_compare(const Arguments& arguments);
 int run_launch(const Arguments& arguments);
 int run_report(const Arguments& arguments);
 int run_scan(const Arguments& arguments);
+int run_train(const Arguments& arguments);
 int run_verify(const Arguments& arguments);
 
 // Empty: go on. Otherwise help was printed, and the status is this. Throws UsageError.
@@ -43,13 +45,16 @@ class CommandLine {
   CommandLine(std::string verb, std::string summary, std::string example);
 
   CLI::App& app() { return app_; }
-  void add(Config& config);  // every field becomes --section.key, and its short flags; --config reads a TOML file
+  // Every field becomes --section.key, and its short flags. A TOML file is read first: the one given by --config, or,
+  // where the verb is about a file, by the argument of this name.
+  void add(Config& config, const std::string& argument = "");
 
   // Empty: go on. Otherwise the verb is over (help was printed) with this status. Throws UsageError.
   std::optional<int> parse(const Arguments& arguments);
 
-  std::string json_file;     // --json
-  std::optional<int> ranks;  // --ranks
+  std::string json_file;            // --json
+  std::optional<int> ranks;         // --ranks
+  std::string config_name() const;  // of the TOML file, without folder and ending; the verb if none was given
 
  private:
   std::string suggestion_for(const std::string& word) const;

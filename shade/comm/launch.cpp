@@ -137,8 +137,11 @@ class SignalQueue {
 
 class Launch {
  public:
-  explicit Launch(const LaunchOptions& options)
-      : options_(options), store_(host_store("127.0.0.1", 0, Seconds(60))), board_(store_.store, 0) {}
+  Launch(const LaunchOptions& options, int restart)
+      : options_(options),
+        restart_(restart),
+        store_(host_store("127.0.0.1", 0, Seconds(60))),
+        board_(store_.store, 0) {}
 
   LaunchResult run() {
     try {
@@ -169,19 +172,21 @@ class Launch {
     }
     const auto world = std::to_string(options_.ranks);
     const auto local = std::to_string(rank);
-    const std::map<std::string, std::string> stated{{"RANK", local},
-                                                    {"LOCAL_RANK", local},
-                                                    {"WORLD_SIZE", world},
-                                                    {"LOCAL_WORLD_SIZE", world},
-                                                    {"GROUP_RANK", "0"},
-                                                    {"GROUP_WORLD_SIZE", "1"},
-                                                    {"ROLE_RANK", local},
-                                                    {"ROLE_WORLD_SIZE", world},
-                                                    {"MASTER_ADDR", "127.0.0.1"},
-                                                    {"MASTER_PORT", std::to_string(store_.port)},
-                                                    {"TORCHELASTIC_USE_AGENT_STORE", "True"},
-                                                    {"TORCHELASTIC_RESTART_COUNT", "0"},
-                                                    {"TORCHELASTIC_RUN_ID", text("shade-", ::getpid())}};
+    const std::map<std::string, std::string> stated{
+        {"RANK", local},
+        {"LOCAL_RANK", local},
+        {"WORLD_SIZE", world},
+        {"LOCAL_WORLD_SIZE", world},
+        {"GROUP_RANK", "0"},
+        {"GROUP_WORLD_SIZE", "1"},
+        {"ROLE_RANK", local},
+        {"ROLE_WORLD_SIZE", world},
+        {"MASTER_ADDR", "127.0.0.1"},
+        {"MASTER_PORT", std::to_string(store_.port)},
+        {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+        {"TORCHELASTIC_RESTART_COUNT", std::to_string(restart_)},
+        {"TORCHELASTIC_MAX_RESTARTS", std::to_string(options_.max_restarts)},
+        {"TORCHELASTIC_RUN_ID", text("shade-", ::getpid())}};
     for (const auto& [key, value] : stated) all[key] = value;
     // Ranks share the cores; libtorch would give every rank all of them.
     const auto cores = std::max(1u, std::thread::hardware_concurrency() / static_cast<unsigned>(options_.ranks));
@@ -374,6 +379,7 @@ class Launch {
 
   SignalQueue signals_;  // before the store, which has a thread
   const LaunchOptions& options_;
+  int restart_;
   HostedStore store_;
   Board board_;
   std::vector<Rank> ranks_;
@@ -392,7 +398,18 @@ LaunchResult launch(const LaunchOptions& options) {
   SHADE_REQUIRE(options.ranks >= 1 && options.ranks <= 4096, "cannot start ", options.ranks,
                 " ranks on one host; expected 1 to 4096");
   SHADE_REQUIRE(!options.command.empty(), "nothing to launch; expected a command after --");
-  return Launch(options).run();
+  SHADE_REQUIRE(options.min_ranks <= options.ranks, "at least ", options.min_ranks, " of ", options.ranks,
+                " ranks are wanted; expected at most all");
+  auto attempt = options;
+  for (int restart = 0;; ++restart) {
+    auto result = Launch(attempt, restart).run();
+    result.restarts = restart;
+    const bool theirs = result.first && result.first->rank >= 0 && result.status != 2;
+    if (!theirs || restart == options.max_restarts) return result;
+    if (options.min_ranks > 0) attempt.ranks = std::max(options.min_ranks, attempt.ranks - 1);
+    log::warning("rank ", result.first->rank, " failed first: ", result.first->reason, "; restart ", restart + 1,
+                 " of ", options.max_restarts, " with ", attempt.ranks, attempt.ranks == 1 ? " rank" : " ranks");
+  }
 }
 
 }  // namespace shade::comm

@@ -23,6 +23,8 @@ struct LaunchOptions {
   Seconds grace{2};                                // between SIGTERM and SIGKILL for the others
   bool prefix = true;                              // "[2] " before every line of rank 2
   bool pass_rank0 = false;  // rank 0 writes to our own terminal, unprefixed: it speaks for the job
+  int max_restarts = 0;     // all ranks are started again after a failure so often
+  int min_ranks = 0;        // with one rank fewer each time, down to this; 0: with the same number
 };
 
 struct RankFailure {
@@ -34,11 +36,16 @@ struct LaunchResult {
   int status = 0;  // 0: all ranks succeeded; else the first failure's exit status, or 128 + signal
   std::optional<RankFailure> first;
   std::string positions;  // where the ranks were; empty if they never joined a world
+  int restarts = 0;       // made
 };
 
 // Blocks until all ranks are gone. SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 are passed on to the ranks; Ctrl-Z stops
 // and continues them with us. Changes the calling thread's signal mask while it runs: call it from a program's main
 // thread. If we are killed, the kernel ends the ranks.
+//
+// Ranks that are started again learn how often from TORCHELASTIC_RESTART_COUNT. Not started again: ranks that were
+// asked to end, and those whose first failure was a wrong option or file (exit status 2), which would be as wrong
+// again.
 LaunchResult launch(const LaunchOptions& options);
 
 }  // namespace shade::comm

@@ -37,7 +37,8 @@ Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& opti
   SHADE_REQUIRE(!method_ || options.grad_clip == 0,
                 "a private run clips every sample (--max-grad-norm); clipping their sum as well (--grad-clip) is for "
                 "runs that are not private");
-  if (method_) noise_.emplace(agreed_key(runtime.groups().control, options.dp));
+  if (method_)
+    noise_.emplace(options.key ? *options.key : agreed_key(runtime.groups().control, options.dp), options.incarnation);
   model.parameters().wiring.tap = method_ ? static_cast<nn::GradientTap*>(method_.get()) : &plain_;
 }
 
@@ -156,7 +157,7 @@ void Step::add_noise(std::span<const shard::LocalShard> shards) {
       noise_->add(shard.gradient.narrow(0, run.at, run.size), deviation, step, run.weight->id(), run.begin);
 }
 
-StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor) {
+StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, bool stop) {
   SHADE_REQUIRE(!micro_batches.empty() && divisor > 0, "a step needs at least one micro-batch, and a positive divisor");
   StepRecord record{.learning_rate = schedule_.learning_rate(optimizer_->steps())};
   const double local = gradients(micro_batches);
@@ -170,7 +171,7 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor) {
   for (const auto& batch : micro_batches) present += static_cast<double>(batch.samples());
   const double squared = options_.grad_clip > 0 ? optim::squared_norm(slots) / copies : 0;
   const auto sums = at::tensor({local, present, squared, static_cast<double>(counts.clipped),
-                                static_cast<double>(counts.not_finite), counts.below},
+                                static_cast<double>(counts.not_finite), counts.below, stop ? 1.0 : 0.0},
                                at::kDouble);
   runtime_->groups().control.all_reduce(sums, {.label = "loss and norm"}).wait();
   const auto sum = [&](int64_t i) { return sums[i].item<double>(); };
@@ -179,6 +180,7 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor) {
                     .clipped = static_cast<int64_t>(sum(3)),
                     .not_finite = static_cast<int64_t>(sum(4)),
                     .below = sum(5)};
+  record.stop = sum(6) > 0;
   if (options_.grad_clip > 0) {
     record.gradient_norm = std::sqrt(sum(2)) * scale;
     scale *= optim::clip_factor(record.gradient_norm, options_.grad_clip);

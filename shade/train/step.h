@@ -18,11 +18,15 @@ struct StepRecord {
   double gradient_norm = 0;     // of the mean gradient; 0 if nobody asked for clipping it
   privacy::ClipCounts samples;  // of all ranks; not private
   double clip_norm = 0;         // of a private step
+  bool stop = false;            // some rank asked for it
 };
 
 struct StepOptions {
   double grad_clip = 0;    // global norm, for runs that are not private; 0: none
   privacy::DpConfig dp{};  // dp = none: not private
+  // Of the noise. Without a key the ranks agree on one: from the system, or from dp.noise_seed.
+  std::optional<privacy::NoiseKey> key{};
+  uint64_t incarnation = 0;
 };
 
 class Step {
@@ -33,8 +37,9 @@ class Step {
   ~Step();
 
   // Every rank brings the same number of micro-batches; their sizes may differ, and be 0. The sum of the gradients is
-  // divided by `divisor`: the number of samples of all ranks together; in a private run a public constant.
-  StepRecord run(std::span<const nn::Batch> micro_batches, double divisor);
+  // divided by `divisor`: the number of samples of all ranks together; in a private run a public constant. `stop` is
+  // this rank's wish to end after this step; all ranks learn of it in the record, without another message.
+  StepRecord run(std::span<const nn::Batch> micro_batches, double divisor, bool stop = false);
 
   // The first half: the (clipped) summed gradient is with its owners, without noise, nothing is updated. Returns the
   // sum of this rank's losses.

@@ -65,6 +65,28 @@ TEST(Launch, KilledItTakesTheRanksAlong) {
   EXPECT_TRUE(test::processes_with("SHADE_TEST_CASE", mark).empty());
 }
 
+TEST(Launch, StartsAgainAfterAFailureAlsoWithFewerRanks) {
+  const std::string script =
+      "echo start $TORCHELASTIC_RESTART_COUNT of $WORLD_SIZE; [ $TORCHELASTIC_RESTART_COUNT = 2 ]";
+  const auto again = [&](const std::vector<std::string>& options, const std::string& what) {
+    std::vector<std::string> command{shade_binary(), "launch", "-n", "3"};
+    command.insert(command.end(), options.begin(), options.end());
+    command.insert(command.end(), {"--", "sh", "-c", what});
+    return run(command);
+  };
+  const auto same = again({"--max-restarts", "5"}, script);
+  EXPECT_EQ(same.status, 0) << same.output;
+  EXPECT_NE(same.output.find("[2] start 2 of 3"), std::string::npos) << same.output;
+  EXPECT_NE(same.output.find("restart 2 of 5 with 3 ranks"), std::string::npos) << same.output;
+  const auto fewer = again({"--max-restarts", "2", "--min-nproc", "2"}, script);
+  EXPECT_EQ(fewer.status, 0) << fewer.output;
+  EXPECT_NE(fewer.output.find("[1] start 2 of 2"), std::string::npos) << fewer.output;
+  EXPECT_EQ(again({"--max-restarts", "1"}, script).status, 1) << "no more than it was told";
+  const auto wrong = again({"--max-restarts", "5"}, "exit 2");
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_EQ(wrong.output.find("restart"), std::string::npos) << "a wrong option stays wrong: " << wrong.output;
+}
+
 TEST(Launch, FaultsOfTheCallerAreExplained) {
   EXPECT_NE(run({shade_binary(), "launch", "-n", "2"}).output.find("nothing to launch; expected a command after --"),
             std::string::npos);

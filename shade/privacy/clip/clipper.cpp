@@ -55,4 +55,11 @@ void Clipper::follow(double noisy_count, double divisor) {
   norm_ *= std::exp(-config_.clip_rate * (share - config_.clip_quantile));
 }
 
+void Clipper::continue_at(double clip_norm) {
+  SHADE_REQUIRE(std::isfinite(clip_norm) && clip_norm > 0 && (adaptive() || clip_norm == norm_), "clip norm ",
+                clip_norm, " of an earlier process; expected ",
+                adaptive() ? "a positive number" : std::to_string(norm_));
+  norm_ = clip_norm;
+}
+
 }  // namespace shade::privacy

@@ -30,6 +30,7 @@ class Clipper {
   double gradient_sigma() const;  // sigma, or the larger one that pays for the count
   double count_sigma() const { return config_.count_sigma; }
   void follow(double noisy_count, double divisor);
+  void continue_at(double clip_norm);  // where an earlier process left off
 
  private:
   DpConfig config_;

@@ -1,0 +1,48 @@
+// shade audit: can an observer break the claim?
+#include "shade/experiment/audit.h"
+
+#include <cstdio>
+
+#include "shade/base/terminal.h"
+#include "shade/cli/verb.h"
+
+namespace shade::cli {
+
+int run_audit(const Arguments& arguments) {
+  experiment::Audit what;
+  comm::CommConfig comm_config;
+  Config config;
+  what.declare(config);
+  config.add("comm", comm_config);
+  CommandLine line(
+      "audit",
+      "A white-box audit of one private step: an observer who sees the whole noisy sum tells whether a "
+      "canary was in the batch.\nWhat he achieves bounds epsilon from below; above the claim, the claim is "
+      "wrong (exit status 1).",
+      "shade audit --ranks 2 --shard zero3\n  shade audit --fault half_noise      (must fail)");
+  line.add(config);
+  if (const auto status = line.parse(arguments)) return *status;
+  if (const auto status = start_ranks(line, "audit", arguments, comm_config)) return *status;
+  bool pass = false;
+  in_world(line.ranks, comm_config, [&](comm::World& world) {
+    const auto result = experiment::audit(world, what);
+    pass = result.pass();
+    if (world.rank() != 0) return;
+    Table table({"", "mu", "epsilon"});
+    table.add({"claimed", significant(result.claimed_mu, 4), significant(result.claimed_epsilon, 4)});
+    table.add({"at least", significant(result.lower_mu, 4), significant(result.lower_epsilon, 4)});
+    std::printf(
+        "%s\ndelta %g; %lld runs of each world: %lld false alarms, %lld misses; the canary is %s clip norms\n%s\n",
+        table.str().c_str(), what.audit.delta, static_cast<long long>(result.runs),
+        static_cast<long long>(result.false_alarms), static_cast<long long>(result.misses),
+        significant(result.canary, 4).c_str(),
+        pass ? "the claim stands" : coloured("the claim is WRONG", Colour::red).c_str());
+    if (line.json_file.empty()) return;
+    auto json = result.json();
+    json["config"] = config.json();
+    write_json(line.json_file, json);
+  });
+  return pass ? 0 : 1;
+}
+
+}  // namespace shade::cli

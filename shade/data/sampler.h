@@ -1,0 +1,44 @@
+// Which records a step works on: a function of (key, step). The same on every rank, for every world size and after a
+// restart; a rank then takes its part (train/deal.h).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shade/data/keyed_bits.h"
+
+namespace shade::data {
+
+// Const methods are thread-safe.
+class Sampler {
+ public:
+  virtual ~Sampler() = default;
+  virtual std::vector<int64_t> draw(int64_t step) const = 0;  // the whole logical batch; it may be empty
+  virtual double expected_batch() const = 0;
+  virtual std::string describe() const = 0;
+};
+
+// Every record joins on its own with probability `rate`; ascending. The gaps between drawn records are geometric, so a
+// draw costs what it returns and not what there is: floor(log u / log(1 - rate)), by IEEE operations in a fixed order
+// and without libm, so that machines agree; each gap's distribution is exact to 2^-53.
+//
+// With `max_batch`, of a larger draw a uniformly random part of that size stays (truncated Poisson): the order in which
+// records are cut is drawn without looking at them, as the accountant assumes.
+struct PoissonOptions {
+  int64_t records = 0;
+  double rate = 0;
+  int64_t max_batch = 0;  // 0: not truncated
+};
+std::unique_ptr<Sampler> make_poisson(const SampleKey& key, const PoissonOptions& options);
+
+// The records in a random order, another in each epoch, cut into batches of one size; a batch may span two epochs. The
+// order is a permutation that can be asked at any place (a Feistel network of SipHash, walked until inside), so nothing
+// is kept of an epoch. Batches depend on each other: no accountant answers for this sampler.
+struct ShuffleOptions {
+  int64_t records = 0;
+  int64_t batch = 0;
+};
+std::unique_ptr<Sampler> make_shuffled(const SampleKey& key, const ShuffleOptions& options);
+
+}  // namespace shade::data

@@ -1,0 +1,84 @@
+#include <sodium.h>
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <utility>
+
+#include "shade/base/error.h"
+#include "shade/data/sampler.h"
+
+namespace shade::data {
+namespace {
+
+// A permutation of [0, size): place -> record. A Feistel network permutes [0, 4^half) with 4^half < 4 size; places that
+// land outside are sent on until they land inside, which keeps it a permutation.
+class Permutation {
+ public:
+  Permutation(const SampleKey& key, uint64_t epoch, uint64_t size)
+      : size_(size), half_((static_cast<int>(std::bit_width(std::max<uint64_t>(size, 2) - 1)) + 1) / 2) {
+    KeyedBits bits(key, KeyedBits::Purpose::shuffle, epoch);
+    for (auto& word : key_) word = bits.next();
+  }
+
+  uint64_t operator()(uint64_t place) const {
+    do place = network(place);
+    while (place >= size_);
+    return place;
+  }
+
+ private:
+  uint64_t network(uint64_t place) const {
+    const uint64_t mask = (uint64_t{1} << half_) - 1;
+    uint64_t left = place >> half_, right = place & mask;
+    for (uint64_t round = 0; round < 8; ++round) {
+      const uint64_t in[2] = {round, right};
+      uint64_t out = 0;
+      crypto_shorthash(reinterpret_cast<uint8_t*>(&out), reinterpret_cast<const uint8_t*>(in), sizeof in,
+                       reinterpret_cast<const uint8_t*>(key_));
+      left = std::exchange(right, left ^ (out & mask));
+    }
+    return (left << half_) | right;
+  }
+
+  uint64_t size_;
+  int half_;  // bits
+  uint64_t key_[2] = {};
+};
+
+class Shuffled final : public Sampler {
+ public:
+  Shuffled(const SampleKey& key, const ShuffleOptions& options) : key_(key), options_(options) {}
+
+  std::vector<int64_t> draw(int64_t step) const override {
+    std::vector<int64_t> drawn;
+    int64_t epoch = -1;
+    std::optional<Permutation> order;
+    for (int64_t place = step * options_.batch; place < (step + 1) * options_.batch; ++place) {
+      if (place / options_.records != epoch) {
+        epoch = place / options_.records;
+        order.emplace(key_, static_cast<uint64_t>(epoch), static_cast<uint64_t>(options_.records));
+      }
+      drawn.push_back(static_cast<int64_t>((*order)(static_cast<uint64_t>(place % options_.records))));
+    }
+    return drawn;
+  }
+  double expected_batch() const override { return static_cast<double>(options_.batch); }
+  std::string describe() const override {
+    return text("shuffled, ", options_.batch, " of ", options_.records, " records; not the sampler of any epsilon");
+  }
+
+ private:
+  SampleKey key_;
+  ShuffleOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Sampler> make_shuffled(const SampleKey& key, const ShuffleOptions& options) {
+  SHADE_REQUIRE(options.records > 0 && options.batch > 0, "a shuffle of ", options.records, " records into batches of ",
+                options.batch, "; expected at least one of each");
+  return std::make_unique<Shuffled>(key, options);
+}
+
+}  // namespace shade::data

@@ -1,0 +1,111 @@
+#include "shade/train/budget.h"
+
+#include <sodium.h>
+
+#include <algorithm>
+
+#include "shade/base/error.h"
+#include "shade/base/log.h"
+#include "shade/privacy/accounting/calibrate.h"
+
+namespace shade::train {
+
+using privacy::PrivacyEvent;
+using privacy::Sampler;
+
+PrivacyEvent event_of(const Recipe& recipe, int64_t records) {
+  const auto& [budget, train] = std::tie(recipe.budget, recipe.train);
+  PrivacyEvent event{.mechanism = {.sampler = budget.sampler, .sample_rate = budget.sample_rate},
+                     .clip_norm = recipe.dp.max_grad_norm,
+                     .divisor = static_cast<double>(train.batch_size),
+                     .steps = train.steps,
+                     .delta = budget.delta};
+  auto& mechanism = event.mechanism;
+  if (mechanism.sample_rate == 0)
+    mechanism.sample_rate = std::min(1.0, static_cast<double>(train.batch_size) / static_cast<double>(records));
+  mechanism.noise_multiplier = recipe.dp.sigma;
+  mechanism.max_batch = budget.max_batch;
+  mechanism.population = budget.population;
+  if (budget.sampler == Sampler::truncated_poisson) {
+    if (mechanism.population == 0) mechanism.population = records + 1;
+    SHADE_REQUIRE(mechanism.population >= records, "population ", mechanism.population, " is less than the ", records,
+                  " records of the data; expected a bound on their number");
+  }
+  if (budget.target_epsilon > 0)
+    mechanism.noise_multiplier =
+        privacy::calibrate(budget.accountant, event.accounted(), budget.target_epsilon, budget.delta).sigma;
+  if (recipe.dp.is_private() && no_epsilon(recipe).empty()) {
+    event.require_valid();
+    if (budget.delta * static_cast<double>(records) >= 1)
+      log::warning("delta ", budget.delta, " is not below 1 / ", records,
+                   " records: giving away one whole record would be allowed by it");
+  }
+  return event;
+}
+
+std::unique_ptr<data::Sampler> make_sampler(const PrivacyEvent& event, int64_t records, int64_t batch_size,
+                                            const privacy::NoiseKey& key, uint64_t incarnation) {
+  data::SampleKey own;  // BLAKE2b has a place for what a key is for: nothing else under this key has these bits
+  uint8_t salt[crypto_generichash_blake2b_SALTBYTES] = {};
+  for (int i = 0; i < 8; ++i) salt[i] = static_cast<uint8_t>(incarnation >> (8 * i));
+  constexpr uint8_t kPurpose[crypto_generichash_blake2b_PERSONALBYTES + 1] = "shade sampler   ";
+  crypto_generichash_blake2b_salt_personal(own.data(), own.size(), nullptr, 0, key.data(), key.size(), salt, kPurpose);
+  const auto& mechanism = event.mechanism;
+  if (mechanism.sampler == Sampler::shuffled)
+    return data::make_shuffled(own, {.records = records, .batch = batch_size});
+  return data::make_poisson(own,
+                            {.records = records,
+                             .rate = mechanism.sample_rate,
+                             .max_batch = mechanism.sampler == Sampler::truncated_poisson ? mechanism.max_batch : 0});
+}
+
+std::string no_epsilon(const Recipe& recipe) {
+  if (!recipe.dp.is_private()) return "not private";
+  if (recipe.budget.sampler == Sampler::shuffled) return "batches are shuffled, which no accountant answers for";
+  if (recipe.dp.sigma == 0 && recipe.budget.target_epsilon == 0) return "no noise is added";
+  return {};
+}
+
+Json event_json(const PrivacyEvent& event) {
+  const auto& m = event.mechanism;
+  return {{"sampler", to_string(m.sampler)}, {"sample_rate", m.sample_rate}, {"sigma", m.noise_multiplier},
+          {"max_batch", m.max_batch},        {"population", m.population},   {"clip_norm", event.clip_norm},
+          {"divisor", event.divisor}};
+}
+
+std::optional<privacy::Mechanism> mechanism_in(const Json& event) {
+  privacy::Mechanism out{.sampler = parse_name<Sampler>(event.at("sampler").get<std::string>()),
+                         .sample_rate = event.at("sample_rate"),
+                         .noise_multiplier = event.at("sigma"),
+                         .max_batch = event.at("max_batch"),
+                         .population = event.at("population")};
+  if (out.sampler == Sampler::shuffled || out.noise_multiplier < privacy::kMinNoise) return std::nullopt;
+  return out;
+}
+
+Budget::Budget(PrivacyEvent event, const BudgetConfig& config, std::vector<privacy::Steps> spent, int64_t made)
+    : event_(std::move(event)),
+      accountant_(config.accountant),
+      spent_(std::move(spent)),
+      made_(made),
+      allowed_(std::max(made, event_.steps)) {
+  if (config.max_epsilon == 0 || after(allowed_).epsilon <= config.max_epsilon) {
+    allowed_ = event_.steps;
+    return;
+  }
+  // Epsilon grows with the steps, and making a step again costs nothing: between these two the budget ends.
+  int64_t kept = made_, over = allowed_;
+  while (over - kept > 1) {
+    const auto middle = kept + (over - kept) / 2;
+    (after(middle).epsilon <= config.max_epsilon ? kept : over) = middle;
+  }
+  allowed_ = std::min(kept, event_.steps);
+}
+
+privacy::Spent Budget::after(int64_t step) const {
+  auto all = spent_;
+  all.push_back({event_.mechanism, std::max<int64_t>(0, step - made_)});
+  return privacy::spent(accountant_, all, event_.delta);
+}
+
+}  // namespace shade::train

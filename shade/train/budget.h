@@ -1,0 +1,47 @@
+// One privacy event, and what is made from it: the sampler, the noise's scale, and what the accountant counts. So the
+// sampler that runs is the sampler that is accounted for.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "shade/data/sampler.h"
+#include "shade/privacy/accounting/accountant.h"
+#include "shade/privacy/noise.h"
+#include "shade/train/recipe.h"
+
+namespace shade::train {
+
+// Of a private run over so many records; sigma is found if a target epsilon is set. Throws UsageError.
+privacy::PrivacyEvent event_of(const Recipe& recipe, int64_t records);
+
+// Batches of a run, from one key: an incarnation that isn't an exact replay draws other batches (train/trainer.h). For
+// runs that are not private the event's sampler, rate and sizes are all that is looked at.
+std::unique_ptr<data::Sampler> make_sampler(const privacy::PrivacyEvent& event, int64_t records, int64_t batch_size,
+                                            const privacy::NoiseKey& key, uint64_t incarnation);
+
+// Why no epsilon may be said of this run; empty: it may.
+std::string no_epsilon(const Recipe& recipe);
+
+// The mechanism in a ledger's event, and back. No mechanism: steps that no accountant answers for.
+Json event_json(const privacy::PrivacyEvent& event);
+std::optional<privacy::Mechanism> mechanism_in(const Json& event);
+
+// What was spent in a run directory, and may be.
+class Budget {
+ public:
+  // `spent`: what the ledger has, of all mechanisms. Steps of this run below `made` are in it.
+  Budget(privacy::PrivacyEvent event, const BudgetConfig& config, std::vector<privacy::Steps> spent = {},
+         int64_t made = 0);
+
+  privacy::Spent after(int64_t step) const;
+  int64_t allowed() const { return allowed_; }  // the last step, up to the event's, that keeps max_epsilon
+
+ private:
+  privacy::PrivacyEvent event_;
+  privacy::Accountant accountant_;
+  std::vector<privacy::Steps> spent_;
+  int64_t made_, allowed_;
+};
+
+}  // namespace shade::train

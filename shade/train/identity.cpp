@@ -1,0 +1,58 @@
+#include "shade/train/identity.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/version.h>
+
+#include <fstream>
+
+#include "shade/checkpoint/digest.h"
+#include "shade/data/text_dataset.h"
+#include "shade/io/mapped_file.h"
+#include "shade/io/weight_folder.h"
+
+namespace shade::train {
+namespace {
+
+std::string processor() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("model name")) return line;
+  return "unknown";
+}
+
+Json weight_files(const std::string& place) {
+  Json out = Json::array();
+  if (place.empty()) return out;
+  for (const auto& file : io::WeightFolder(place).files())
+    out.push_back({file.string(), std::filesystem::file_size(file),
+                   std::filesystem::last_write_time(file).time_since_epoch().count()});
+  return out;
+}
+
+}  // namespace
+
+std::string identity_of(const Config& config, const data::Dataset& records, const comm::Group& group) {
+  const auto json = config.json();
+  const auto program = io::MappedFile::open("/proc/self/exe");
+  Json all{{"threads", at::get_num_threads()},
+           {"libtorch", TORCH_VERSION},
+           {"processor", processor()},
+           {"program", checkpoint::to_hex(checkpoint::digest_of(program->bytes()))},
+           {"records", records.size()},
+           {"data", records.describe()},
+           {"weights", weight_files(json["model"]["weights"])}};
+  if (const auto* texts = dynamic_cast<const data::TextDataset*>(&records))
+    all["texts"] = texts->store().place().filename().string();  // a hash of names, sizes and times of the files
+  for (const auto* section : {"model", "data", "shard", "optim", "dp"}) all[section] = json[section];
+  for (const auto* field : {"batch_size", "micro_batch", "seq_length", "records", "eval_records", "seed"})
+    all["train"][field] = json["train"][field];
+  auto mine = checkpoint::digest_of(all.dump());
+  const auto length = static_cast<int64_t>(mine.size());
+  auto everybody = at::empty({length * group.size()}, at::kByte);
+  group.all_gather(everybody, at::from_blob(mine.data(), {length}, at::kByte), {.label = "identity"}).wait();
+  return checkpoint::to_hex(checkpoint::digest_of(
+      std::as_bytes(std::span(everybody.data_ptr<uint8_t>(), static_cast<size_t>(everybody.numel())))));
+}
+
+}  // namespace shade::train

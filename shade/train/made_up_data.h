@@ -1,0 +1,25 @@
+// Records that a model makes up for itself: shapes for trying a recipe, nothing to learn but their own bits.
+#pragma once
+
+#include "shade/data/dataset.h"
+#include "shade/models/model.h"
+
+namespace shade::train {
+
+class MadeUpData final : public data::Dataset {
+ public:
+  // The model must outlive it. Record r is the same whatever batch it is in.
+  MadeUpData(const models::Model& model, int64_t records, int64_t seq_length, uint64_t seed)
+      : model_(&model), records_(records), seq_length_(seq_length), seed_(seed) {}
+
+  int64_t size() const override { return records_; }
+  nn::Batch batch(std::span<const int64_t> records) const override;
+  std::string describe() const override { return text(records_, " made-up records"); }
+
+ private:
+  const models::Model* model_;
+  int64_t records_, seq_length_;
+  uint64_t seed_;
+};
+
+}  // namespace shade::train

@@ -1,0 +1,31 @@
+// The largest micro-batch that fits.
+#pragma once
+
+#include <functional>
+
+#include "shade/base/units.h"
+#include "shade/comm/group.h"
+
+namespace shade::train {
+
+struct MicroBatchTrial {
+  int64_t samples = 0;
+  Bytes peak;  // of tensors, on the rank that needed most
+};
+
+struct MicroBatchChoice {
+  int64_t samples = 1;
+  std::vector<MicroBatchTrial> trials;
+};
+
+// Tries 1, 2, 4, ... samples up to `most` and keeps the largest whose peak stays within `limit`; a size that the last
+// two foretell not to fit is not tried. Collective, and the same answer for all ranks. `attempt` makes the gradients of
+// so many samples and forgets them. The micro-batch never changes what is computed, only its rounding. Throws
+// UsageError if not even one sample fits.
+MicroBatchChoice choose_micro_batch(const comm::Group& group, int64_t most, Bytes limit,
+                                    const std::function<void(int64_t samples)>& attempt);
+
+// 80 % of what this host could still give, shared by its ranks.
+Bytes default_memory_limit(int local_ranks);
+
+}  // namespace shade::train

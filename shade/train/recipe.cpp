@@ -1,0 +1,136 @@
+#include "shade/train/recipe.h"
+
+#include "shade/base/error.h"
+
+namespace shade::train {
+
+void ModelConfig::declare(Fields& f) {
+  f.add("model", model, {.help = "a named model or a folder with config.json", .flags = {"--model"}});
+  f.add(
+      "weights", weights,
+      {.help = "folder or .safetensors file to start from; initialised by --seed if not set", .flags = {"--weights"}});
+  f.add("task", task, {.help = "what is trained", .flags = {"--task"}});
+  f.add("attention", attention, {.help = "kernel", .flags = {"--attention"}});
+  f.add("checkpointing", checkpointing, {.help = "recompute activations in backward", .flags = {"--checkpointing"}});
+  f.add("dtype", dtype, {.help = "of computation; masters are fp32", .flags = {"--dtype"}});
+  f.add("lora_rank", lora_rank,
+        {.help = "adapters of this rank, the rest frozen; 0: none", .min = 0, .flags = {"--lora-rank"}});
+  f.add("lora_alpha", lora_alpha, {.help = "adapters are scaled by alpha over rank", .flags = {"--lora-alpha"}});
+  f.add("lora_targets", lora_targets, {.help = "linear layers that get one", .flags = {"--lora-targets"}});
+}
+
+models::ModelOptions ModelConfig::options() const {
+  models::ModelOptions out{.task = task, .attention = attention, .checkpointing = checkpointing};
+  if (lora_rank > 0) out.lora = nn::LoraOptions{.rank = lora_rank, .alpha = lora_alpha};
+  out.lora_targets = lora_targets;
+  return out;
+}
+
+void BudgetConfig::declare(Fields& f) {
+  f.add("sampler", sampler, {.help = "how batches are drawn; shuffled has no epsilon", .flags = {"--sampler"}});
+  f.add("sample_rate", sample_rate,
+        {.help = "chance of a record to be in a batch; 0: batch_size over the number of records",
+         .min = 0,
+         .max = 1,
+         .flags = {"--sample-rate"}});
+  f.add("max_batch", max_batch,
+        {.help = "truncated_poisson: larger batches are cut to it",
+         .unit = "samples",
+         .min = 0,
+         .flags = {"--max-batch"}});
+  f.add("population", population,
+        {.help = "truncated_poisson: a bound on the number of records; 0: their number and one",
+         .min = 0,
+         .flags = {"--population"}});
+  f.add("target_epsilon", target_epsilon,
+        {.help = "find the sigma that spends this in all steps; 0: sigma is given",
+         .min = 0,
+         .flags = {"--target-epsilon"}});
+  f.add("max_epsilon", max_epsilon,
+        {.help = "stop before more is spent; 0: target_epsilon, or no limit", .min = 0, .flags = {"--max-epsilon"}});
+  f.add("delta", delta, {.help = "below 1 / number of records", .flags = {"--delta"}});
+  f.add("accountant", accountant, {.help = "whose epsilon counts", .flags = {"--accountant"}});
+}
+
+void TrainConfig::declare(Fields& f) {
+  f.add("steps", steps, {.help = "updates", .min = 0, .flags = {"--steps"}});
+  f.add("batch_size", batch_size,
+        {.help = "of all ranks together in one update; under Poisson sampling the expected one, and in a private run "
+                 "the public divisor",
+         .unit = "samples",
+         .min = 1,
+         .flags = {"--batch-size"}});
+  f.add("seq_length", seq_length, {.help = "per sample", .unit = "tokens", .min = 1, .flags = {"--seq-length"}});
+  f.add("micro_batch", micro_batch,
+        {.help = "samples a rank computes at a time, or auto: the most that fit memory_limit",
+         .flags = {"--micro-batch"}});
+  f.add("memory_limit", memory_limit,
+        {.help = "of tensors on a rank, for micro_batch auto; 0: 80 % of what is available on the host now",
+         .flags = {"--memory-limit"}});
+  f.add("records", records, {.help = "of made-up data, if there is no other", .min = 1, .flags = {"--records"}});
+  f.add("sample_corpus", sample_corpus,
+        {.help = "if data_folder isn't there, make it: so much text from a grammar, to try a recipe on",
+         .flags = {"--sample-corpus"}});
+  f.add("eval_records", eval_records,
+        {.help = "held out of training, evenly over the data", .min = 0, .flags = {"--eval-records"}});
+  f.add("eval_every", eval_every, {.help = "evaluate them", .unit = "steps", .min = 1, .flags = {"--eval-every"}});
+  f.add("log_every", log_every, {.help = "a line of progress", .unit = "steps", .min = 1, .flags = {"--log-every"}});
+  f.add("save_every", save_every,
+        {.help = "a checkpoint; 0: only at the end", .unit = "steps", .min = 0, .flags = {"--save-every"}});
+  f.add("keep", keep, {.help = "checkpoints that stay", .min = 1, .flags = {"--keep"}});
+  f.add("output", output,
+        {.help = "run directory; what is there is continued; runs/ and the recipe's name if not set",
+         .flags = {"--output"}});
+  f.add("export_folder", export_folder,
+        {.help = "at the end, write the model here as transformers reads it", .flags = {"--export"}});
+  f.add("seed", seed, {.help = "of weights, and of batches in runs that are not private", .flags = {"--seed"}});
+  f.add("threads", threads,
+        {.help = "compute threads of a rank; 0: libtorch's choice, one if there are several ranks",
+         .min = 0,
+         .flags = {"--threads"}});
+  f.add("peak_gflops", peak_gflops,
+        {.help = "of a rank, what mfu is a share of; 0: a matrix product is timed at the start",
+         .unit = "GFLOP/s",
+         .min = 0,
+         .flags = {"--peak-gflops"}});
+}
+
+void Recipe::declare(Config& config) {
+  config.add("model", model);
+  config.add("model", sizes);
+  config.add("data", data);
+  config.add("shard", shard);
+  config.add("optim", optim);
+  config.add("dp", dp);
+  config.add("dp", budget);
+  config.add("train", train);
+  config.add("comm", comm);
+}
+
+void Recipe::resolve() {
+  if (optim.schedule != optim::Shape::constant && optim.total_steps == 0) optim.total_steps = train.steps;
+  SHADE_REQUIRE(train.micro_batch == "auto" || parse_integer(train.micro_batch).value_or(0) > 0, "micro_batch is '",
+                train.micro_batch, "'; expected auto or a number of samples from 1");
+  SHADE_REQUIRE(train.export_folder.empty() || model.lora_rank == 0,
+                "a model with LoRA adapters can't be exported: readers of such a folder would leave them out");
+  if (!dp.is_private()) {
+    SHADE_REQUIRE(budget.target_epsilon == 0 && budget.max_epsilon == 0,
+                  "an epsilon is asked of a run that is not private; choose how samples are clipped, e.g. --dp auto");
+    return;
+  }
+  SHADE_REQUIRE(budget.sampler != privacy::Sampler::shuffled || (budget.target_epsilon == 0 && budget.max_epsilon == 0),
+                "no accountant answers for shuffled batches, so no epsilon can be kept; choose --sampler poisson");
+  if (budget.max_epsilon == 0) budget.max_epsilon = budget.target_epsilon;
+}
+
+std::string print_toml(const Config& config) {
+  std::string out;
+  const auto json = config.json();
+  for (const auto& [section, fields] : json.items()) {
+    out += text(out.empty() ? "" : "\n", "[", section, "]\n");
+    for (const auto& [name, value] : fields.items()) out += text(name, " = ", value.dump(), "\n");
+  }
+  return out;
+}
+
+}  // namespace shade::train

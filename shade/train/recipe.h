@@ -1,0 +1,79 @@
+// A training run as a user writes it down: a TOML file, a section for each room, every field also an option.
+#pragma once
+
+#include "shade/comm/world.h"
+#include "shade/data/config.h"
+#include "shade/models/registry.h"
+#include "shade/nn/dtype.h"
+#include "shade/optim/config.h"
+#include "shade/privacy/accounting/accountant.h"
+#include "shade/privacy/config.h"
+#include "shade/shard/config.h"
+
+namespace shade::train {
+
+// [model], beside its sizes.
+struct ModelConfig {
+  std::string model = "llama-nano";
+  std::string weights;  // where training starts; empty: initialised by the seed
+  models::Task task = models::Task::automatic;
+  nn::AttentionKernel attention = nn::AttentionKernel::flash;
+  models::Checkpointing checkpointing = models::Checkpointing::none;
+  nn::DType dtype = nn::DType::fp32;
+  int64_t lora_rank = 0;
+  double lora_alpha = 32;
+  std::vector<std::string> lora_targets{"q_proj", "v_proj"};
+
+  void declare(Fields& fields);
+  models::ModelOptions options() const;
+};
+
+// [dp], beside how samples are clipped: what the privacy event is made of.
+struct BudgetConfig {
+  privacy::Sampler sampler = privacy::Sampler::poisson;
+  double sample_rate = 0;
+  int64_t max_batch = 0, population = 0;
+  double target_epsilon = 0, max_epsilon = 0, delta = 1e-5;
+  privacy::Accountant accountant = privacy::Accountant::prv;
+
+  void declare(Fields& fields);
+};
+
+struct TrainConfig {
+  int64_t steps = 100;
+  int64_t batch_size = 64;  // logical, expected under Poisson sampling
+  int64_t seq_length = 128;
+  std::string micro_batch = "auto";
+  Bytes memory_limit{0};
+  int64_t records = 4096;  // of made-up data
+  Bytes sample_corpus{0};
+  int64_t eval_records = 0, eval_every = 100;
+  int64_t log_every = 10;
+  int64_t save_every = 0, keep = 2;
+  std::string output, export_folder;
+  int64_t seed = 0, threads = 0;
+  double peak_gflops = 0;
+
+  void declare(Fields& fields);
+};
+
+struct Recipe {
+  ModelConfig model;
+  models::SizeOverrides sizes;
+  data::DataConfig data;
+  shard::ShardConfig shard;
+  optim::OptimConfig optim;
+  privacy::DpConfig dp;
+  BudgetConfig budget;
+  TrainConfig train;
+  comm::CommConfig comm;
+
+  void declare(Config& config);
+  // What follows from other fields, and what no single field can say. Throws UsageError.
+  void resolve();
+};
+
+// Every field with its value, as a recipe that reads back the same.
+std::string print_toml(const Config& config);
+
+}  // namespace shade::train

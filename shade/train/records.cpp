@@ -1,0 +1,35 @@
+#include "shade/train/records.h"
+
+#include "shade/base/error.h"
+#include "shade/checkpoint/agreement.h"
+#include "shade/data/sample_corpus.h"
+#include "shade/models/decoder.h"
+#include "shade/train/made_up_data.h"
+
+namespace shade::train {
+
+std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const models::Model& model,
+                                                  const comm::Group& group) {
+  const auto& [data, train] = std::tie(recipe.data, recipe.train);
+  if (data.data_folder.empty())
+    return std::make_unique<MadeUpData>(model, train.records, train.seq_length, static_cast<uint64_t>(train.seed));
+  const auto* decoder = dynamic_cast<const models::Decoder*>(&model);
+  SHADE_REQUIRE(decoder != nullptr, "data_folder holds texts, and ", model.describe(),
+                " is no language model; leave it out for made-up data");
+  if (train.sample_corpus.count > 0)
+    checkpoint::from_rank0(group, "writing the sample corpus", [&] {
+      if (!std::filesystem::exists(data.data_folder))
+        data::write_sample_corpus(data.data_folder, train.sample_corpus, static_cast<uint64_t>(train.seed));
+      return std::string();
+    });
+  const auto& sizes = decoder->config();
+  auto texts = data::open_dataset(data, train.seq_length, sizes.classifier ? data::Task::classify : data::Task::lm);
+  SHADE_REQUIRE(texts->tokenizer().vocab() <= sizes.vocab, "the tokenizer (", texts->tokenizer().describe(), ") has ",
+                texts->tokenizer().vocab(), " tokens, the model ", sizes.vocab, "; set --vocab-size");
+  if (sizes.classifier)
+    SHADE_REQUIRE(static_cast<int64_t>(texts->classes().size()) <= sizes.classes, "the data has ",
+                  texts->classes().size(), " classes, the model ", sizes.classes, "; set --num-classes");
+  return texts;
+}
+
+}  // namespace shade::train

@@ -1,0 +1,55 @@
+// What a run tells: a line for people, a line of metrics.jsonl for programs, scalars for TensorBoard. Only rank 0
+// speaks.
+//
+//   step 120/1000  loss 3.214 (not private)  lr 0.001  memory 212 MiB  12300 tokens/s  mfu 31 %  epsilon 1.23
+//
+// In a private run the loss, the size of the drawn batch and the counts of clipped samples come straight from the
+// records, without noise. They are for whoever runs the training and are marked `not private`; throughput is reckoned
+// with the expected batch, so that it doesn't tell the drawn one.
+#pragma once
+
+#include <optional>
+
+#include "shade/base/terminal.h"
+#include "shade/privacy/accounting/accountant.h"
+#include "shade/profile/events.h"
+#include "shade/train/evaluate.h"
+#include "shade/train/run_folder.h"
+#include "shade/train/step.h"
+
+namespace shade::train {
+
+struct StepReport {
+  int64_t step = 0;  // updates made
+  StepRecord record;
+  Seconds took{0};  // of the last step
+  Seconds data{0};  // of that, waiting for records
+  Bytes memory;     // peak of tensors on this rank
+  double tokens_per_second = 0, mfu = 0;
+  std::optional<privacy::Spent> spent;
+};
+
+class Report {
+ public:
+  struct Options {
+    bool speaks = true;  // this is rank 0
+    bool quiet = false;  // metrics alone
+    bool is_private = false;
+    bool void_epsilon = false;  // the key is a seed: what is computed protects nobody
+    int64_t steps = 0, done = 0;
+  };
+  Report(RunFolder& folder, const Options& options);
+
+  void say(const std::string& words);
+  void advance();  // a step was made; moves the bar
+  void step(const StepReport& report);
+  void evaluation(int64_t step, const Evaluation& found);
+
+ private:
+  RunFolder* folder_;
+  Options options_;
+  std::optional<Progress> bar_;
+  std::optional<profile::EventFile> events_;
+};
+
+}  // namespace shade::train

@@ -1,0 +1,72 @@
+#include "shade/train/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "shade/base/error.h"
+#include "shade/io/new_file.h"
+
+namespace shade::train {
+namespace {
+
+[[noreturn]] void fail(const std::filesystem::path& file, const std::string& what) {
+  throw Error(text(file.string(), ": ", what));
+}
+
+}  // namespace
+
+RunFolder::RunFolder(std::filesystem::path path) : path_(std::move(path)) {
+  std::error_code fault;
+  std::filesystem::create_directories(path_, fault);
+  SHADE_REQUIRE(!fault, "the run directory ", path_.string(), " can't be made: ", fault.message());
+}
+
+privacy::NoiseKey RunFolder::key() const {
+  const auto file = path_ / "key";
+  privacy::NoiseKey key;
+  int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0 && errno == ENOENT) {
+    // Nobody else's at any moment, and whole or not there.
+    key = privacy::secret_key();
+    const auto fresh = path_ / ".key";
+    ::unlink(fresh.c_str());
+    descriptor = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    const bool kept = descriptor >= 0 &&
+                      ::write(descriptor, key.data(), key.size()) == static_cast<ssize_t>(key.size()) &&
+                      ::fsync(descriptor) == 0 && ::rename(fresh.c_str(), file.c_str()) == 0;
+    const int why = errno;
+    if (descriptor >= 0) ::close(descriptor);
+    if (!kept) fail(file, std::strerror(why));
+    return key;
+  }
+  if (descriptor < 0) fail(file, std::strerror(errno));
+  struct stat about{};
+  const bool whole = ::fstat(descriptor, &about) == 0 && about.st_size == static_cast<off_t>(key.size()) &&
+                     ::read(descriptor, key.data(), key.size()) == static_cast<ssize_t>(key.size());
+  ::close(descriptor);
+  if (!whole) fail(file, text("not a key of ", key.size(), " bytes; without it no step can be made again"));
+  if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    fail(file, "readable by others, who could subtract the noise; chmod 600, if nobody has read it");
+  return key;
+}
+
+void RunFolder::write_recipe(const std::string& toml) const {
+  io::NewFile file(path_ / "recipe.toml");
+  file.write_at(0, std::as_bytes(std::span(toml)));
+  file.commit();
+}
+
+void RunFolder::append_metrics(const Json& line) {
+  const auto file = path_ / "metrics.jsonl";
+  if (!metrics_) metrics_.reset(std::fopen(file.c_str(), "ae"));
+  if (!metrics_) fail(file, std::strerror(errno));
+  const auto words = line.dump() + "\n";
+  if (std::fputs(words.c_str(), metrics_.get()) < 0 || std::fflush(metrics_.get()) != 0)
+    fail(file, std::strerror(errno));
+}
+
+}  // namespace shade::train

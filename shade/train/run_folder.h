@@ -1,0 +1,42 @@
+// What a run leaves behind, and finds again.
+//
+//   recipe.toml      every field as it was resolved
+//   metrics.jsonl    a line for each reported step and each evaluation; a step made again after a crash is there again
+//   checkpoints/     committed states; training continues from the last
+//   ledger           privacy spent, written ahead; never gets shorter
+//   key              of a private run: 32 secret bytes, readable by the owner alone. Who has it can subtract the noise:
+//                    keep it as long as the run may be continued, then delete it
+#pragma once
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "shade/base/json.h"
+#include "shade/privacy/noise.h"
+
+namespace shade::train {
+
+class RunFolder {
+ public:
+  explicit RunFolder(std::filesystem::path path);  // makes it
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  std::filesystem::path ledger() const { return path_ / "ledger"; }
+
+  // The run's secret, from the operating system when first asked for. Throws Error.
+  privacy::NoiseKey key() const;
+
+  void write_recipe(const std::string& toml) const;
+  void append_metrics(const Json& line);
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::filesystem::path path_;
+  std::unique_ptr<std::FILE, Close> metrics_;
+};
+
+}  // namespace shade::train

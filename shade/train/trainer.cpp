@@ -1,0 +1,310 @@
+#include "shade/train/trainer.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <sodium.h>
+
+#include "shade/base/memory_scope.h"
+#include "shade/base/span.h"
+#include "shade/checkpoint/agreement.h"
+#include "shade/checkpoint/export.h"
+#include "shade/io/weight_folder.h"
+#include "shade/profile/memory.h"
+#include "shade/train/deal.h"
+#include "shade/train/identity.h"
+#include "shade/train/records.h"
+
+namespace shade::train {
+namespace {
+
+// What a matrix product of this rank reaches while the others do the same, summed over ranks.
+double measured_peak(const comm::Group& group, at::ScalarType type) {
+  constexpr int64_t kSize = 512;
+  const auto a = at::randn({kSize, kSize}).to(type), b = at::randn({kSize, kSize}).to(type);
+  double best = 0;
+  for (int i = 0; i < 8; ++i) {
+    const auto begin = Clock::now();
+    (void)at::matmul(a, b);
+    best = std::max(best, 2.0 * kSize * kSize * kSize / Seconds(Clock::now() - begin).count());
+  }
+  const auto sum = at::full({1}, best, at::kDouble);
+  group.all_reduce(sum, {.label = "peak flops"}).wait();
+  return sum.item<double>();
+}
+
+// Rank 0's, for everybody.
+privacy::NoiseKey shared(const comm::Group& group, privacy::NoiseKey key) {
+  const auto bytes = at::from_blob(key.data(), {static_cast<int64_t>(key.size())}, at::kByte);
+  group.broadcast(bytes, {.label = "run key"}).wait();
+  return key;
+}
+
+// Adapters and a classifier's head may be missing from a pretrained model; then they begin as the seed says.
+bool may_be_new(const std::string& name) { return name.find(".lora_") != std::string::npos || name == "score.weight"; }
+
+// Each rank reads the elements it owns.
+void start_from(const std::string& place, shard::Runtime& runtime, uint64_t seed) {
+  const io::WeightFolder folder(place);
+  runtime.fill([&](const nn::Weight& weight, int64_t begin, const at::Tensor& out) {
+    if (may_be_new(weight.name()) && !folder.contains(weight.name())) return nn::initialise(out, weight, seed, begin);
+    SHADE_REQUIRE(folder.contains(weight.name()), place, " has no tensor '", weight.name(),
+                  "', which the model needs; are these weights of this architecture and task?");
+    const auto& found = folder.info(weight.name());
+    SHADE_REQUIRE(found.shape == weight.shape(), place, ": tensor '", weight.name(), "' has shape ",
+                  at::IntArrayRef(found.shape), ", the model expects ", at::IntArrayRef(weight.shape()));
+    out.copy_(folder.tensor(weight.name()).view(-1).narrow(0, begin, out.numel()));
+  });
+}
+
+std::unique_ptr<models::Model> counted_model(const Recipe& recipe) {
+  profile::TensorMemory::track();  // before the first tensor
+  return models::make_model(recipe.model.model, recipe.sizes, recipe.model.options());
+}
+
+}  // namespace
+
+Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::unique_ptr<const data::Dataset> dataset,
+                 Options options)
+    : world_(&world),
+      recipe_(&recipe),
+      options_(std::move(options)),
+      model_(counted_model(recipe)),
+      groups_(shard::connect_groups(world, shard::policy_of(recipe.shard, world.size()))),
+      dataset_(dataset ? std::move(dataset) : open_records(recipe, *model_, groups_.control)),
+      split_(dataset_->size(), recipe.train.eval_records),
+      folder_(std::make_unique<RunFolder>(recipe.train.output)) {
+  const auto& train = recipe.train;
+  recipe.resolve();
+  if (train.threads > 0)
+    at::set_num_threads(static_cast<int>(train.threads));
+  else if (world.size() > 1)
+    at::set_num_threads(1);
+  event_ = event_of(recipe, split_.training());
+  recipe.dp.sigma = event_.mechanism.noise_multiplier;
+  identity_ = identity_of(config, *dataset_, groups_.control);
+  start_model();
+  resume();
+  introduce();
+  if (world.rank() == 0) folder_->write_recipe(print_toml(config));
+}
+
+Trainer::~Trainer() { sodium_memzero(key_.data(), key_.size()); }
+
+void Trainer::start_model() {
+  const auto& recipe = *recipe_;
+  const auto seed = static_cast<uint64_t>(recipe.train.seed);
+  runtime_ = std::make_unique<shard::Runtime>(model_->parameters(), groups_, recipe.shard,
+                                              shard::Runtime::Options{.compute = recipe.model.dtype});
+  if (recipe.model.weights.empty())
+    runtime_->initialise(seed);
+  else
+    start_from(recipe.model.weights, *runtime_, seed);
+  optimizer_ = optim::make_optimizer(recipe.optim);
+  optimizer_->prepare(
+      slots_of(runtime_->shards()), [&](const std::string&, int64_t elements, const at::TensorOptions& wanted) {
+        return runtime_->storage().zeros(elements, wanted.dtype().toScalarType(), MemoryKind::optimizer);
+      });
+  runtime_->updated();  // the gradients that prepare() looked at
+  if (!recipe.dp.is_private())
+    key_ = privacy::seeded_key(seed);
+  else if (recipe.dp.noise_seed >= 0)
+    key_ = privacy::seeded_key(static_cast<uint64_t>(recipe.dp.noise_seed));
+  else
+    key_ = shared(groups_.control, world_->rank() == 0 ? folder_->key() : privacy::NoiseKey{});
+}
+
+// The last committed state, if there is one; then all that depends on the incarnation.
+void Trainer::resume() {
+  const auto& recipe = *recipe_;
+  store_ = std::make_unique<checkpoint::Store>(
+      world_->group("checkpoint"),
+      checkpoint::Store::Options{.folder = folder_->checkpoints(), .keep = recipe.train.keep});
+  Json earlier;
+  if (const auto found = store_->latest()) {
+    earlier = store_->load(*found, *runtime_, *optimizer_).caller;
+    saved_ = optimizer_->steps();
+    SHADE_REQUIRE(earlier.contains("origin") == recipe.dp.is_private(), "the run in ", folder_->path().string(),
+                  " was ",
+                  recipe.dp.is_private() ? "not private; what it has seen can't be protected any more"
+                                         : "private; going on without noise would undo that",
+                  ". Choose another directory (--output)");
+  }
+  if (recipe.train.micro_batch != "auto")
+    micro_batch_ = *parse_integer(recipe.train.micro_batch);
+  else if (saved_ >= 0 && earlier.at("identity") == identity_)
+    micro_batch_ = earlier.at("micro_batch");
+  else
+    micro_batch_ = find_micro_batch();
+  last_ = recipe.train.steps;
+  if (recipe.dp.is_private())
+    open_ledger(saved_ < 0 ? std::nullopt : std::optional(checkpoint::Origin::from_json(earlier.at("origin"))));
+  step_ = std::make_unique<Step>(*model_, *runtime_, *optimizer_, optim::make_schedule(recipe.optim), step_options());
+  if (step_->method() != nullptr && saved_ >= 0 && recipe.dp.clip_style == privacy::ClipStyle::adaptive)
+    step_->method()->clipper().continue_at(earlier.at("clip_norm"));
+  sampler_ = make_sampler(event_, split_.training(), recipe.train.batch_size, key_, incarnation_);
+  peak_flops_ = recipe.train.peak_gflops > 0 ? recipe.train.peak_gflops * 1e9 * world_->size()
+                                             : measured_peak(groups_.control, runtime_->compute());
+}
+
+// Rank 0 has the ledger; everybody learns which incarnation this is, what was spent and how far it may go.
+void Trainer::open_ledger(const std::optional<checkpoint::Origin>& from) {
+  const auto bytes = std::as_bytes(std::span(key_));
+  const checkpoint::PrivateRun run{.key = checkpoint::to_hex(checkpoint::digest_of(bytes)),
+                                   .exact = text(identity_, " micro-batch ", micro_batch_),
+                                   .event = event_json(event_)};
+  const auto words = checkpoint::from_rank0(groups_.control, "opening the ledger", [&] {
+    ledger_.emplace(folder_->ledger());
+    Json out{{"incarnation", ledger_->start(run, from)}, {"made", ledger_->made()}, {"spent", Json::array()}};
+    for (const auto& [event, steps] : ledger_->spent()) out["spent"].push_back({{"event", event}, {"steps", steps}});
+    return out.dump();
+  });
+  const auto found = Json::parse(words);
+  incarnation_ = found.at("incarnation");
+  no_epsilon_ = no_epsilon(*recipe_);
+  std::vector<privacy::Steps> spent;
+  for (const auto& entry : found.at("spent")) {
+    if (entry.at("steps") == 0) continue;
+    if (const auto mechanism = mechanism_in(entry.at("event")))
+      spent.push_back({*mechanism, entry.at("steps")});
+    else if (no_epsilon_.empty())
+      no_epsilon_ = "the ledger has earlier steps that no accountant answers for";
+  }
+  if (!no_epsilon_.empty()) {
+    SHADE_REQUIRE(recipe_->budget.max_epsilon == 0, "no epsilon can be kept here: ", no_epsilon_,
+                  "; choose another run directory (--output)");
+    return;
+  }
+  budget_.emplace(event_, recipe_->budget, spent, found.at("made"));
+  last_ = std::stoll(
+      checkpoint::from_rank0(groups_.control, "the budget", [&] { return std::to_string(budget_->allowed()); }));
+}
+
+StepOptions Trainer::step_options() const {
+  return {.grad_clip = recipe_->optim.grad_clip, .dp = recipe_->dp, .key = key_, .incarnation = incarnation_};
+}
+
+void Trainer::save(bool wait) {
+  if (saved_ == optimizer_->steps()) return wait ? store_->wait() : void();
+  const Span span("save");
+  Json caller{{"identity", identity_}, {"micro_batch", micro_batch_}};
+  if (step_->method() != nullptr) {
+    caller["origin"] = checkpoint::Origin{incarnation_, optimizer_->steps()}.json();
+    caller["clip_norm"] = step_->method()->clipper().clip_norm();
+  }
+  store_->save_async(*runtime_, *optimizer_, caller);
+  saved_ = optimizer_->steps();
+  if (wait) store_->wait();
+}
+
+int64_t Trainer::find_micro_batch() {
+  const auto& train = recipe_->train;
+  const int ranks = world_->size();
+  const auto limit =
+      train.memory_limit.count > 0 ? train.memory_limit : default_memory_limit(world_->place().local_size);
+  Step trial(*model_, *runtime_, *optimizer_, optim::make_schedule(recipe_->optim), step_options());
+  const auto choice =
+      choose_micro_batch(groups_.control, (train.batch_size + ranks - 1) / ranks, limit, [&](int64_t samples) {
+        std::vector<int64_t> records;
+        for (int64_t i = 0; i < samples; ++i) records.push_back(split_.training_record(i % split_.training()));
+        const auto batch = dataset_->batch(records);
+        trial.gradients({&batch, 1});
+        runtime_->updated();  // the gradients are given up
+      });
+  return choice.samples;
+}
+
+void Trainer::introduce() {
+  const auto& [recipe, train] = std::tie(*recipe_, recipe_->train);
+  report_.emplace(*folder_, Report::Options{.speaks = world_->rank() == 0,
+                                            .quiet = options_.quiet,
+                                            .is_private = recipe.dp.is_private(),
+                                            .void_epsilon = recipe.dp.noise_seed >= 0,
+                                            .steps = train.steps,
+                                            .done = optimizer_->steps()});
+  report_->say(text("model    ", model_->describe(), "; ", model_->parameters().count(), " parameters, ",
+                    model_->parameters().count_trainable(), " trained"));
+  report_->say(text("data     ", dataset_->describe(), "; ", split_.training(), " for training, ", split_.evaluation(),
+                    " held out"));
+  report_->say(text("batches  ", sampler_->describe(), "; ", micro_batch_, " samples at a time on each of ",
+                    world_->size(), world_->size() == 1 ? " rank (" : " ranks (", to_string(recipe.shard.shard), ")"));
+  if (!recipe.dp.is_private()) {
+    report_->say("privacy  none");
+  } else if (!budget_) {
+    report_->say(
+        text("privacy  ", to_string(recipe.dp.dp), ", sigma ", recipe.dp.sigma, "; no epsilon: ", no_epsilon_));
+  } else {
+    const auto end = budget_->after(last_);
+    report_->say(text("privacy  ", to_string(recipe.dp.dp), ", clip norm ", event_.clip_norm, ", sigma ",
+                      significant(recipe.dp.sigma, 5), "; epsilon ", significant(end.epsilon, 4), " at delta ",
+                      event_.delta, " after ", last_, " steps by ", to_string(end.accountant),
+                      recipe.dp.noise_seed >= 0 ? "; the noise is seeded: NOT private" : ""));
+  }
+  report_->say(text("run      ", folder_->path().string(),
+                    saved_ >= 0 ? text(", continued after step ", saved_) : ", from the beginning"));
+}
+
+Trainer::Loaded Trainer::load(int64_t step) const {
+  const MemoryScope scope(MemoryKind::data);
+  auto drawn = sampler_->draw(step);
+  for (auto& record : drawn) record = split_.training_record(record);
+  Loaded out{.samples = static_cast<int64_t>(drawn.size())};
+  for (const auto& mine : deal(drawn, world_->size(), world_->rank(), micro_batch_))
+    out.micro_batches.push_back(dataset_->batch(mine));
+  return out;
+}
+
+StepReport Trainer::measured(const StepRecord& record, int64_t samples, Seconds took, Seconds waited) {
+  const models::BatchShape shape{.samples = 1, .seq_length = recipe_->train.seq_length};
+  const auto shown = recipe_->dp.is_private() ? event_.divisor : static_cast<double>(samples);
+  StepReport out{.step = optimizer_->steps(), .record = record, .took = took, .data = waited};
+  out.memory = profile::TensorMemory::peak();
+  out.tokens_per_second = shown * static_cast<double>(model_->tokens(shape)) / took.count();
+  out.mfu = 3 * shown * model_->forward_flops(shape) / took.count() / peak_flops_;
+  if (budget_ && world_->rank() == 0) out.spent = budget_->after(out.step);
+  return out;
+}
+
+TrainResult Trainer::run() {
+  const auto& train = recipe_->train;
+  TrainResult result{.steps = optimizer_->steps(), .ended = last_ < train.steps ? Ended::budget : Ended::finished};
+  const auto ahead = [&](int64_t step) { return std::async(std::launch::async, [this, step] { return load(step); }); };
+  const auto due = [&](int64_t every) { return every > 0 && result.steps % every == 0; };
+  std::future<Loaded> next;
+  if (result.steps < last_) next = ahead(result.steps);
+  while (result.steps < last_ && result.ended != Ended::asked) {
+    const auto begin = Clock::now();
+    const auto batch = next.get();
+    const Seconds waited = Clock::now() - begin;
+    if (result.steps + 1 < last_) next = ahead(result.steps + 1);
+    const double divisor =
+        recipe_->dp.is_private() ? event_.divisor : std::max(1.0, static_cast<double>(batch.samples));
+    if (recipe_->dp.is_private()) {  // before the noise is drawn on any rank
+      const Span span("ledger");
+      checkpoint::together(groups_.control, "writing the ledger", [&] {
+        if (ledger_) ledger_->spend(result.steps);
+      });
+    }
+    const auto record = step_->run(batch.micro_batches, divisor, options_.stop && options_.stop());
+    result.steps = optimizer_->steps();
+    result.loss = record.loss;
+    report_->advance();
+    if (record.stop) result.ended = Ended::asked;
+    const bool end = result.steps == last_ || record.stop;
+    if (end || result.steps == 1 || due(train.log_every))
+      report_->step(measured(record, batch.samples, Clock::now() - begin, waited));
+    if (split_.evaluation() > 0 && (result.steps == last_ || due(train.eval_every))) {
+      result.evaluation = evaluate(*model_, *runtime_, *dataset_, split_, micro_batch_);
+      report_->evaluation(result.steps, *result.evaluation);
+    }
+    if (due(train.save_every)) save(/*wait=*/false);
+  }
+  save(/*wait=*/true);
+  if (budget_) result.spent = budget_->after(result.steps);
+  report_->say(text(to_string(result.ended), " after step ", result.steps,
+                    result.ended == Ended::asked ? "; saved, and the same command goes on from here" : ""));
+  if (result.ended != Ended::asked && !train.export_folder.empty())
+    checkpoint::export_model(*runtime_, train.export_folder, model_->config_json(), groups_.control);
+  return result;
+}
+
+}  // namespace shade::train

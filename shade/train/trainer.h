@@ -1,0 +1,105 @@
+// Training from a recipe to the last step.
+//
+// The flow: draw a batch (a function of key and step) -> this rank's micro-batches, loaded while the step before runs
+// -> Step -> report, evaluate, save. A private run ends before its budget would be exceeded; an empty batch still makes
+// its step, with noise.
+//
+// A run directory that has a checkpoint is continued. A step that is made again is the same step: batch and noise are
+// functions of (key, incarnation, step). If anything differs that could change its bits (world, strategy, recipe,
+// machine; train/identity.h), it would be another step with the same noise, whose difference tells about the records;
+// then a new incarnation begins, with other batches and other noise, and what was spent stays spent.
+#pragma once
+
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+
+#include "shade/checkpoint/ledger.h"
+#include "shade/checkpoint/store.h"
+#include "shade/comm/world.h"
+#include "shade/data/dataset.h"
+#include "shade/train/budget.h"
+#include "shade/train/micro_batch.h"
+#include "shade/train/report.h"
+
+namespace shade::train {
+
+enum class Ended { finished, budget, asked };
+inline std::span<const Name<Ended>> names_of(Ended) {
+  static constexpr Name<Ended> kNames[] = {
+      {"all steps made", Ended::finished}, {"budget spent", Ended::budget}, {"asked to stop", Ended::asked}};
+  return kNames;
+}
+
+struct TrainResult {
+  int64_t steps = 0;
+  Ended ended = Ended::finished;
+  double loss = 0;  // of the last step; not private
+  std::optional<Evaluation> evaluation;
+  std::optional<privacy::Spent> spent;
+};
+
+class Trainer {
+ public:
+  struct Options {
+    bool quiet = false;          // rank 0 writes metrics and prints nothing
+    std::function<bool()> stop;  // asked before every step; true on any rank ends the run after it
+  };
+
+  // Collective. `config` has the recipe's fields, to be written down as they were resolved. Without a dataset the model
+  // makes up its records.
+  Trainer(comm::World& world, Recipe& recipe, const Config& config, std::unique_ptr<const data::Dataset> dataset,
+          Options options);
+  ~Trainer();
+
+  TrainResult run();  // collective
+
+  models::Model& model() { return *model_; }
+  shard::Runtime& runtime() { return *runtime_; }
+  optim::Optimizer& optimizer() { return *optimizer_; }
+  int64_t micro_batch() const { return micro_batch_; }
+
+ private:
+  struct Loaded {
+    std::vector<nn::Batch> micro_batches;
+    int64_t samples = 0;  // of all ranks
+  };
+  Loaded load(int64_t step) const;
+  void start_model();
+  void resume();
+  void open_ledger(const std::optional<checkpoint::Origin>& from);
+  void save(bool wait);
+  StepOptions step_options() const;
+  int64_t find_micro_batch();
+  void introduce();
+  StepReport measured(const StepRecord& record, int64_t samples, Seconds took, Seconds waited);
+
+  comm::World* world_;
+  Recipe* recipe_;
+  Options options_;
+  std::unique_ptr<models::Model> model_;
+  shard::Groups groups_;
+  std::unique_ptr<const data::Dataset> dataset_;
+  HeldOut split_;
+  std::unique_ptr<RunFolder> folder_;
+  privacy::PrivacyEvent event_;
+  std::optional<Budget> budget_;  // of a private run that may say an epsilon
+  std::string no_epsilon_;        // why it may not
+  int64_t last_ = 0;              // step
+  privacy::NoiseKey key_{};
+  uint64_t incarnation_ = 0;
+  std::unique_ptr<shard::Runtime> runtime_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<data::Sampler> sampler_;
+  std::unique_ptr<Step> step_;
+  int64_t micro_batch_ = 1;
+  double peak_flops_ = 0;  // of all ranks
+  std::string identity_;
+  std::unique_ptr<checkpoint::Store> store_;
+  int64_t saved_ = -1;                        // after which step
+  std::optional<checkpoint::Ledger> ledger_;  // rank 0's, of a private run
+  std::optional<Report> report_;
+};
+
+}  // namespace shade::train

@@ -1,0 +1,202 @@
+// The trainer: the same run for every world and micro-batch, budgets kept, nothing lost over a restart.
+#include <cmath>
+
+#include "tests/io/scratch.h"
+#include "tests/support/fault.h"
+#include "tests/train/training.h"
+
+namespace shade::train {
+namespace {
+
+using io::Scratch;
+
+const bool full = std::getenv("SHADE_FULL_MATRIX") != nullptr;
+
+Words small(const Words& more) {
+  Words out{{"model.task", "lm"},    {"train.steps", "6"},       {"train.batch_size", "8"}, {"train.seq_length", "12"},
+            {"train.records", "40"}, {"train.micro_batch", "4"}, {"optim.lr", "1e-2"}};
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
+}
+
+const Words kPrivate{{"dp.dp", "flash_bookkeeping"}, {"dp.sigma", "0.7"}, {"dp.noise_seed", "3"}, {"dp.delta", "1e-3"}};
+const Words kPlain{{"dp.sampler", "shuffled"}, {"optim.grad_clip", "1"}};
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+struct World {
+  int ranks;
+  std::string shard;
+};
+
+// Different noise would move the weights by more than the gradient does.
+TEST(Trainer, SameLossesAndNoiseForEveryWorldAndStrategy) {
+  std::vector<World> worlds{{2, "ddp"}, {2, "zero2"}, {2, "zero3"}};
+  if (full)
+    worlds.insert(worlds.end(), {{1, "ddp"}, {1, "zero2"}, {1, "zero3"}, {4, "ddp"}, {4, "zero2"}, {4, "zero3"}});
+  for (const auto& kind : {kPrivate, kPlain}) {
+    const Scratch alone;
+    const auto wanted = train_in(alone.path(), 1, small(kind));
+    ASSERT_EQ(wanted.losses().size(), 6u);
+    for (const auto& [ranks, shard] : worlds) {
+      const Scratch here;
+      const auto found = train_in(here.path(), ranks, small(with(kind, {{"shard.shard", shard}})));
+      for (size_t i = 0; i < 6; ++i)
+        EXPECT_NEAR(found.losses()[i], wanted.losses()[i], 1e-4 * wanted.losses()[i]) << shard << " step " << i;
+      EXPECT_LT(distance(found, wanted), 1e-4) << ranks << " " << shard;
+    }
+  }
+}
+
+TEST(Trainer, MicroBatchesDontChangeTheResult) {
+  const Scratch whole;
+  const auto wanted = train_in(whole.path(), 1, small(with(kPrivate, {{"train.micro_batch", "64"}})));
+  for (const auto* micro : {"1", "3", "auto"}) {
+    const Scratch here;
+    const auto found = train_in(here.path(), 1, small(with(kPrivate, {{"train.micro_batch", micro}})));
+    EXPECT_LT(distance(found, wanted), 1e-5) << micro;
+    EXPECT_EQ(found.micro_batch, std::string(micro) == "auto" ? 8 : std::stoi(micro))
+        << "the batch is all that limits it";
+  }
+}
+
+TEST(Trainer, EmptyBatchesMakeNoisyStepsThatCount) {
+  const Scratch a, b;
+  const auto words = small(with(kPrivate, {{"dp.sample_rate", "1e-9"}, {"train.steps", "3"}}));
+  const auto first = train_in(a.path(), 2, with(words, {{"shard.shard", "zero3"}}));
+  for (const auto& line : first.metrics) EXPECT_EQ(line["not_private"]["samples"], 0);
+  const auto other = train_in(b.path(), 1, with(words, {{"dp.noise_seed", "4"}}));
+  EXPECT_GT(distance(first, other), 1e-3) << "noise, and nothing but noise, moved the weights";
+  EXPECT_EQ(first.result.steps, 3);
+  EXPECT_TRUE(first.result.spent.has_value());
+  int64_t counted = 0;
+  for (const auto& spent : checkpoint::Ledger::read(a.path() / "ledger")) counted += spent.steps;
+  EXPECT_EQ(counted, 3);
+}
+
+TEST(Trainer, StopsBeforeTheBudgetWouldBeExceeded) {
+  const Scratch here;
+  const auto found = train_in(here.path(), 1, small(with(kPrivate, {{"dp.max_epsilon", "9"}, {"train.steps", "50"}})));
+  EXPECT_EQ(found.result.ended, Ended::budget);
+  ASSERT_TRUE(found.result.spent);
+  EXPECT_LE(found.result.spent->epsilon, 9);
+  Recipe recipe;
+  recipe.dp.sigma = 0.7;
+  recipe.train.batch_size = 8;
+  recipe.budget.delta = 1e-3;
+  recipe.dp.dp = privacy::MethodName::flash;
+  const Budget unlimited(event_of(recipe, 40), recipe.budget);
+  EXPECT_NEAR(unlimited.after(found.result.steps).epsilon, found.result.spent->epsilon, 1e-9);
+  EXPECT_GT(unlimited.after(found.result.steps + 1).epsilon, 9) << "one more step would have been too many";
+  // Asked again, there is nothing left.
+  const auto again = train_in(here.path(), 1, small(with(kPrivate, {{"dp.max_epsilon", "9"}, {"train.steps", "50"}})));
+  EXPECT_EQ(again.result.steps, found.result.steps);
+  EXPECT_TRUE(equal(again, found));
+}
+
+TEST(Trainer, FindsTheNoiseForATarget) {
+  const Scratch here;
+  const auto found = train_in(here.path(), 1, small(with(kPrivate, {{"dp.target_epsilon", "5"}})));
+  EXPECT_EQ(found.result.ended, Ended::finished);
+  EXPECT_LE(found.result.spent->epsilon, 5);
+  EXPECT_GT(found.result.spent->epsilon, 4.99);
+  EXPECT_EQ(found.metrics.back()["epsilon"], found.result.spent->epsilon);
+}
+
+// What comes straight from the records is marked; an epsilon is said only of the sampler that ran.
+TEST(Trainer, SaysNoMoreThanItMay) {
+  const Scratch a, b;
+  const auto honest = train_in(a.path(), 1, small(with(kPrivate, {{"train.steps", "1"}})));
+  EXPECT_FALSE(honest.metrics[0].contains("loss"));
+  EXPECT_TRUE(honest.metrics[0]["not_private"].contains("loss"));
+  EXPECT_TRUE(honest.metrics[0].contains("epsilon_void")) << "seeded noise protects nobody";
+  const auto shuffled = small(with(kPrivate, {{"train.steps", "1"}, {"dp.sampler", "shuffled"}}));
+  const auto none = train_in(b.path(), 1, shuffled);
+  EXPECT_FALSE(none.metrics[0].contains("epsilon"));
+  EXPECT_FALSE(none.result.spent);
+}
+
+// A run that ends at every step and goes on is the run that never ended: weights, state, ledger, to the bit.
+TEST(Trainer, ResumesToTheBit) {
+  for (const auto& kind : {kPrivate, kPlain}) {
+    const Scratch whole, parts;
+    const auto words =
+        small(with(kind, {{"shard.shard", "zero3"}, {"train.eval_records", "4"}, {"train.eval_every", "2"}}));
+    const auto wanted = train_in(whole.path(), 2, words);
+    for (int part = 0; part < 3; ++part) {
+      const auto stopped = train_in(parts.path(), 2, words, [](int64_t made) { return made == 1; });
+      EXPECT_EQ(stopped.result.steps, 2 * (part + 1));
+    }
+    const auto found = train_in(parts.path(), 2, words);
+    EXPECT_TRUE(equal(found, wanted));
+    const auto content = [](const Scratch& s, const char* file) { return io::content(s.path() / file); };
+    EXPECT_EQ(content(parts, "ledger"), content(whole, "ledger"));
+  }
+}
+
+// A crash after step 5 of which step 4 was saved. The same world makes step 5 again, and it counts once; another world
+// would make another step 5, so it gets other noise, and both count.
+TEST(Trainer, AReplayCountsOnceAndAnythingElseAgain) {
+  const auto words = small(with(kPrivate, {{"train.save_every", "4"}, {"train.eval_records", "2"}}));
+  const auto crash = [](int64_t made) -> bool {
+    if (made == 5) throw Error("a crash");
+    return false;
+  };
+  const auto counted = [](const Scratch& s) {
+    int64_t steps = 0;
+    for (const auto& spent : checkpoint::Ledger::read(s.path() / "ledger")) steps += spent.steps;
+    return steps;
+  };
+  const auto crashed = [&](const Scratch& s) {
+    Recipe recipe;
+    Config config;
+    recipe.declare(config);
+    config.set("train.output", s.path().string());
+    config.set("train.peak_gflops", "100");
+    config.set("train.threads", "1");
+    for (const auto& [key, word] : words) config.set(key, word);
+    auto world = comm::World::connect({}, {});
+    int64_t made = 0;
+    Trainer trainer(world, recipe, config, nullptr, {.quiet = true, .stop = [&] { return crash(made++); }});
+    EXPECT_THROW(trainer.run(), Error);
+    world.leave();
+  };
+  const Scratch same, other, whole;
+  crashed(same);
+  EXPECT_EQ(counted(same), 6) << "written ahead of a step that was not made";
+  const auto replayed = train_in(same.path(), 1, words);
+  EXPECT_EQ(counted(same), 6);
+  const auto wanted = train_in(whole.path(), 1, words);
+  EXPECT_TRUE(equal(replayed, wanted));
+  crashed(other);
+  const auto anew = train_in(other.path(), 2, with(words, {{"shard.shard", "ddp"}}));
+  EXPECT_EQ(counted(other), 8) << "steps 5 and 6 of two incarnations";
+  EXPECT_GT(distance(anew, wanted), 1e-3) << "other batches and other noise";
+  EXPECT_GT(anew.result.spent->epsilon, wanted.result.spent->epsilon);
+}
+
+TEST(Trainer, LearnsFromTheSampleCorpus) {
+  const Scratch here;
+  const auto found = train_in(here.path() / "run", 1,
+                              {{"model.task", "lm"},
+                               {"model.vocab_size", "260"},
+                               {"data.data_folder", (here.path() / "corpus").string()},
+                               {"data.packing", "packed"},
+                               {"train.sample_corpus", "64KiB"},
+                               {"train.steps", "60"},
+                               {"train.batch_size", "16"},
+                               {"train.seq_length", "32"},
+                               {"train.micro_batch", "16"},
+                               {"train.eval_records", "32"},
+                               {"dp.sampler", "shuffled"},
+                               {"optim.lr", "1e-2"}});
+  EXPECT_GT(found.losses().front(), 5);
+  EXPECT_LT(found.result.evaluation->loss, 3.2);
+  EXPECT_EQ(found.result.evaluation->records, 32);
+}
+
+}  // namespace
+}  // namespace shade::train

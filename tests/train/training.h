@@ -1,0 +1,82 @@
+// A recipe trained by ranks that are threads, and all that can be looked at afterwards.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "shade/train/trainer.h"
+#include "tests/support/ranks.h"
+
+namespace shade::train {
+
+struct Trained {
+  TrainResult result;
+  std::vector<at::Tensor> weights;
+  std::vector<Json> metrics;  // of reported steps
+  int64_t micro_batch = 0;
+
+  std::vector<double> losses() const {
+    std::vector<double> out;
+    for (const auto& line : metrics)
+      if (line.contains("step_ms"))
+        out.push_back(line.contains("not_private") ? line["not_private"]["loss"] : line["loss"]);
+    return out;
+  }
+};
+
+inline std::vector<Json> read_metrics(const std::filesystem::path& folder) {
+  std::vector<Json> out;
+  std::ifstream in(folder / "metrics.jsonl");
+  for (std::string line; std::getline(in, line);) out.push_back(Json::parse(line));
+  return out;
+}
+
+using Words = std::vector<std::pair<std::string, std::string>>;
+
+// `stop` is asked by every rank before each step, with the number of steps that rank has made here.
+inline Trained train_in(const std::filesystem::path& folder, int ranks, const Words& words,
+                        const std::function<bool(int64_t)>& stop = {}) {
+  Trained out;
+  test::run_ranks(ranks, test::As::threads, [&](comm::World& world) {
+    Recipe recipe;
+    Config config;
+    recipe.declare(config);
+    config.set("train.output", folder.string());
+    config.set("train.log_every", "1");
+    config.set("train.peak_gflops", "100");
+    config.set("train.threads", "1");
+    for (const auto& [key, word] : words) config.set(key, word);
+    int64_t made = 0;
+    Trainer trainer(world, recipe, config, nullptr, {.quiet = true, .stop = [&] { return stop && stop(made++); }});
+    const auto result = trainer.run();
+    std::vector<at::Tensor> weights;
+    for (const auto& weight : trainer.model().parameters().weights())
+      weights.push_back(trainer.runtime().whole(weight));
+    if (world.rank() != 0) return;
+    out.result = result;
+    out.weights = weights;
+    out.micro_batch = trainer.micro_batch();
+  });
+  out.metrics = read_metrics(folder);
+  return out;
+}
+
+inline double distance(const Trained& a, const Trained& b) {
+  double gap = 0, size = 0;
+  for (size_t i = 0; i < a.weights.size(); ++i) {
+    gap += (a.weights[i] - b.weights[i]).to(at::kDouble).square().sum().item<double>();
+    size += b.weights[i].to(at::kDouble).square().sum().item<double>();
+  }
+  return std::sqrt(gap / size);
+}
+
+inline bool equal(const Trained& a, const Trained& b) {
+  for (size_t i = 0; i < a.weights.size(); ++i)
+    if (!at::equal(a.weights[i], b.weights[i])) return false;
+  return !a.weights.empty() && a.weights.size() == b.weights.size();
+}
+
+}  // namespace shade::train
