@@ -125,11 +125,12 @@ Picture memory_timeline(const Rows& all) {
   }
   high.insert(high.end(), now.begin(), now.end());
   const auto shape = rows[0]->group.empty() ? "" : ", " + rows[0]->group;
-  return {.name = "memory_timeline",
-          .script = text("set title ", quoted_for_gnuplot("Tensor memory by stage (pale: highest so far)" + shape),
-                         "\nset ylabel 'memory of rank 0 (", unit.name, ")'\nset yrange [0:*]\nset xtics (",
-                         join(tics, ", "), ")\nset xrange [-0.6:", static_cast<double>(stages.size()) - 0.4, "]\n",
-                         blocks, "plot ", join(high, ", \\\n  "), "\n")};
+  return {
+      .name = "memory_timeline",
+      .script = text("set title ", quoted_for_gnuplot("Tensor memory by stage (pale: highest so far)" + shape),
+                     "\nset ylabel 'memory of rank 0 (", unit.name, ")'\nset yrange [0:*]\nset bmargin 4\nset xtics (",
+                     join(tics, ", "), ")\nset xrange [-0.6:", static_cast<double>(stages.size()) - 0.4, "]\n", blocks,
+                     "plot ", join(high, ", \\\n  "), "\n")};
 }
 
 // Bars beside each other at a row's place.
