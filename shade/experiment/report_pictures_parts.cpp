@@ -143,13 +143,14 @@ Picture memory_timeline(const Rows& all) {
   high.insert(high.end(), now.begin(), now.end());
   const auto shape = rows[0]->group.empty() ? "" : ", " + rows[0]->group;
   const auto courses = memory_courses(rows, unit);
-  return {.name = "memory_timeline",
-          .script = text(courses.empty() ? "" : "set multiplot layout 2,1\n", "set title ",
-                         quoted_for_gnuplot("Tensor memory by stage (pale: highest so far)" + shape),
-                         "\nset ylabel 'memory of rank 0 (", unit.name, ")'\nset yrange [0:*]\nset xtics (",
-                         join(tics, ", "), ")\nset xrange [-0.6:", static_cast<double>(stages.size()) - 0.4, "]\n",
-                         blocks, "plot ", join(high, ", \\\n  "), "\n", courses),
-          .height = courses.empty() ? 600 : 1000};
+  return {
+      .name = "memory_timeline",
+      .script = text(courses.empty() ? "" : "set multiplot layout 2,1\n", "set title ",
+                     quoted_for_gnuplot("Tensor memory by stage (pale: highest so far)" + shape),
+                     "\nset ylabel 'memory of rank 0 (", unit.name, ")'\nset yrange [0:*]\nset bmargin 4\nset xtics (",
+                     join(tics, ", "), ")\nset xrange [-0.6:", static_cast<double>(stages.size()) - 0.4, "]\n", blocks,
+                     "plot ", join(high, ", \\\n  "), "\n", courses),
+      .height = courses.empty() ? 600 : 1000};
 }
 
 // Bars beside each other at a row's place.
