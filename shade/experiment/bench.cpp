@@ -106,6 +106,14 @@ std::vector<std::string> peer_words(const BenchConfig& c, const models::Model& m
   return words;
 }
 
+void BenchResult::describe(const models::Model& model, const std::string& key) {
+  description = model.describe();
+  log_key = key;
+  parameters = model.parameters().count();
+  trainable = model.parameters().count_trainable();
+  if (const auto* decoder = dynamic_cast<const models::Decoder*>(&model)) vocabulary = decoder->config().vocab;
+}
+
 BenchResult measure_forward_backward(const Experiment& experiment) {
   const auto& [config, sizes] = std::tie(experiment.bench, experiment.sizes);
   SHADE_REQUIRE(!experiment.dp.is_private(), "--work forward_backward is the bare model; drop --dp, or measure a step");
@@ -123,11 +131,9 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
   if (config.peers) peer = Peer::start({.arguments = peer_words(config, *model)});
 
   BenchResult result;
-  result.description = model->describe();
-  result.log_key = shade::experiment::log_key(experiment, 1);
-  result.parameters = model->parameters().count();
-  result.trainable = model->parameters().count_trainable();
-  result.tokens = config.batch_size * model->tokens(shape);
+  result.describe(*model, log_key(experiment, 1));
+  result.length = model->tokens(shape);
+  result.tokens = config.batch_size * result.length;
   result.flops = 3 * static_cast<double>(config.batch_size) * model->forward_flops(shape);
   nn::PlainGradients gradients;
   model->parameters().wiring.tap = &gradients;
@@ -247,7 +253,7 @@ Json BenchResult::json(const Experiment& experiment, const Json& whole_config) c
            {"shard", to_string(shard.shard)},
            {"dp", to_string(dp.dp)},
            {"clip_style", to_string(dp.clip_style)},
-           {"seq_length", c.seq_length},
+           {"seq_length", length},
            {"batch_size", c.batch_size},
            {"total_batch_size", c.batch_size * ranks * c.grad_accum},
            {"num_gpus", 0},
@@ -287,6 +293,12 @@ Json BenchResult::json(const Experiment& experiment, const Json& whole_config) c
     out["peer_times_ms"] = peer_times_ms;
   }
   out["config"] = whole_config;
+  // Under the names of the documents, beside ours.
+  out["config"].update({{"model_name", c.model},
+                        {"vocab_size", vocabulary > 0 ? Json(vocabulary) : Json()},
+                        {"learning_rate", experiment.optim.lr},
+                        {"sigma", dp.sigma},
+                        {"max_grad_norm", dp.max_grad_norm}});
   out["environment"] = {{"libtorch", TORCH_VERSION},
                         {"threads", at::get_num_threads()},
                         {"cpu", cpu_name()},

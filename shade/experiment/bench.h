@@ -77,6 +77,7 @@ struct BenchResult {
   std::string description, log_key;
   int ranks = 1;
   int64_t parameters = 0, trainable = 0;
+  int64_t vocabulary = 0;                       // 0: not a language model
   std::vector<double> times_ms, peer_times_ms;  // of the slowest rank
   Bytes peak, resident_peak, peer_peak;         // of the largest rank
   profile::MemoryBreakdown at_peak;             // of that rank
@@ -94,7 +95,9 @@ struct BenchResult {
   double loss = 0;
   double flops = 0;    // of one step: forward and twice that for backward
   int64_t tokens = 0;  // of one step
+  int64_t length = 0;  // tokens of one sample: of a text, or the patches of an image
 
+  void describe(const models::Model& model, const std::string& key);
   double average_ms() const;
   Json json(const Experiment& experiment, const Json& whole_config) const;
   void write_events(const Experiment& experiment, const Json& whole_config) const;  // to --tensorboard

@@ -7,6 +7,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
+#include "shade/experiment/bench.h"
 
 namespace shade::experiment {
 namespace {
@@ -20,6 +21,29 @@ std::vector<std::string> parts_of(const std::string& list) {
     begin = comma + 1;
   }
   return out;
+}
+
+// --data_parallel, --data-parallel and --shard.shard are all --shard.
+std::string first_spelling(const std::string& option) {
+  static const auto spellings = [] {
+    std::map<std::string, std::string> out{{"--seq", "--seq-length"}};
+    Experiment experiment;
+    Config config;
+    experiment.declare(config);
+    for (const auto& field : config.fields()) {
+      auto names = field.info().flags;
+      names.push_back("--" + field.key());
+      for (const auto& name : names) {
+        out[name] = names.front();
+        auto dashed = name;
+        std::replace(dashed.begin(), dashed.end(), '_', '-');
+        out.emplace(dashed, names.front());
+      }
+    }
+    return out;
+  }();
+  const auto found = spellings.find(option);
+  return found == spellings.end() ? option : found->second;
 }
 
 // Short names for the axes people vary most; others are called by their option.
@@ -80,9 +104,7 @@ Json merged(const MatrixOptions& options, const MatrixRow& row) {
 
 std::vector<MatrixRow> expand(const std::vector<std::string>& arguments) {
   static const std::vector<std::string> lists{"--sizes"};
-  std::vector<std::pair<std::string, std::string>> fixed;
-  std::vector<std::string> shared;
-  std::vector<Axis> axes;
+  std::vector<std::pair<std::string, std::string>> given;
   for (size_t i = 0; i < arguments.size(); ++i) {
     auto option = arguments[i];
     std::string value;
@@ -93,7 +115,17 @@ std::vector<MatrixRow> expand(const std::vector<std::string>& arguments) {
     } else if (option.starts_with("--") && i + 1 < arguments.size() && !arguments[i + 1].starts_with("--")) {
       value = arguments[++i];
     }
-    if (option == "--seq") option = "--seq-length";
+    option = first_spelling(option);
+    const auto earlier = std::find_if(given.begin(), given.end(), [&](const auto& one) { return one.first == option; });
+    if (earlier == given.end())
+      given.emplace_back(option, value);
+    else
+      earlier->second = value;
+  }
+  std::vector<std::pair<std::string, std::string>> fixed;
+  std::vector<std::string> shared;
+  std::vector<Axis> axes;
+  for (const auto& [option, value] : given) {
     if (value.find(',') != std::string::npos && std::find(lists.begin(), lists.end(), option) == lists.end()) {
       axes.push_back({option, parts_of(value)});
       continue;

@@ -18,7 +18,8 @@ struct MatrixRow {
 };
 
 // `--dp none,ghost --seq-length 512,1024 --ranks 2`: two axes, and what all rows share. Options that are lists by
-// nature are not split. The first word of a row's name is its mode.
+// nature are not split. An option that comes again, in whatever spelling, replaces what was said before: a preset's
+// values are overridden by what follows it. The first word of a row's name is its mode.
 std::vector<MatrixRow> expand(const std::vector<std::string>& arguments);
 
 struct MatrixOptions {

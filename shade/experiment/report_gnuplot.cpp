@@ -20,7 +20,7 @@ std::string preamble(const Picture& picture) {
   return text("if (strstrt(GPVAL_TERMINALS, 'pngcairo') > 0) {\n  set terminal pngcairo ", size,
               " background rgb '#ffffff' font 'DejaVu Sans,12'\n} else {\n  set terminal png ", size, "\n}\n",
               "set output '", picture.name, ".png'\n",
-              "set style fill solid 0.9 noborder\nset border 3 lc rgb '#606060'\nset tics nomirror\n"
+              "set style fill solid 0.9 noborder\nset border 3 lc rgb '#606060'\nset tics nomirror out scale 0.6\n"
               "set grid ytics lt 1 lc rgb '#e2e2e2' lw 1\nset key outside right top vertical Left reverse\n"
               "set title font ',14'\n");
 }

@@ -107,11 +107,12 @@ Picture overhead_analysis(const Results& results, const BarPlaces& places) {
   const auto upper = bars(results, places, "m", memory);
   if (upper.empty()) return {};
   return {.name = "overhead_analysis",
-          .script = text(
-              "set multiplot layout 2,1\nset rmargin 24\n", places.tics(), "set xzeroaxis lt 1 lc rgb '#606060'\n",
-              "set title 'Memory of private steps over no_dp at the same shape'\nset ylabel 'memory (", unit.name,
-              ")'\n", upper, "set title 'Time of private steps over no_dp at the same shape'\nset ylabel 'time (%)'\n",
-              bars(results, places, "t", time), "unset multiplot\n"),
+          .script = text("set multiplot layout 2,1\nset rmargin 24\n", places.tics(),
+                         "set xzeroaxis lt 1 lc rgb '#606060'\nset yrange [*<0:0<*]\n",
+                         "set title 'Memory of private steps over no_dp at the same shape'\nset ylabel 'memory (",
+                         unit.name, ")'\n", upper,
+                         "set title 'Time of private steps over no_dp at the same shape'\nset ylabel 'time (%)'\n",
+                         bars(results, places, "t", time), "unset multiplot\n"),
           .width = places.picture_width(),
           .height = 900};
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "shade/base/error.h"
+#include "shade/base/json.h"
 #include "shade/base/strings.h"
 #include "shade/experiment/report_axes.h"
 #include "shade/experiment/report_palette.h"
@@ -85,6 +86,12 @@ Rows largest_shape(const Rows& rows) {
   return out;
 }
 
+// Names of stages meet where bars are narrow. Double quotes, for which gnuplot knows \n.
+std::string in_two_lines(const std::string& stage) {
+  const auto last = stage.rfind(' ');
+  return Json(last == std::string::npos ? stage : stage.substr(0, last) + "\n" + stage.substr(last + 1)).dump();
+}
+
 // Bars by stage: what is allocated then, and paler above it the highest so far.
 Picture memory_timeline(const Rows& all) {
   const auto rows = largest_shape(all);
@@ -100,7 +107,7 @@ Picture memory_timeline(const Rows& all) {
   const double width = 0.8 / static_cast<double>(rows.size());
   std::string blocks;
   std::vector<std::string> high, now, tics;
-  for (size_t s = 0; s < stages.size(); ++s) tics.push_back(text(quoted_for_gnuplot(stages[s]), " ", s));
+  for (size_t s = 0; s < stages.size(); ++s) tics.push_back(text(in_two_lines(stages[s]), " ", s));
   for (size_t r = 0; r < rows.size(); ++r) {
     std::vector<std::vector<double>> lines;
     for (const auto& snapshot : rows[r]->snapshots) {
@@ -168,17 +175,19 @@ Picture time_breakdown(const Rows& rows) {
   Layer computing{.name = "computing", .colour = "#009e73", .values = {}};
   Layer waiting{.name = "waiting for traffic", .colour = "#d55e00", .values = {}};
   Layer cpu{.name = "data and preprocessing", .colour = "#e6b800", .values = {}};
-  bool has_cpu = false;
+  const auto any = [](const Layer& layer) {
+    return std::any_of(layer.values.begin(), layer.values.end(), [](double value) { return value > 0; });
+  };
   for (const auto* row : rows) {
-    const double wait = row->communication ? row->communication->exposed_ms : 0;
+    const double wait = row->moves_bytes() ? row->communication->exposed_ms : 0;
     const double data = row->cpu_overhead_ms.value_or(0);
-    has_cpu = has_cpu || data > 0;
     computing.values.push_back(std::max(0.0, row->time_ms - wait - data));
     waiting.values.push_back(wait);
     cpu.values.push_back(data);
   }
-  std::vector<Layer> layers{computing, waiting};
-  if (has_cpu) layers.push_back(cpu);
+  std::vector<Layer> layers{computing};
+  for (const auto& layer : {waiting, cpu})
+    if (any(layer)) layers.push_back(layer);
   const RowPlaces places(rows);
   return {.name = "cpu_communication_breakdown",
           .script = text("set title 'Where the time of a step goes'\nset ylabel 'step (ms)'\nset yrange [0:*]\n",

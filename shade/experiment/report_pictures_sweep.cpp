@@ -153,9 +153,12 @@ std::vector<Picture> sweep_pictures(const Results& results) {
   if (batches.size() < 2 && shards.size() < 2) return {};
   const auto series = series_of(results);
   const auto all = [&](auto wanted) { return std::all_of(results.rows.begin(), results.rows.end(), wanted); };
-  std::vector<Picture> out{memory_picture(results, series, batches)};
-  if (all([](const auto& row) { return row.tokens_per_second > 0 && row.fastest_ms > 0; }))
-    out.push_back(tokens_picture(series, batches));
+  std::vector<Picture> out;
+  if (batches.size() > 1) {  // one is no line
+    out.push_back(memory_picture(results, series, batches));
+    if (all([](const auto& row) { return row.tokens_per_second > 0 && row.fastest_ms > 0; }))
+      out.push_back(tokens_picture(series, batches));
+  }
   const bool measured = all([](const auto& row) { return row.utilisation.has_value(); });
   if (measured || all([](const auto& row) { return row.communication && row.time_ms > 0; }))
     out.push_back(heatmap(series, batches, measured));

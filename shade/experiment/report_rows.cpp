@@ -60,7 +60,7 @@ std::string method_of(std::string word) {
 
 // What says nothing about the shape of the work.
 bool is_about_measuring(const std::string& name) {
-  static const std::set<std::string> kNames{"seq_length", "num_iter", "warmup_iter", "trace", "seed",
+  static const std::set<std::string> kNames{"seq_length", "num_iter", "warmup_iter", "trace", "tensorboard",   "seed",
                                             "peers",      "dp",       "noise_seed",  "work",  "offload_folder"};
   return kNames.contains(name);
 }

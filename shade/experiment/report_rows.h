@@ -44,7 +44,7 @@ struct ResultRow {
 
   bool failed() const { return !failure.empty(); }
   bool is_private() const { return method != "no_dp"; }
-  bool moves_bytes() const { return communication && (communication->bytes > 0 || communication->time_ms > 0); }
+  bool moves_bytes() const { return communication && communication->bytes > 0; }
 };
 
 struct SkippedFile {

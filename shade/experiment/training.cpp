@@ -94,13 +94,11 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   result.snapshots.push_back(memory_line("after model creation"));
 
   train::Step step(*model, runtime, *optimizer, optim::make_schedule(optim), {.grad_clip = optim.grad_clip, .dp = dp});
-  result.description = model->describe();
+  result.describe(*model, log_key(experiment, world.size()));
   result.ranks = world.size();
-  result.log_key = log_key(experiment, world.size());
-  result.parameters = model->parameters().count();
-  result.trainable = model->parameters().count_trainable();
   const int64_t samples = config.batch_size * config.grad_accum * world.size();
-  result.tokens = samples * model->tokens(shape);
+  result.length = model->tokens(shape);
+  result.tokens = samples * result.length;
   result.flops = 3 * static_cast<double>(samples) * model->forward_flops(shape);
 
   const auto& control = runtime.groups().control;

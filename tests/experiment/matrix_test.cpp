@@ -29,6 +29,19 @@ TEST(Matrix, RowsAreTheProductOfLists) {
   EXPECT_EQ(expand({"--shard", "zero2,zero3", "--batch-size", "1,2"}).at(1).name, "no_dp_zero2_batch2");
 }
 
+TEST(Matrix, WhatComesLaterReplacesWhatCameBefore) {
+  const auto rows = expand({"--shard", "zero2,zero3", "--ranks", "2", "--batch-size", "1,2", "--seq-length", "8,16",
+                            "--data_parallel=ddp", "--bench.batch-size", "4,5,6", "--seq", "32", "--ranks", "1"});
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].arguments,
+            (std::vector<std::string>{"--shard", "ddp", "--ranks", "1", "--seq-length", "32", "--batch-size", "4"}));
+  EXPECT_EQ(rows[2].name, "no_dp_batch6");
+  auto words = preset_arguments("linear", Scale::small);
+  const auto whole = expand(words).size();
+  words.insert(words.end(), {"--wrap", "none"});
+  EXPECT_EQ(expand(words).size() * 3, whole) << "the preset calls it --auto_wrap_policy";
+}
+
 TEST(Matrix, PresetsAreKnownByName) {
   for (const auto& preset : presets())
     for (const auto scale : {Scale::small, Scale::full})
