@@ -46,8 +46,9 @@ bool is_torn(std::string_view tail) {
   const auto end = tail.find('\n');
   if (end == tail.npos) return true;
   if (tail.substr(0, end).find('\0') == tail.npos) return false;
+  int lines = 1;
   for (auto at = end + 1; at < tail.size(); at = std::min(tail.find('\n', at), tail.size() - 1) + 1)
-    if (tail[at] != kSeal.front()) return false;
+    if (tail[at] != kSeal.front() || ++lines == kMostLines) return false;
   return true;
 }
 

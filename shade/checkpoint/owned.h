@@ -37,6 +37,9 @@ std::vector<Owned> owned_by(shard::Runtime& runtime, optim::Optimizer& optimizer
 // Of these the ones that this copy writes, each written by one: as even as whole pieces allow.
 std::vector<Owned> dealt(std::vector<Owned> owned, int copies, int copy);
 
+// The same with copies of the values, in memory of the host.
+std::vector<Owned> copied(const std::vector<Owned>& pieces);
+
 std::vector<SavedWeight> weights_of(const shard::Runtime& runtime);
 
 }  // namespace shade::checkpoint

@@ -120,10 +120,9 @@ Store::Job Store::begin(shard::Runtime& runtime, optim::Optimizer& optimizer, co
   job.entry = {std::stoll(number), optimizer.steps()};
   together(group_, what, [&] {
     job.pieces = dealt(owned_by(runtime, optimizer), policy.replicate, runtime.groups().replicate.rank());
-    for (auto& piece : job.pieces) {
+    for (const auto& piece : job.pieces)
       SHADE_REQUIRE(!piece.values.is_meta(), "weight '", piece.weight, "' is on the meta device and has no values");
-      if (copy) piece.values = piece.values.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
-    }
+    if (copy) job.pieces = copied(job.pieces);
   });
   return job;
 }

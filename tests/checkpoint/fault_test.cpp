@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "shade/checkpoint/agreement.h"
 #include "shade/checkpoint/ledger.h"
+#include "shade/checkpoint/reader.h"
+#include "shade/comm/errors.h"
+#include "shade/comm/launch.h"
 #include "tests/checkpoint/small_run.h"
 #include "tests/checkpoint/storage_fault.h"
 #include "tests/io/scratch.h"
@@ -140,6 +144,89 @@ void strike_everywhere(bool async) {
 
 TEST(StorageFault, AtEveryCallOfASave) { strike_everywhere(false); }
 TEST(StorageFault, AtEveryCallOfAnAsynchronousSave) { strike_everywhere(true); }
+
+// Killed at a call of its second save; run by the test below, once for each call.
+TEST(Victim, DISABLED_SavesTwice) {
+  const auto word = [](const char* name) { return std::string(std::getenv(name)); };
+  auto world = comm::World::connect(comm::place_from_environment(), {});
+  SmallRun run(world, Strategy::zero3);
+  Store store(world.group("checkpoint"), {.folder = word("VICTIM_FOLDER"), .keep = 1});
+  run.step();
+  store.save(*run.runtime, *run.optimizer, {});
+  run.step();
+  test::StorageFault storage;
+  if (world.rank() == std::stoi(word("VICTIM_RANK")))
+    storage.arm(word("VICTIM_FOLDER"), word("VICTIM_CALL").c_str(), std::stoi(word("VICTIM_N")), -1);
+  try {
+    store.save(*run.runtime, *run.optimizer, {});
+  } catch (const comm::CommError&) {
+    std::_Exit(comm::kPeerLostStatus);  // the other one was killed: as expected
+  }
+  world.leave();
+}
+
+// Every complete checkpoint, to the last byte.
+std::vector<int64_t> proven(const std::filesystem::path& folder) {
+  std::vector<int64_t> steps;
+  for (const auto& entry : Folder(folder).list()) {
+    Reader reader(folder / entry.name());
+    for (const auto& weight : reader.manifest().weights) {
+      int64_t count = 1;
+      for (const auto dim : weight.shape) count *= dim;
+      reader.check({kWeightPart, weight.name, 0, count});
+      if (weight.trainable)
+        for (const auto& state : reader.manifest().states) reader.check({state, weight.name, 0, count});
+    }
+    steps.push_back(reader.manifest().steps);
+  }
+  return steps;
+}
+
+TEST(StorageFault, ARankKilledAtAnyCallOfASaveLeavesOnlyWholeCheckpoints) {
+  const bool full = std::getenv("SHADE_FULL_MATRIX") != nullptr;
+  int killed = 0, older = 0;
+  for (int victim = 0; victim < 2; ++victim)
+    for (const auto* call : {"open", "write", "fsync", "rename"}) {
+      // Of many calls some, unless all are wanted: the first, and then ever fewer.
+      for (int n = 1, next = 1;; ++n) {
+        if (!full && n != next) continue;
+        next = full ? n + 1 : 4 * n;
+        const io::Scratch scratch;
+        const auto result = comm::launch({.ranks = 2,
+                                          .command = {"/proc/self/exe", "--gtest_brief=1", "--gtest_filter=Victim.*",
+                                                      "--gtest_also_run_disabled_tests"},
+                                          .environment = {{"VICTIM_FOLDER", scratch.path()},
+                                                          {"VICTIM_RANK", text(victim)},
+                                                          {"VICTIM_CALL", call},
+                                                          {"VICTIM_N", text(n)}},
+                                          .prefix = false});
+        SCOPED_TRACE(text(call, " ", n, " of rank ", victim));
+        const auto steps = proven(scratch.path());
+        const auto latest = Folder(scratch.path()).latest();
+        ASSERT_TRUE(latest);
+        EXPECT_FALSE(steps.empty());
+        if (result.status == 0) {
+          EXPECT_EQ(latest->entry.step, 2);
+          break;  // there is no n-th
+        }
+        ASSERT_EQ(result.first->rank, victim) << result.first->reason;
+        EXPECT_NE(result.first->reason.find("SIGKILL"), std::string::npos) << result.first->reason;
+        EXPECT_EQ(std::count(steps.begin(), steps.end(), latest->entry.step), 1);
+        ++killed;
+        older += latest->entry.step == 1 ? 1 : 0;
+        test::run_ranks(1, test::As::threads, [&](comm::World& world) {
+          SmallRun run(world, Strategy::none);
+          Store store(world.group("checkpoint"), {.folder = scratch.path()});
+          store.load(store.latest().value(), *run.runtime, *run.optimizer);
+          EXPECT_EQ(run.optimizer->steps(), latest->entry.step);
+        });
+        for (const auto& item : std::filesystem::directory_iterator(scratch.path()))
+          EXPECT_FALSE(item.path().filename().string().starts_with(".tmp-")) << item.path();
+      }
+    }
+  std::printf("%d kills: %d times the checkpoint before is the latest\n", killed, older);
+  EXPECT_GE(killed, 12);
+}
 
 TEST(StorageFault, TheLedgerTakesNothingMoreAndForgetsNothing) {
   test::StorageFault storage;

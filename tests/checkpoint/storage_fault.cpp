@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -34,6 +35,7 @@ bool strikes(const char* call, const char* path) {
     return false;
   if (--plan.left > 0) return false;
   plan.happened = 1;
+  if (plan.fault < 0) ::kill(::getpid(), SIGKILL);
   errno = plan.fault;
   return true;
 }

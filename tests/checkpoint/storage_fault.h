@@ -10,7 +10,7 @@
 
 extern "C" {
 // call: "open", "write", "fsync", "rename". The n-th such call from now on (from 1) fails with `fault`, an errno; fault
-// 0 is a write of half of the bytes.
+// 0 is a write of half of the bytes, -1 is the end of the process: SIGKILL before the call.
 void storage_fault_arm(const char* folder, const char* call, int n, int fault);
 int storage_fault_disarm();  // whether it happened
 }

@@ -66,8 +66,9 @@ TEST(Train, WritesARunDirectory) {
   // The key is nowhere else.
   const auto key = io::content(folder / "key");
   for (const auto& file : std::filesystem::recursive_directory_iterator(folder))
-    if (file.is_regular_file() && file.path().filename() != "key")
+    if (file.is_regular_file() && file.path().filename() != "key") {
       EXPECT_EQ(io::content(file.path()).find(key), std::string::npos) << file.path();
+    }
 }
 
 TEST(Train, ASignalSavesAndTheSameCommandGoesOn) {
