@@ -54,8 +54,12 @@ Manifest load(const std::filesystem::path& folder, shard::Runtime& runtime, opti
               const comm::Group& group, const std::optional<Digest>& expected) {
   std::optional<Reader> reader;
   std::vector<Owned> owned;
-  together(group, text("loading ", folder), [&] {
-    reader.emplace(folder, expected);
+  const auto what = text("loading ", folder);
+  together(group, what, [&] { reader.emplace(folder, expected); });
+  const auto first = from_rank0(group, what, [&] { return to_hex(reader->digest()); });
+  together(group, what, [&] {
+    SHADE_REQUIRE(to_hex(reader->digest()) == first, folder, " is not the checkpoint that rank 0 loads; all ranks must",
+                  " see the same folder");
     require_same_model(*reader, runtime);
     require_same_optimizer(*reader, optimizer);
     owned = owned_by(runtime, optimizer);

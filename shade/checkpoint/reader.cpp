@@ -20,13 +20,9 @@ std::string_view words_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-Manifest read_manifest(const std::filesystem::path& folder, const std::optional<Digest>& expected) {
-  const auto file = folder / kManifestFile;
-  const auto map = io::MappedFile::open(file);
-  if (expected && digest_of(map->bytes()) != *expected)
-    throw io::FormatError(text(file, " is not the manifest that LATEST speaks of", kRemedy));
+Manifest parse(const std::filesystem::path& file, std::string_view words) {
   try {
-    return parse_manifest(words_of(map->bytes()));
+    return parse_manifest(words);
   } catch (const io::FormatError& fault) {
     throw io::FormatError(text(file, ": ", fault.what(), kRemedy));
   }
@@ -40,8 +36,12 @@ int64_t elements_of(const SavedWeight& weight) {
 
 }  // namespace
 
-Reader::Reader(const std::filesystem::path& folder, const std::optional<Digest>& expected)
-    : path_(folder), manifest_(read_manifest(folder, expected)) {
+Reader::Reader(const std::filesystem::path& folder, const std::optional<Digest>& expected) : path_(folder) {
+  const auto map = io::MappedFile::open(folder / kManifestFile);
+  digest_ = digest_of(map->bytes());
+  if (expected && digest_ != *expected)
+    throw io::FormatError(text(map->path(), " is not the manifest that LATEST speaks of", kRemedy));
+  manifest_ = parse(map->path(), words_of(map->bytes()));
   for (const auto& weight : manifest_.weights) {
     tensors_[{kWeightPart, weight.name}].elements = elements_of(weight);
     if (weight.trainable)

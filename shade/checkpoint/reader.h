@@ -25,6 +25,7 @@ class Reader {
 
   const std::filesystem::path& path() const { return path_; }
   const Manifest& manifest() const { return manifest_; }
+  const Digest& digest() const { return digest_; }  // of the manifest, and so of all that it speaks of
   io::Dtype dtype(const std::string& part, const std::string& weight) const;
 
   // Elements [begin, begin + size) of a weight, or of a state kept for it.
@@ -56,6 +57,7 @@ class Reader {
   void for_pieces(const Range& range, Act&& act) const;
 
   std::filesystem::path path_;
+  Digest digest_{};
   Manifest manifest_;
   std::vector<io::SafetensorsFile> files_;
   std::map<Key, Tensor> tensors_;

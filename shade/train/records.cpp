@@ -14,8 +14,14 @@ std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const mo
   if (data.data_folder.empty())
     return std::make_unique<MadeUpData>(model, train.records, train.seq_length, static_cast<uint64_t>(train.seed));
   const auto* decoder = dynamic_cast<const models::Decoder*>(&model);
-  SHADE_REQUIRE(decoder != nullptr, "data_folder holds texts, and ", model.describe(),
-                " is no language model; leave it out for made-up data");
+  if (const auto json = model.config_json(); json.contains("patch_size"))
+    return data::open_images(data, {.image_size = json["image_size"],
+                                    .channels = json["in_channels"],
+                                    .classes = json["num_classes"],
+                                    .label_dropout = json["class_dropout_prob"],
+                                    .seed = static_cast<uint64_t>(train.seed)});
+  SHADE_REQUIRE(decoder != nullptr, "data_folder holds texts or images, and ", model.describe(),
+                " learns from neither; leave it out for made-up data");
   if (train.sample_corpus.count > 0)
     checkpoint::from_rank0(group, "writing the sample corpus", [&] {
       if (!std::filesystem::exists(data.data_folder))

@@ -249,7 +249,7 @@ Trainer::Loaded Trainer::load(int64_t step) const {
   for (auto& record : drawn) record = split_.training_record(record);
   Loaded out{.samples = static_cast<int64_t>(drawn.size())};
   for (const auto& mine : deal(drawn, world_->size(), world_->rank(), micro_batch_))
-    out.micro_batches.push_back(dataset_->batch(mine));
+    out.micro_batches.push_back(dataset_->batch_at(mine, static_cast<uint64_t>(step)));
   return out;
 }
 

@@ -224,6 +224,24 @@ TEST(Store, RefusesAnotherModelOrOptimizerAndTouchesNothing) {
   });
 }
 
+TEST(Store, RanksThatSeeDifferentCheckpointsLoadNone) {
+  const Scratch scratch;
+  run_ranks(2, As::threads, [&](comm::World& world) {
+    SmallRun run(world, Strategy::ddp);
+    Store store(world.group("checkpoint"), {.folder = scratch.path()});
+    for (int i = 0; i < 2; ++i) {
+      store.save(*run.runtime, *run.optimizer, {});
+      run.step();
+    }
+    const auto mine = store.list()[static_cast<size_t>(world.rank())];
+    EXPECT_NE(io::message_of<UsageError>([&] {
+                store.load({mine, {}}, *run.runtime, *run.optimizer);
+              }).find("failed on rank 1: "),
+              std::string::npos);
+    EXPECT_EQ(run.optimizer->steps(), 2);
+  });
+}
+
 TEST(Store, RefusesWordsThatWouldNotComeBack) {
   const Scratch scratch;
   run_ranks(1, As::threads, [&](comm::World& world) {

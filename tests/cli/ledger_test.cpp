@@ -71,6 +71,7 @@ TEST(Ledgers, AddUpForEveryMethodAndStrategy) {
   const auto file = std::filesystem::temp_directory_path() / "shade_ledger_test.json";
   for (const auto& strategy : kStrategies) {
     for (const auto* method : kMethods) {
+      if (strategy.ranks == 4 && std::string_view(method) != "ghost" && std::string_view(method) != "auto") continue;
       const auto what = text(strategy.name, ", ", method);
       const auto outcome = run({shade_binary(), "bench",       "--model",      "llama-nano",
                                 "--hidden-dim", "64",          "--seq-length", "64",

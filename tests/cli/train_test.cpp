@@ -1,0 +1,115 @@
+// shade train as a user meets it: its lines and files, an end by signal, a lost rank.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "shade/base/json.h"
+#include "tests/io/scratch.h"
+#include "tests/support/process.h"
+
+namespace shade::cli {
+namespace {
+
+using io::Scratch;
+using test::run;
+using test::shade_binary;
+
+// Long enough to be interrupted: a few seconds.
+constexpr const char* kRecipe = R"(
+[model]
+model = "llama-nano"
+task = "lm"
+[dp]
+dp = "flash_bookkeeping"
+target_epsilon = 8
+[optim]
+lr = 1e-2
+[train]
+steps = 300
+batch_size = 8
+seq_length = 16
+records = 200
+micro_batch = "8"
+save_every = 10
+log_every = 50
+threads = 1
+peak_gflops = 100
+)";
+
+bool says(const test::Outcome& seen, const std::string& words) { return seen.output.find(words) != std::string::npos; }
+
+// Sends `signal` to the process $$ as soon as a first checkpoint is committed.
+std::string when_saved(const std::filesystem::path& folder, const std::string& signal) {
+  return text("(while [ ! -e ", (folder / "checkpoints/LATEST").string(), " ]; do sleep 0.05; done; kill -", signal,
+              " $$) & ");
+}
+
+TEST(Train, WritesARunDirectory) {
+  const Scratch scratch;
+  const auto recipe = scratch.write("recipe.toml", kRecipe).string();
+  const auto folder = scratch.path() / "run";
+  const auto result = (scratch.path() / "result.json").string();
+  const auto seen = run({shade_binary(), "train", recipe, "--output", folder.string(), "--train.steps", "20", "--json",
+                         result, "--log-every", "5"});
+  ASSERT_EQ(seen.status, 0) << seen.output;
+  EXPECT_TRUE(says(seen, "step 20/20  loss ")) << seen.output;
+  EXPECT_TRUE(says(seen, "(not private)"));
+  EXPECT_TRUE(says(seen, "epsilon 8.0")) << seen.output;
+  EXPECT_FALSE(says(seen, "seeded"));
+  for (const char* file : {"recipe.toml", "metrics.jsonl", "ledger", "key", "checkpoints/LATEST"})
+    EXPECT_TRUE(std::filesystem::exists(folder / file)) << file;
+  const auto json = read_json(result);
+  EXPECT_EQ(json["steps"], 20);
+  EXPECT_LE(json["epsilon"], 8.0);
+  // What was resolved is a recipe too: sigma is in it.
+  EXPECT_NE(io::content(folder / "recipe.toml").find("sigma = "), std::string::npos);
+  // The key is nowhere else.
+  const auto key = io::content(folder / "key");
+  for (const auto& file : std::filesystem::recursive_directory_iterator(folder))
+    if (file.is_regular_file() && file.path().filename() != "key") {
+      EXPECT_EQ(io::content(file.path()).find(key), std::string::npos) << file.path();
+    }
+}
+
+TEST(Train, ASignalSavesAndTheSameCommandGoesOn) {
+  const Scratch scratch;
+  const auto recipe = scratch.write("recipe.toml", kRecipe).string();
+  const auto folder = scratch.path() / "run";
+  const auto command = text(shade_binary(), " train ", recipe, " --output ", folder.string(), " --ranks 2 --shard zero3");
+  const auto first = run({"sh", "-c", when_saved(folder, "TERM") + "exec " + command});
+  EXPECT_EQ(first.status, 0) << first.output;
+  EXPECT_TRUE(says(first, "asked to stop after step ")) << first.output;
+  const auto second = run({"sh", "-c", command});
+  EXPECT_EQ(second.status, 0) << second.output;
+  EXPECT_TRUE(says(second, "continued after step ")) << second.output;
+  EXPECT_TRUE(says(second, "all steps made after step 300")) << second.output;
+}
+
+TEST(Train, ALostRankIsStartedAgainAlsoWithFewer) {
+  for (const std::string fewer : {"", "--min-nproc 1 "}) {
+    const Scratch scratch;
+    const auto recipe = scratch.write("recipe.toml", kRecipe).string();
+    const auto folder = scratch.path() / "run";
+    const auto script = text("if [ $TORCHELASTIC_RESTART_COUNT = 0 -a $RANK = 1 ]; then ", when_saved(folder, "KILL"),
+                             "fi; exec ", shade_binary(), " train ", recipe, " --shard ddp --output ", folder.string());
+    const auto seen = run({"sh", "-c", text(shade_binary(), " launch -n 2 --max-restarts 1 ", fewer, "-- sh -c '",
+                                            script, "'")});
+    EXPECT_EQ(seen.status, 0) << seen.output;
+    EXPECT_TRUE(says(seen, "killed by signal 9 (SIGKILL)")) << seen.output;
+    EXPECT_TRUE(says(seen, fewer.empty() ? "restart 1 of 1 with 2 ranks" : "restart 1 of 1 with 1 rank")) << seen.output;
+    EXPECT_TRUE(says(seen, "continued after step ")) << seen.output;
+    EXPECT_TRUE(says(seen, " after step ")) << seen.output;
+  }
+}
+
+TEST(Train, FaultsAreExplained) {
+  const Scratch scratch;
+  const auto recipe = scratch.write("recipe.toml", "[train]\nstep = 3\n").string();
+  const auto seen = run({shade_binary(), "train", recipe});
+  EXPECT_EQ(seen.status, 2);
+  EXPECT_TRUE(says(seen, "unknown key 'train.step'; did you mean 'train.steps'?")) << seen.output;
+  EXPECT_EQ(run({shade_binary(), "train", "no-such.toml"}).status, 2);
+}
+
+}  // namespace
+}  // namespace shade::cli
