@@ -75,7 +75,8 @@ TEST(Train, ASignalSavesAndTheSameCommandGoesOn) {
   const Scratch scratch;
   const auto recipe = scratch.write("recipe.toml", kRecipe).string();
   const auto folder = scratch.path() / "run";
-  const auto command = text(shade_binary(), " train ", recipe, " --output ", folder.string(), " --ranks 2 --shard zero3");
+  const auto command =
+      text(shade_binary(), " train ", recipe, " --output ", folder.string(), " --ranks 2 --shard zero3");
   const auto first = run({"sh", "-c", when_saved(folder, "TERM") + "exec " + command});
   EXPECT_EQ(first.status, 0) << first.output;
   EXPECT_TRUE(says(first, "asked to stop after step ")) << first.output;
@@ -92,11 +93,12 @@ TEST(Train, ALostRankIsStartedAgainAlsoWithFewer) {
     const auto folder = scratch.path() / "run";
     const auto script = text("if [ $TORCHELASTIC_RESTART_COUNT = 0 -a $RANK = 1 ]; then ", when_saved(folder, "KILL"),
                              "fi; exec ", shade_binary(), " train ", recipe, " --shard ddp --output ", folder.string());
-    const auto seen = run({"sh", "-c", text(shade_binary(), " launch -n 2 --max-restarts 1 ", fewer, "-- sh -c '",
-                                            script, "'")});
+    const auto seen =
+        run({"sh", "-c", text(shade_binary(), " launch -n 2 --max-restarts 1 ", fewer, "-- sh -c '", script, "'")});
     EXPECT_EQ(seen.status, 0) << seen.output;
     EXPECT_TRUE(says(seen, "killed by signal 9 (SIGKILL)")) << seen.output;
-    EXPECT_TRUE(says(seen, fewer.empty() ? "restart 1 of 1 with 2 ranks" : "restart 1 of 1 with 1 rank")) << seen.output;
+    EXPECT_TRUE(says(seen, fewer.empty() ? "restart 1 of 1 with 2 ranks" : "restart 1 of 1 with 1 rank"))
+        << seen.output;
     EXPECT_TRUE(says(seen, "continued after step ")) << seen.output;
     EXPECT_TRUE(says(seen, " after step ")) << seen.output;
   }
