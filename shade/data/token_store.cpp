@@ -117,7 +117,7 @@ std::shared_ptr<const TokenStore> TokenStore::open(const StoreRequest& request, 
   const auto place = cache / key;
   make_cache(cache);
   const FolderLock lock(cache / "lock");
-  if (fs::exists(place / "manifest.json")) {
+  if (fs::exists(place / "manifest")) {
     try {
       return std::shared_ptr<const TokenStore>(new TokenStore(place, key));
     } catch (const std::exception& fault) {
@@ -131,11 +131,11 @@ std::shared_ptr<const TokenStore> TokenStore::open(const StoreRequest& request, 
 }
 
 TokenStore::TokenStore(fs::path place, const std::string& key) : place_(std::move(place)) {
-  const auto manifest = read_json(place_ / "manifest.json");
+  const auto manifest = read_json(place_ / "manifest");
   const auto size = print_manifest(manifest).size();
-  if (fs::file_size(place_ / "manifest.json") != size || manifest.at("version") != kStoreVersion ||
+  if (fs::file_size(place_ / "manifest") != size || manifest.at("version") != kStoreVersion ||
       manifest.at("key") != key || manifest.at("sum") != manifest_sum(manifest))
-    throw Error(text(place_ / "manifest.json", " is not what was written"));
+    throw Error(text(place_ / "manifest", " is not what was written"));
   records_ = manifest.at("records");
   tokens_ = manifest.at("tokens");
   empty_ = manifest.at("empty");

@@ -137,7 +137,7 @@ void TokenStoreWriter::commit(const std::string& key) {
                 {"records_sum", records_file_.commit()}};
   manifest["sum"] = manifest_sum(manifest);
   const auto words = print_manifest(manifest);
-  io::NewFile file(place_ / "manifest.json");
+  io::NewFile file(place_ / "manifest");
   file.write_at(0, std::as_bytes(std::span(words)));
   file.commit();
 }
