@@ -14,7 +14,9 @@ using io::Scratch;
 using test::run;
 using test::shade_binary;
 
-// Long enough to be interrupted: a few seconds.
+// Long enough to be interrupted, short enough for a busy machine.
+const test::RunOptions kPatient{.limit = Seconds(200)};
+
 constexpr const char* kRecipe = R"(
 [model]
 model = "llama-nano"
@@ -25,7 +27,7 @@ target_epsilon = 8
 [optim]
 lr = 1e-2
 [train]
-steps = 300
+steps = 120
 batch_size = 8
 seq_length = 16
 records = 200
@@ -77,13 +79,13 @@ TEST(Train, ASignalSavesAndTheSameCommandGoesOn) {
   const auto folder = scratch.path() / "run";
   const auto command =
       text(shade_binary(), " train ", recipe, " --output ", folder.string(), " --ranks 2 --shard zero3");
-  const auto first = run({"sh", "-c", when_saved(folder, "TERM") + "exec " + command});
+  const auto first = run({"sh", "-c", when_saved(folder, "TERM") + "exec " + command}, kPatient);
   EXPECT_EQ(first.status, 0) << first.output;
   EXPECT_TRUE(says(first, "asked to stop after step ")) << first.output;
-  const auto second = run({"sh", "-c", command});
+  const auto second = run({"sh", "-c", command}, kPatient);
   EXPECT_EQ(second.status, 0) << second.output;
   EXPECT_TRUE(says(second, "continued after step ")) << second.output;
-  EXPECT_TRUE(says(second, "all steps made after step 300")) << second.output;
+  EXPECT_TRUE(says(second, "all steps made after step 120")) << second.output;
 }
 
 TEST(Train, ALostRankIsStartedAgainAlsoWithFewer) {
@@ -94,7 +96,8 @@ TEST(Train, ALostRankIsStartedAgainAlsoWithFewer) {
     const auto script = text("if [ $TORCHELASTIC_RESTART_COUNT = 0 -a $RANK = 1 ]; then ", when_saved(folder, "KILL"),
                              "fi; exec ", shade_binary(), " train ", recipe, " --shard ddp --output ", folder.string());
     const auto seen =
-        run({"sh", "-c", text(shade_binary(), " launch -n 2 --max-restarts 1 ", fewer, "-- sh -c '", script, "'")});
+        run({"sh", "-c", text(shade_binary(), " launch -n 2 --max-restarts 1 ", fewer, "-- sh -c '", script, "'")},
+            kPatient);
     EXPECT_EQ(seen.status, 0) << seen.output;
     EXPECT_TRUE(says(seen, "killed by signal 9 (SIGKILL)")) << seen.output;
     EXPECT_TRUE(says(seen, fewer.empty() ? "restart 1 of 1 with 2 ranks" : "restart 1 of 1 with 1 rank"))
