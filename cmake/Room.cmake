@@ -40,7 +40,8 @@ endif()
 add_custom_target(unit_tests)  # what the sanitizer presets build
 
 # shade_test(comm SOURCES group_test.cpp USES comm test_support LABELS unit [TIMEOUT s]) is one binary, named after its
-# room; every test in it becomes a CTest test.
+# room; every test in it becomes a CTest test. The label `unsanitized` keeps a unit test, and the rooms only it needs,
+# out of the sanitizers' builds.
 function(shade_test name)
   cmake_parse_arguments(TEST "TORCH;SERIAL" "TIMEOUT" "SOURCES;USES;LABELS;ARGUMENTS;ENVIRONMENT" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
@@ -51,7 +52,7 @@ function(shade_test name)
   if(TEST_TORCH)
     shade_precompile(${name})
   endif()
-  if("unit" IN_LIST TEST_LABELS)
+  if("unit" IN_LIST TEST_LABELS AND NOT "unsanitized" IN_LIST TEST_LABELS)
     add_dependencies(unit_tests ${name})
   endif()
   if(NOT TEST_TIMEOUT)

@@ -31,11 +31,15 @@ class Span {
  public:
   explicit Span(const char* name, int64_t index = -1) noexcept
       : listener_(current.load(std::memory_order_acquire)), record_{name, index, {}, {}} {
-    if (listener_ != nullptr) record_.begin = Clock::now();
+    if (listener_ == nullptr) return;
+    outer_ = innermost_;
+    innermost_ = this;
+    record_.begin = Clock::now();
   }
   ~Span() {
     if (listener_ == nullptr) return;
     record_.end = Clock::now();
+    innermost_ = outer_;
     listener_->ended(record_);
   }
   Span(const Span&) = delete;
@@ -44,10 +48,49 @@ class Span {
   // The listener must outlive every span begun while it was attached. Returns the previous one.
   static SpanListener* listen(SpanListener* listener) noexcept { return current.exchange(listener); }
 
+  // Where this thread is, from the inside out; null: in no span that anybody listens to.
+  static const Span* innermost() noexcept { return innermost_; }
+  const Span* outer() const noexcept { return outer_; }
+  const char* name() const noexcept { return record_.name; }
+  int64_t index() const noexcept { return record_.index; }
+
  private:
+  friend class UnitSpan;
   inline static std::atomic<SpanListener*> current{nullptr};
+  inline static thread_local const Span* innermost_ = nullptr;
   SpanListener* listener_;
+  const Span* outer_ = nullptr;
   SpanRecord record_;
+};
+
+// A span that no scope of the code holds: a unit of the model is entered by one call and left by another, on whatever
+// thread autograd chose. One at a time; units that nest count as the outer one.
+class UnitSpan {
+ public:
+  static int64_t now() noexcept { return unit_.load(std::memory_order_relaxed); }  // -1: in none
+
+  void enter(const char* name, int64_t unit) noexcept {
+    if (depth_++ > 0 || Span::current.load(std::memory_order_acquire) == nullptr) return;
+    record_ = {name, unit, Clock::now(), {}};
+    unit_.store(unit, std::memory_order_relaxed);
+  }
+  void leave() noexcept {
+    if (depth_ == 0 || --depth_ > 0 || record_.index < 0) return;
+    auto* const listener = Span::current.load(std::memory_order_acquire);
+    record_.end = Clock::now();
+    if (listener != nullptr) listener->ended(record_);
+    reset();
+  }
+  void reset() noexcept {  // a pass that was given up leaves units entered
+    depth_ = 0;
+    record_.index = -1;
+    unit_.store(-1, std::memory_order_relaxed);
+  }
+
+ private:
+  inline static std::atomic<int64_t> unit_{-1};
+  int depth_ = 0;
+  SpanRecord record_{nullptr, -1, {}, {}};
 };
 
 }  // namespace shade

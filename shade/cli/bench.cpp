@@ -14,6 +14,9 @@ void print(const experiment::BenchResult& result, const experiment::Experiment& 
   Table table({"what", "value"});
   table.add({"model", text(result.description, ", ", significant(static_cast<double>(result.parameters) / 1e6),
                            " M parameters")});
+  if (!experiment.data.data_folder.empty())
+    table.add({"data", text(result.data, "; loading takes ", significant(result.data_ms), " ms of a step (",
+                            significant(100 * result.data_ms / result.average_ms(), 2), " %)")});
   const bool whole = experiment.bench.work == experiment::Work::step;
   if (const auto& dp = experiment.dp; dp.is_private())
     table.add({"privacy", text(to_string(dp.dp), ", ", to_string(dp.clip_style), " clipping at ", dp.max_grad_norm,
@@ -23,7 +26,10 @@ void print(const experiment::BenchResult& result, const experiment::Experiment& 
                           whole ? " (forward, backward, optimizer; " : " (forward and backward; ", result.ranks,
                           result.ranks == 1 ? " rank" : " ranks", ", average of ", result.times_ms.size(), ")")});
   table.add({"throughput", text(significant(json["tokens_per_second"].get<double>()), " tokens/s, ",
-                                significant(json["gflops_per_second"].get<double>()), " GFLOP/s")});
+                                significant(json["gflops_per_second"].get<double>()), " GFLOP/s",
+                                json.contains("mfu") ? text(", ", significant(100 * json["mfu"].get<double>()),
+                                                            " % of this machine's best matrix product (MFU)")
+                                                     : "")});
   if (result.ranks > 1)
     table.add({"traffic", text(to_string(result.wire), " sent a step, ", significant(result.comm_ms), " ms under way, ",
                                significant(result.exposed_ms), " ms waited for")});
@@ -31,6 +37,7 @@ void print(const experiment::BenchResult& result, const experiment::Experiment& 
       {"peak tensor memory", text(to_string(result.peak), " a rank (process ", to_string(result.resident_peak), ")")});
   for (const auto& [name, kind] : names_of(MemoryKind{}))
     if (const auto bytes = result.at_peak.of(kind); bytes.count > 0) table.add({text("  ", name), to_string(bytes)});
+  if (!result.peak_owner.is_null()) table.add({"  reached by", result.peak_owner["words"].get<std::string>()});
   table.add({"loss", result.losses.size() > 1
                          ? text(significant(result.losses.front(), 5), " -> ", significant(result.losses.back(), 5))
                          : significant(result.loss, 5)});
@@ -73,7 +80,7 @@ int run_bench(const Arguments& arguments) {
   Config config;
   experiment.declare(config);
   config.add("comm", comm_config);
-  CommandLine line("bench", "One measured experiment: training steps of a model on made-up data.",
+  CommandLine line("bench", "One measured experiment: training steps of a model, on made-up data or a folder of texts.",
                    "shade bench --model dit-l --batch-size 2 --num-iter 2 --dtype bf16 --ranks 2 --shard zero3");
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;

@@ -1,9 +1,11 @@
 // shade compare: a matrix of experiments, each in fresh processes.
 #include <cstdio>
+#include <filesystem>
 
 #include "shade/base/log.h"
 #include "shade/base/terminal.h"
 #include "shade/cli/matrix_verbs.h"
+#include "shade/data/sample_corpus.h"
 #include "shade/experiment/presets.h"
 #include "shade/experiment/report.h"
 
@@ -41,6 +43,13 @@ void advise(const std::vector<experiment::MatrixRow>& rows, const std::vector<Js
                   rows[i].name.c_str(), fits.c_str());
 }
 
+// Texts for presets that read some; the same ones in every run.
+std::string sample_corpus(const std::filesystem::path& folder) {
+  const auto corpus = folder / "corpus";
+  if (!std::filesystem::exists(corpus)) data::write_sample_corpus(corpus, MiB(1), 1);
+  return corpus.string();
+}
+
 }  // namespace
 
 int run_compare(const Arguments& arguments) {
@@ -58,6 +67,8 @@ int run_compare(const Arguments& arguments) {
   if (!preset.empty())
     words = experiment::preset_arguments(preset, scale == "small" ? experiment::Scale::small : experiment::Scale::full);
   words.insert(words.end(), line.rest().begin(), line.rest().end());
+  for (auto& word : words)
+    if (word == experiment::kCorpus) word = sample_corpus(line.options.folder);
   SHADE_REQUIRE(!words.empty(), "what is to be compared? Give --preset, or options with lists, e.g. --dp none,auto");
   const auto rows = line.rows(words);
   const auto results = line.run(rows);

@@ -1,6 +1,5 @@
 // shade: the program. Finds the verb, runs it, turns errors into messages and exit statuses (docs/errors.md).
 #include <c10/util/Exception.h>
-#include <malloc.h>
 
 #include <array>
 #include <cstdio>
@@ -15,12 +14,13 @@
 namespace shade::cli {
 namespace {
 
-constexpr std::array<Verb, 10> kVerbs{{
+constexpr std::array<Verb, 11> kVerbs{{
     {"account", "the epsilon of a run, or the sigma for an epsilon", run_account},
     {"audit", "can an observer break the claim of a private step?", run_audit},
     {"bench", "one measured experiment", run_bench},
     {"comm", "the collectives of this machine, measured", run_comm},
     {"compare", "a matrix of experiments", run_compare},
+    {"data", "what is in a folder of data; a sample corpus", run_data},
     {"launch", "start ranks of any command on this host", run_launch},
     {"report", "table, pictures and a page from a folder of results", run_report},
     {"scan", "which phase grows how with the length; the bottleneck", run_scan},
@@ -82,11 +82,13 @@ int run(const Arguments& arguments) {
 }  // namespace
 }  // namespace shade::cli
 
+// Tensors of tens of megabytes come and go in every step. glibc either gives each back to the system and faults its
+// pages in again, or keeps them and leaves holes between them: 1.34 times the memory of the tensors. jemalloc with one
+// arena that gives nothing back by itself is as fast and needs 1.1 times (docs/architecture.md). Read before main().
+extern "C" const char* malloc_conf;
+const char* malloc_conf = "oversize_threshold:0,dirty_decay_ms:-1,narenas:1";
+
 int main(int argc, char** argv) {
-  // Tensors of tens of megabytes come and go in every step. glibc's default gives each back to the system and faults
-  // its pages in again.
-  mallopt(M_MMAP_THRESHOLD, 128 << 20);  // larger ones are few, and would leave holes
-  mallopt(M_TRIM_THRESHOLD, 256 << 20);
   // The profiler inside libtorch calls a machine without a GPU an error. Set before there are threads.
   setenv("KINETO_LOG_LEVEL", "99", 0);
   return shade::cli::run({argv + 1, argv + argc});

@@ -34,14 +34,14 @@ int run_scan(const Arguments& arguments) {
   std::vector<std::string> header{"method", "phase"};
   if (!verdict.phases.empty())
     for (const auto& [length, ms] : verdict.phases.front().points) header.push_back(text("T=", length));
-  header.insert(header.end(), {"exponent", "95 % interval", "verdict"});
+  header.insert(header.end(), {"exponent", "95 % interval", "T^2 part", "verdict"});
   Table table(header);
   for (const auto& phase : verdict.phases) {
     std::vector<std::string> cells{phase.method, phase.phase};
     for (const auto& [length, ms] : phase.points) cells.push_back(text(significant(ms), " ms"));
     cells.insert(cells.end(), {significant(phase.growth.exponent, 3),
                                text(significant(phase.growth.low, 3), " to ", significant(phase.growth.high, 3)),
-                               phase.growth.verdict});
+                               text(significant(100 * phase.growth.square, 2), " %"), phase.growth.verdict});
     table.add(cells);
   }
   std::printf("%s\nbottleneck: %s\nremedy: %s\nresults in %s\n", table.str().c_str(), verdict.bottleneck.c_str(),

@@ -66,7 +66,7 @@ void make_store(const fs::path& place, const std::string& key, const StoreReques
   TokenStoreWriter writer(place, tokenizer);
   for (const auto& file : files) {
     const bool more = read_records(file, request.unit, [&](Record&& record) {
-      writer.add(record, file);
+      writer.add(std::move(record), file);
       return request.max_records == 0 || writer.records() < request.max_records;
     });
     if (!more) break;
@@ -117,7 +117,7 @@ std::shared_ptr<const TokenStore> TokenStore::open(const StoreRequest& request, 
   const auto place = cache / key;
   make_cache(cache);
   const FolderLock lock(cache / "lock");
-  if (fs::exists(place / "manifest.json")) {
+  if (fs::exists(place / "manifest")) {
     try {
       return std::shared_ptr<const TokenStore>(new TokenStore(place, key));
     } catch (const std::exception& fault) {
@@ -131,11 +131,11 @@ std::shared_ptr<const TokenStore> TokenStore::open(const StoreRequest& request, 
 }
 
 TokenStore::TokenStore(fs::path place, const std::string& key) : place_(std::move(place)) {
-  const auto manifest = read_json(place_ / "manifest.json");
+  const auto manifest = read_json(place_ / "manifest");
   const auto size = print_manifest(manifest).size();
-  if (fs::file_size(place_ / "manifest.json") != size || manifest.at("version") != kStoreVersion ||
+  if (fs::file_size(place_ / "manifest") != size || manifest.at("version") != kStoreVersion ||
       manifest.at("key") != key || manifest.at("sum") != manifest_sum(manifest))
-    throw Error(text(place_ / "manifest.json", " is not what was written"));
+    throw Error(text(place_ / "manifest", " is not what was written"));
   records_ = manifest.at("records");
   tokens_ = manifest.at("tokens");
   empty_ = manifest.at("empty");

@@ -2,7 +2,7 @@
 //
 //   <cache>/<key>/tokens           ids of all records, one after another, in 1, 2 or 4 bytes each
 //                 records          for each record where its tokens end, and its class
-//                 manifest.json    what was read, counts, class names, checksums; written last, so it vouches for both
+//                 manifest         what was read, counts, class names, checksums; written last, so it vouches for both
 //
 // The key is a hash of all that decides the content: the folder's path, the files' names, sizes and times, the
 // tokenizer, the text unit, the limit of records. What fails its checksum is made again. Reading a record costs two

@@ -1,6 +1,8 @@
 #include "shade/data/token_store_writer.h"
 
+#include <algorithm>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "shade/base/error.h"
@@ -11,6 +13,8 @@ namespace shade::data {
 namespace {
 
 constexpr size_t kBuffer = size_t{1} << 20;
+constexpr size_t kBatch = size_t{1} << 20;  // bytes of text
+constexpr size_t kMaxThreads = 16;
 
 std::filesystem::path made(std::filesystem::path place) {
   std::error_code fault;
@@ -76,24 +80,48 @@ int64_t TokenStoreWriter::class_of(const Record& record, const TextFile& file) {
   return found->second;
 }
 
-void TokenStoreWriter::add(const Record& record, const TextFile& file) {
-  ids_.clear();
-  if (!record.text.empty()) tokenizer_.encode(record.text, ids_);
-  if (ids_.empty()) {
+void TokenStoreWriter::add(Record&& record, const TextFile& file) {
+  if (record.text.empty()) {
     ++empty_;
     return;
   }
-  if (width_ == 1) pack<uint8_t>(ids_, packed_);
-  if (width_ == 2) pack<uint16_t>(ids_, packed_);
-  if (width_ == 4) pack<uint32_t>(ids_, packed_);
-  tokens_file_.add(packed_);
-  tokens_ += ids_.size();
-  const StoredEntry entry{tokens_, class_of(record, file)};
-  records_file_.add(std::as_bytes(std::span(&entry, 1)));
   ++records_;
+  batch_bytes_ += record.text.size();
+  const auto label = class_of(record, file);
+  batch_.push_back({std::move(record.text), label, {}});
+  if (batch_bytes_ >= kBatch) turn_over();
+}
+
+void TokenStoreWriter::turn_over() {
+  write_encoded();
+  encoded_ = std::exchange(batch_, {});
+  batch_bytes_ = 0;
+  const auto threads = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMaxThreads);
+  for (size_t first = 0; first < threads; ++first)
+    threads_.push_back(std::async(std::launch::async, [this, first, threads] {
+      for (size_t i = first; i < encoded_.size(); i += threads) tokenizer_.encode(encoded_[i].words, encoded_[i].ids);
+    }));
+}
+
+void TokenStoreWriter::write_encoded() {
+  for (auto& thread : threads_) thread.get();
+  threads_.clear();
+  for (const auto& one : encoded_) {
+    SHADE_CHECK(!one.ids.empty(), "a text of ", one.words.size(), " bytes has no token");
+    if (width_ == 1) pack<uint8_t>(one.ids, packed_);
+    if (width_ == 2) pack<uint16_t>(one.ids, packed_);
+    if (width_ == 4) pack<uint32_t>(one.ids, packed_);
+    tokens_file_.add(packed_);
+    tokens_ += one.ids.size();
+    const StoredEntry entry{tokens_, one.label};
+    records_file_.add(std::as_bytes(std::span(&entry, 1)));
+  }
+  encoded_.clear();
 }
 
 void TokenStoreWriter::commit(const std::string& key) {
+  turn_over();
+  write_encoded();
   std::vector<std::string> classes(classes_.size());
   for (const auto& [name, number] : classes_) classes[static_cast<size_t>(number)] = name;
   Json manifest{{"version", kStoreVersion},
@@ -109,7 +137,7 @@ void TokenStoreWriter::commit(const std::string& key) {
                 {"records_sum", records_file_.commit()}};
   manifest["sum"] = manifest_sum(manifest);
   const auto words = print_manifest(manifest);
-  io::NewFile file(place_ / "manifest.json");
+  io::NewFile file(place_ / "manifest");
   file.write_at(0, std::as_bytes(std::span(words)));
   file.commit();
 }

@@ -1,6 +1,7 @@
 // Makes the files of a TokenStore from a stream of records.
 #pragma once
 
+#include <future>
 #include <map>
 
 #include "shade/base/json.h"
@@ -35,18 +36,27 @@ class Appender {
   Checksum sum_;
 };
 
+// Texts are encoded by threads, a batch while the next one is read; what is written is the same for any number of them.
 class TokenStoreWriter {
  public:
   // Makes the folder `place`.
   TokenStoreWriter(std::filesystem::path place, const Tokenizer& tokenizer);
 
-  void add(const Record& record, const TextFile& file);
-  int64_t records() const { return records_; }
+  void add(Record&& record, const TextFile& file);
+  int64_t records() const { return records_; }  // added, without the empty ones
   int64_t empty() const { return empty_; }
   void commit(const std::string& key);
 
  private:
+  struct Text {
+    std::string words;
+    int64_t label = -1;
+    std::vector<TokenId> ids;
+  };
+
   int64_t class_of(const Record& record, const TextFile& file);
+  void turn_over();  // the batch goes to the threads; what they had is written
+  void write_encoded();
 
   std::filesystem::path place_;
   const Tokenizer& tokenizer_;
@@ -56,8 +66,10 @@ class TokenStoreWriter {
   uint64_t tokens_ = 0;
   std::map<std::string, int64_t, std::less<>> classes_;
   std::string first_unlabelled_;
-  std::vector<TokenId> ids_;
+  std::vector<Text> batch_, encoded_;
+  size_t batch_bytes_ = 0;
   std::vector<std::byte> packed_;
+  std::vector<std::future<void>> threads_;  // at work on encoded_, and so ended before it
 };
 
 std::string print_manifest(const Json& manifest);

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <malloc.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/version.h>
 
@@ -15,9 +14,11 @@
 #include "shade/base/error.h"
 #include "shade/base/span.h"
 #include "shade/base/terminal.h"
+#include "shade/experiment/mib.h"
 #include "shade/experiment/peer.h"
 #include "shade/models/decoder.h"
 #include "shade/nn/gradients.h"
+#include "shade/profile/heap.h"
 #include "shade/profile/memory.h"
 #include "shade/profile/trace.h"
 
@@ -53,6 +54,9 @@ void BenchConfig::declare(Fields& f) {
       {.help = "write time, loss, memory and phases of each measured step as TensorBoard's scalars, in a folder below "
                "this one for this configuration",
        .flags = {"--tensorboard"}});
+  f.add("bare", bare,
+        {.help = "times only: nothing counts memory, phases or the course of a step. Shows what measuring costs",
+         .flags = {"--bare"}});
   f.add("peers", peers,
         {.help = "measure eager PyTorch beside, in turns (llama with heads of 64 and ffn 3 d, dit)",
          .flags = {"--peers"}});
@@ -64,6 +68,7 @@ void Experiment::declare(Config& config) {
   config.add("shard", shard);
   config.add("optim", optim);
   config.add("privacy", dp);
+  config.add("data", data);
 }
 
 double BenchResult::average_ms() const {
@@ -72,8 +77,6 @@ double BenchResult::average_ms() const {
 
 namespace {
 double best_of(const std::vector<double>& times) { return *std::min_element(times.begin(), times.end()); }
-
-double mib(Bytes bytes) { return static_cast<double>(bytes.count) / (1024.0 * 1024.0); }
 
 }  // namespace
 
@@ -116,6 +119,7 @@ void BenchResult::describe(const models::Model& model, const std::string& key) {
 
 BenchResult measure_forward_backward(const Experiment& experiment) {
   const auto& [config, sizes] = std::tie(experiment.bench, experiment.sizes);
+  SHADE_REQUIRE(experiment.data.data_folder.empty(), "--work forward_backward is on made-up data; drop --data-folder");
   SHADE_REQUIRE(!experiment.dp.is_private(), "--work forward_backward is the bare model; drop --dp, or measure a step");
   profile::TensorMemory::track();
   if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
@@ -174,12 +178,11 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
 }
 
 MemoryLine memory_line(std::string stage) {
-  const auto heap = ::mallinfo2();
   const auto process = profile::process_memory();
   return {.stage = std::move(stage),
           .tensors = profile::TensorMemory::breakdown(),
           .peak = profile::TensorMemory::peak(),
-          .reserved = Bytes{static_cast<int64_t>(heap.arena + heap.hblkhd)},
+          .reserved = profile::heap_reserved(),
           .resident = process.resident,
           .peak_resident = process.peak_resident};
 }
@@ -256,7 +259,7 @@ Json BenchResult::json(const Experiment& experiment, const Json& whole_config) c
            {"seq_length", length},
            {"batch_size", c.batch_size},
            {"total_batch_size", c.batch_size * ranks * c.grad_accum},
-           {"num_gpus", 0},
+           {"num_gpus", gpus},
            {"num_ranks", ranks},
            {"parameters", parameters},
            {"trainable_parameters", trainable},
@@ -275,10 +278,27 @@ Json BenchResult::json(const Experiment& experiment, const Json& whole_config) c
   if (dp.is_private()) out["not_private"] = {{"clipped_samples", clipped}, {"not_finite_samples", not_finite}};
   out["utilisation"] = utilisation;
   out["cpu_overhead_ms"] = data_ms;
+  out["data"] = data;
   out["phases_ms"] = phases_ms;
   if (!norms_ms.empty()) out["norms_ms"] = norms_ms;
-  out["communication"] = {{"bytes", wire.count}, {"time_ms", comm_ms}, {"exposed_ms", exposed_ms}};
+  out["communication"] = {{"bytes", wire.count},
+                          {"time_ms", comm_ms},
+                          {"exposed_ms", exposed_ms},
+                          {"overlapped_ms", std::max(0.0, comm_ms - exposed_ms)},
+                          {"collectives", Json::array()}};
+  for (const auto& sum : traffic)
+    out["communication"]["collectives"].push_back({{"collective", sum.collective},
+                                                   {"label", sum.label},
+                                                   {"bytes", sum.wire.count},
+                                                   {"time_ms", sum.time_ms},
+                                                   {"exposed_ms", sum.exposed_ms}});
+  if (peak_flops > 0) {
+    out["peak_gflops_per_second"] = peak_flops * ranks / 1e9;
+    out["mfu"] = flops / seconds / (peak_flops * ranks);
+  }
   out["breakdown"] = by_kind(at_peak);
+  if (!peak_owner.is_null()) out["peak_owner"] = peak_owner;
+  if (!timeline.is_null()) out["timeline"] = timeline;
   out["snapshots"] = Json::array();
   for (const auto& line : snapshots) out["snapshots"].push_back(json_of(line, log_key));
   if (!peer_times_ms.empty()) {

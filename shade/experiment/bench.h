@@ -6,6 +6,7 @@
 
 #include "shade/base/config.h"
 #include "shade/base/json.h"
+#include "shade/data/config.h"
 #include "shade/models/registry.h"
 #include "shade/nn/dtype.h"
 #include "shade/optim/config.h"
@@ -34,6 +35,7 @@ struct BenchConfig {
   int64_t seed = 0;
   int64_t lora_rank = 0;
   bool peers = false;
+  bool bare = false;
   std::string trace, tensorboard;
 
   void declare(Fields& fields);
@@ -56,6 +58,7 @@ struct Experiment {
   shard::ShardConfig shard;
   optim::OptimConfig optim;
   privacy::DpConfig dp;
+  data::DataConfig data;
 
   void declare(Config& config);
 };
@@ -66,6 +69,13 @@ std::string log_key(const Experiment& experiment, int ranks);
 // Where a rank's trace goes: the file that was asked for, or, if that ends in /, one in a folder of this configuration
 // below it, named as TensorBoard's PyTorch plugin wants it. Makes the folder.
 std::string trace_file(const std::string& wanted, const std::string& log_key, int rank, int ranks);
+
+// What one collective of a unit costs in a step.
+struct TrafficSum {
+  std::string collective, label;
+  Bytes wire;
+  double time_ms = 0, exposed_ms = 0;
+};
 
 // One measured step of this rank.
 struct StepFigures {
@@ -87,10 +97,15 @@ struct BenchResult {
   std::map<std::string, double> norms_ms;       // the phase `norm` by the weight's name
   Bytes wire;                                   // sent by this rank in a step
   double comm_ms = 0, exposed_ms = 0;           // in a step, this rank: collectives under way; waited for
-  double utilisation = 0;                       // CPU time over wall time of the compute threads, this rank
-  double data_ms = 0;                           // a step's data: made or loaded, not computed with
-  std::vector<double> losses;                   // step by step, those to warm up included
-  std::vector<StepFigures> steps;
+  std::vector<TrafficSum> traffic;              // of a step, by collective and unit
+  Json timeline, peak_owner;                    // of the last step; of this rank's peak
+  double utilisation = 0;                       // CPU time over wall time of the compute threads, or the GPU's
+  double peak_flops = 0;                        // of this rank's best matrix product, a second
+  int gpus = 0;
+  double data_ms = 0;                   // of a step, this rank: loading what it computes with
+  std::string data;                     // what it is
+  std::vector<double> losses;           // step by step, those to warm up included
+  std::vector<StepFigures> steps;       // the measured ones
   int64_t clipped = 0, not_finite = 0;  // samples of the last step; not private
   double loss = 0;
   double flops = 0;    // of one step: forward and twice that for backward

@@ -1,11 +1,11 @@
 // A measured experiment as TensorBoard's scalars: step by step what the result file has as averages.
 #include "shade/experiment/bench.h"
+#include "shade/experiment/mib.h"
 #include "shade/profile/events.h"
 
 namespace shade::experiment {
 
 void BenchResult::write_events(const Experiment& experiment, const Json& whole_config) const {
-  const auto mib = [](Bytes bytes) { return static_cast<double>(bytes.count) / (1 << 20); };
   profile::EventFile file(std::filesystem::path(experiment.bench.tensorboard) / log_key);
   file.text("configuration", text(description, "\n\n```\n", whole_config.dump(2), "\n```"));
   for (size_t i = 0; i < times_ms.size(); ++i) {
@@ -13,6 +13,7 @@ void BenchResult::write_events(const Experiment& experiment, const Json& whole_c
     file.scalar("time/step_ms", times_ms[i], step);
     file.scalar("throughput/tokens_per_second", static_cast<double>(tokens) / times_ms[i] * 1e3, step);
     file.scalar("loss", losses.at(static_cast<size_t>(step)), step);
+    if (i >= steps.size()) continue;  // a bare run
     file.scalar("memory/peak_mb", mib(steps[i].peak), step);
     file.scalar("memory/allocated_mb", mib(steps[i].allocated), step);
     for (const auto& [name, ms] : steps[i].phases_ms) file.scalar(text("phase/", name, "_ms"), ms, step);

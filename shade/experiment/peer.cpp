@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "shade/base/error.h"
+#include "shade/experiment/mib.h"
 
 extern char** environ;
 
@@ -32,8 +33,6 @@ std::filesystem::path root() {
   const char* given = std::getenv("SHADE_ROOT");
   return given != nullptr ? given : SHADE_SOURCE_ROOT;
 }
-
-double mib(Bytes bytes) { return static_cast<double>(bytes.count) / (1024.0 * 1024.0); }
 
 std::vector<std::string> environment_with(std::map<std::string, std::string> added) {
   std::vector<std::string> out;

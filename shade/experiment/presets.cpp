@@ -24,7 +24,8 @@ const std::vector<Preset>& presets() {
        "--seq-length 512,1024,2048,4096",
        "--seq-length 1024,2048,4096,8192,16384 --dtype bf16"},
       {"zero2-vs-zero3", "two ways to shard Qwen2-1.5B",
-       "--model qwen2-1.5b --task lm --ranks 2 --shard SHARD_GRAD_OP,FULL_SHARD --dtype bf16 --grad-accum 1,2,4",
+       "--model qwen2-1.5b --task lm --ranks 2 --shard SHARD_GRAD_OP,FULL_SHARD --dtype bf16 --grad-accum 1,2,4 "
+       "--data-folder {corpus} --packing packed",
        "--hidden-dim 256 --num-layers 4 --num-heads 4 --num-kv-heads 2 --ffn-dim 768 --vocab-size 4096 --seq-length "
        "128 "
        "--batch-size 2,4,8 --num-iter 3",

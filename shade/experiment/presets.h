@@ -18,6 +18,9 @@ struct Preset {
 
 const std::vector<Preset>& presets();
 
+// A word among a preset's options that stands for a folder of texts: who runs it makes one.
+inline constexpr const char* kCorpus = "{corpus}";
+
 // Throws UsageError with the nearest name.
 std::vector<std::string> preset_arguments(const std::string& name, Scale scale);
 

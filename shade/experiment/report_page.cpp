@@ -38,6 +38,9 @@ Json json_of(const Results& results, const ResultRow& row) {
               {"tokens_per_second", row.tokens_per_second},
               {"breakdown", object_of(row.breakdown_mb)},
               {"phases_ms", object_of(row.phases_ms)}});
+  if (row.mfu) out["mfu"] = *row.mfu;
+  if (!row.timeline.is_null()) out["timeline"] = row.timeline;
+  if (!row.peak_owner.empty()) out["peak_owner"] = row.peak_owner;
   if (row.utilisation) out["utilisation"] = *row.utilisation;
   if (row.cpu_overhead_ms) out["cpu_overhead_ms"] = *row.cpu_overhead_ms;
   if (const auto& traffic = row.communication)

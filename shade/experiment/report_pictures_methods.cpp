@@ -133,7 +133,8 @@ Picture scatter(const Results& results, const Scatter& what) {
   const BarPlaces places(results);
   std::string script =
       text("set title ", quoted_for_gnuplot(what.title), "\nset xlabel ", quoted_for_gnuplot(what.x_label),
-           "\nset ylabel ", quoted_for_gnuplot(what.y_label), "\nset grid xtics\nset xrange [0:*]\nset yrange [0:*]\n");
+           "\nset ylabel ", quoted_for_gnuplot(what.y_label),
+           "\nset grid xtics\nset xrange [0:*]\nset yrange [0:*]\nset offsets 0, graph 0.05, graph 0.08, 0\n");
   std::vector<std::string> parts, keys;
   for (const auto& row : results.rows) {
     const auto name = text("s", parts.size());

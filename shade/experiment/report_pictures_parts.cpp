@@ -86,6 +86,23 @@ Rows largest_shape(const Rows& rows) {
   return out;
 }
 
+// The course of one step, a line a row; empty: no row knows it.
+std::string memory_courses(const Rows& rows, const Unit& unit) {
+  std::string blocks;
+  std::vector<std::string> parts;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    if (rows[r]->course.size() < 2) continue;
+    std::vector<std::vector<double>> lines;
+    for (const auto& [ms, mb] : rows[r]->course) lines.push_back({ms, mb * unit.per_mb});
+    blocks += block(text("c", r), lines);
+    parts.push_back(text("$c", r, " using 1:2 with steps lw 2 lc rgb '", colour_of_method(rows[r]->method), "' title ",
+                         quoted_for_gnuplot(rows[r]->mode)));
+  }
+  if (parts.empty()) return "";
+  return text(blocks, "set title 'The same, through one step'\nset xlabel 'time since the step began (ms)'\n",
+              "set xtics autofreq\nset xrange [0:*]\nplot ", join(parts, ", \\\n  "), "\nunset multiplot\n");
+}
+
 // Names of stages meet where bars are narrow. Double quotes, for which gnuplot knows \n.
 std::string in_two_lines(const std::string& stage) {
   const auto last = stage.rfind(' ');
@@ -125,11 +142,15 @@ Picture memory_timeline(const Rows& all) {
   }
   high.insert(high.end(), now.begin(), now.end());
   const auto shape = rows[0]->group.empty() ? "" : ", " + rows[0]->group;
-  return {.name = "memory_timeline",
-          .script = text("set title ", quoted_for_gnuplot("Tensor memory by stage (pale: highest so far)" + shape),
-                         "\nset ylabel 'memory of rank 0 (", unit.name, ")'\nset yrange [0:*]\nset xtics (",
-                         join(tics, ", "), ")\nset xrange [-0.6:", static_cast<double>(stages.size()) - 0.4, "]\n",
-                         blocks, "plot ", join(high, ", \\\n  "), "\n")};
+  const auto courses = memory_courses(rows, unit);
+  return {
+      .name = "memory_timeline",
+      .script = text(courses.empty() ? "" : "set multiplot layout 2,1\n", "set title ",
+                     quoted_for_gnuplot("Tensor memory by stage (pale: highest so far)" + shape),
+                     "\nset ylabel 'memory of rank 0 (", unit.name, ")'\nset yrange [0:*]\nset bmargin 4\nset xtics (",
+                     join(tics, ", "), ")\nset xrange [-0.6:", static_cast<double>(stages.size()) - 0.4, "]\n", blocks,
+                     "plot ", join(high, ", \\\n  "), "\n", courses),
+      .height = courses.empty() ? 600 : 1000};
 }
 
 // Bars beside each other at a row's place.

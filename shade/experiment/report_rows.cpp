@@ -97,6 +97,7 @@ void read_figures(ResultRow& row, const Json& json) {
   row.average_mb = number_or(json, "average_memory_mb", 0);
   row.tokens_per_second = number_or(json, "tokens_per_second", 0);
   row.utilisation = number_if(json, "utilisation");
+  row.mfu = number_if(json, "mfu");
   row.cpu_overhead_ms = number_if(json, "cpu_overhead_ms");
   if (const auto traffic = json.find("communication"); traffic != json.end() && traffic->is_object())
     row.communication = {.bytes = number_or(*traffic, "bytes", 0),
@@ -115,6 +116,34 @@ void read_snapshots(ResultRow& row, const Json& json) {
     row.snapshots.push_back({.stage = word_or(snapshot, "stage", "?"),
                              .allocated_mb = now,
                              .highest_mb = number_or(snapshot, "max_allocated_mb", now)});
+  }
+}
+
+void read_timeline(ResultRow& row, const Json& json) {
+  if (json.contains("peak_owner") && json["peak_owner"].is_object())
+    row.peak_owner = word_or(json["peak_owner"], "words", "");
+  if (!json.contains("timeline") || !json["timeline"].is_object()) return;
+  const auto& timeline = json["timeline"];
+  const double step_ms = number(timeline, "step_ms");
+  for (const auto* list : {"spans", "collectives"}) {
+    if (!timeline.contains(list) || !timeline[list].is_array())
+      throw Error(text("'timeline.", list, "' is not a list"));
+    for (const auto& entry : timeline[list]) {
+      (void)word_or(entry, "name", "");
+      if (number(entry, "from_ms") > number(entry, "to_ms") || number(entry, "to_ms") > 1.5 * step_ms)
+        throw Error(text("'timeline.", list, "' holds a stretch that ends before it begins or after its step"));
+    }
+  }
+  row.timeline = timeline;
+  if (!timeline.contains("memory") || !timeline["memory"].is_object()) return;
+  const auto& memory = timeline["memory"];
+  const auto times = memory.value("ms", std::vector<double>{});
+  for (const double ms : times) row.course.emplace_back(ms, 0);
+  for (const auto& [kind, values] : memory.items()) {
+    if (!values.is_array() || values.size() != times.size())
+      throw Error(text("'timeline.memory.", kind, "' has not one number for each of 'ms'"));
+    if (kind == "ms") continue;
+    for (size_t i = 0; i < times.size(); ++i) row.course[i].second += values[i].get<double>();
   }
 }
 
@@ -282,6 +311,7 @@ ResultRow row_of(const Json& given, const std::string& file) {
   }
   read_figures(row, json);
   read_snapshots(row, json);
+  read_timeline(row, json);
   return row;
 }
 

@@ -21,6 +21,9 @@ struct Snapshot {
   double allocated_mb = 0, highest_mb = 0;  // now; so far
 };
 
+// The course of memory in a step: {ms since its begin, MiB}.
+using Course = std::vector<std::pair<double, double>>;
+
 struct TrafficOfStep {
   double bytes = 0, time_ms = 0, exposed_ms = 0;
 };
@@ -33,11 +36,14 @@ struct ResultRow {
   Settings privacy;   // the rest of a private method's configuration
   int64_t seq_length = 0, batch_size = 0, ranks = 1, grad_accum = 1;
   double peak_mb = 0, average_mb = 0, time_ms = 0, fastest_ms = 0, slowest_ms = 0, tokens_per_second = 0;
-  std::optional<double> utilisation, cpu_overhead_ms;
+  std::optional<double> utilisation, mfu, cpu_overhead_ms;
   std::optional<TrafficOfStep> communication;
   Amounts breakdown_mb, phases_ms;
   std::vector<Snapshot> snapshots;
-  std::string failure;  // why it has no figures; empty: it has
+  Json timeline;           // of one step (experiment/timeline.h); null: unknown
+  Course course;           // the memory of that step
+  std::string peak_owner;  // in words
+  std::string failure;     // why it has no figures; empty: it has
 
   std::string group;  // "seq 128, zero3": its shape, as far as shapes differ in this folder
   std::string name;   // mode and group

@@ -1,6 +1,6 @@
 #include "shade/experiment/scan.h"
 
-#include <cmath>
+#include <algorithm>
 #include <map>
 
 #include "shade/base/error.h"
@@ -25,7 +25,7 @@ std::map<std::string, double> exclusive(const Json& result) {
 }
 
 std::string remedy_for(const std::string& phase, const Growth& growth) {
-  const bool square = growth.exponent >= 1.35;
+  const bool square = growth.square > 0.5;
   if (phase == "norms")
     return square ? "norms by Gram matrices grow with T^2: --norm-algorithm input_length, or --dp flash_bookkeeping"
                   : "norms are linear in T; --dp auto keeps each sample's gradient where that is cheaper than a norm "
@@ -46,6 +46,7 @@ Json PhaseGrowth::json() const {
            {"method", method},
            {"exponent", growth.exponent},
            {"interval", {growth.low, growth.high}},
+           {"square_share", growth.square},
            {"verdict", growth.verdict},
            {"points", Json::array()}};
   for (const auto& [length, ms] : points) out["points"].push_back({{"seq_length", length}, {"ms", ms}});
@@ -78,7 +79,7 @@ ScanVerdict judge(const std::vector<Json>& results) {
       out.phases.push_back({method, phase, fit_growth(points), points});
       const auto& growth = out.phases.back().growth;
       // Its share of a step at twice the length.
-      const double next = points.back().second * std::pow(2, growth.exponent) / longest;
+      const double next = growth.at_twice(points.back().second) / longest;
       if (phase == "step" || next <= worst) continue;
       worst = next;
       out.bottleneck = text(phase, " of ", method, ": ", growth.verdict);

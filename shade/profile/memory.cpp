@@ -3,20 +3,37 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
+#include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "shade/base/error.h"
+#include "shade/base/span.h"
 
 namespace shade::profile {
 namespace {
 
+PeakPlace place_of(Bytes bytes, MemoryKind kind) {
+  PeakPlace place{.unit = UnitSpan::now(), .kind = kind, .bytes = bytes};
+  for (const auto* span = Span::innermost(); span != nullptr; span = span->outer()) {
+    place.phase = span->name();
+    if (span != Span::innermost()) continue;
+    place.within = span->name();
+    place.index = span->index();
+  }
+  if (place.within == place.phase) place.within = nullptr;
+  return place;
+}
+
 // Live allocations by address, and their sums. Some kernels take raw memory from the allocator and hand back the bare
 // address, so size and kind can't travel with the pointer.
 class Book {
+  static constexpr size_t kLongestCourse = 4096;
+
  public:
   void put(const void* address, int64_t bytes) {
     const auto kind = MemoryScope::current();
@@ -25,7 +42,11 @@ class Book {
     pass();
     now_.total.count += bytes;
     now_.of(kind).count += bytes;
-    if (now_.total.count > peak_.total.count) peak_ = now_;
+    if (now_.total.count > peak_.total.count) {
+      peak_ = now_;
+      place_ = place_of({bytes}, kind);
+    }
+    follow();
   }
   void take(const void* address) {
     const std::lock_guard lock(mutex_);
@@ -36,6 +57,7 @@ class Book {
     now_.total.count -= bytes;
     now_.of(kind).count -= bytes;
     live_.erase(found);
+    follow();
   }
   void retag(const void* address, MemoryKind kind) {
     const std::lock_guard lock(mutex_);
@@ -53,6 +75,27 @@ class Book {
     const std::lock_guard lock(mutex_);
     return peak_;
   }
+  PeakPlace place() const {
+    const std::lock_guard lock(mutex_);
+    return place_;
+  }
+  void record_course() {
+    const std::lock_guard lock(mutex_);
+    following_ = true;
+    apart_ = peak_.total.count / 400;
+    seen_ = now_.total.count;
+    stride_ = 1;
+    window_ = 0;
+    course_ = {{Clock::now(), now_}};
+  }
+  std::vector<MemoryPoint> take_course() {
+    const std::lock_guard lock(mutex_);
+    following_ = false;
+    if (window_ > 0) course_.push_back(highest_);
+    window_ = 0;
+    course_.push_back({Clock::now(), now_});
+    return std::exchange(course_, {});
+  }
   Bytes average() {
     const std::lock_guard lock(mutex_);
     pass();
@@ -62,6 +105,7 @@ class Book {
   void reset_peak() {
     const std::lock_guard lock(mutex_);
     peak_ = now_;
+    place_ = {};
   }
   void restart_average() {
     const std::lock_guard lock(mutex_);
@@ -80,12 +124,34 @@ class Book {
     byte_seconds_ += static_cast<double>(now_.total.count) * Seconds(now - changed_).count();
     changed_ = now;
   }
+  // Of every `stride_` changes the highest is kept.
+  void follow() {
+    if (!following_ || std::abs(now_.total.count - seen_) <= apart_) return;
+    seen_ = now_.total.count;
+    if (window_++ == 0 || now_.total > highest_.memory.total) highest_ = {changed_, now_};
+    if (window_ < stride_) return;
+    window_ = 0;
+    course_.push_back(highest_);
+    if (course_.size() < kLongestCourse) return;
+    stride_ *= 2;
+    for (size_t i = 0; i < course_.size() / 2; ++i) {
+      const auto &a = course_[2 * i], &b = course_[2 * i + 1];
+      course_[i] = a.memory.total < b.memory.total ? b : a;
+    }
+    course_.resize(course_.size() / 2);
+  }
 
   mutable std::mutex mutex_;
   std::unordered_map<const void*, Entry> live_;
   MemoryBreakdown now_, peak_;
   Clock::time_point begun_ = Clock::now(), changed_ = begun_;
   double byte_seconds_ = 0;
+  PeakPlace place_;
+  bool following_ = false;
+  int64_t apart_ = 0, seen_ = 0;
+  size_t stride_ = 1, window_ = 0;
+  MemoryPoint highest_;  // of the window
+  std::vector<MemoryPoint> course_;
 };
 
 Book& book() {
@@ -139,6 +205,9 @@ Bytes TensorMemory::peak() { return book().peak().total; }
 Bytes TensorMemory::average() { return book().average(); }
 MemoryBreakdown TensorMemory::breakdown() { return book().now(); }
 MemoryBreakdown TensorMemory::peak_breakdown() { return book().peak(); }
+PeakPlace TensorMemory::peak_place() { return book().place(); }
+void TensorMemory::record_course() { book().record_course(); }
+std::vector<MemoryPoint> TensorMemory::take_course() { return book().take_course(); }
 void TensorMemory::reset_peak() { book().reset_peak(); }
 void TensorMemory::restart_average() { book().restart_average(); }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "shade/base/memory_scope.h"
 #include "shade/base/units.h"
@@ -17,6 +18,21 @@ struct MemoryBreakdown {
   Bytes of(MemoryKind kind) const { return kinds[static_cast<size_t>(kind)]; }
 };
 
+// Where the program was when the peak was reached. Spans and units are known while somebody listens to spans.
+struct PeakPlace {
+  const char* phase = nullptr;   // the outermost span: forward, first_backward, optimizer, ...
+  const char* within = nullptr;  // the innermost one, if it is another: norm, gather_wait, ...
+  int64_t index = -1;            // of that one: a weight, a unit
+  int64_t unit = -1;
+  MemoryKind kind = MemoryKind::other;  // what the allocation that made the peak was for
+  Bytes bytes;                          // its size
+};
+
+struct MemoryPoint {
+  Clock::time_point at;
+  MemoryBreakdown memory;
+};
+
 // Process-wide, thread-safe. Counting costs a lock and a map's entry per allocation.
 class TensorMemory {
  public:
@@ -29,7 +45,13 @@ class TensorMemory {
   static Bytes average();  // over the time since the last restart
   static MemoryBreakdown breakdown();
   static MemoryBreakdown peak_breakdown();
+  static PeakPlace peak_place();
   static void reset_peak();  // to current()
+
+  // The course of memory from now on: a point whenever the total has changed by more than a 400th of the peak. Too many
+  // are thinned, the higher of two stays; so it is never longer than a few thousand points.
+  static void record_course();
+  static std::vector<MemoryPoint> take_course();  // ends the recording
   static void restart_average();
 };
 

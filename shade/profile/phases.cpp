@@ -5,29 +5,34 @@ namespace shade::profile {
 void Phases::ended(const SpanRecord& record) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    sums_[{record.name, record.index}] += Millis(record.end - record.begin);
+    records_.push_back(record);
   }
   if (previous_ != nullptr) previous_->ended(record);
 }
 
 void Phases::restart() {
   const std::lock_guard lock(mutex_);
-  sums_.clear();
+  records_.clear();
 }
 
 std::map<std::string, Millis> Phases::by_name() const {
   const std::lock_guard lock(mutex_);
   std::map<std::string, Millis> out;
-  for (const auto& [key, time] : sums_) out[key.first] += time;
+  for (const auto& record : records_) out[record.name] += record.end - record.begin;
   return out;
 }
 
 std::map<int64_t, Millis> Phases::by_index(const std::string& name) const {
   const std::lock_guard lock(mutex_);
   std::map<int64_t, Millis> out;
-  for (const auto& [key, time] : sums_)
-    if (key.first == name) out[key.second] += time;
+  for (const auto& record : records_)
+    if (name == record.name) out[record.index] += record.end - record.begin;
   return out;
+}
+
+std::vector<SpanRecord> Phases::records() const {
+  const std::lock_guard lock(mutex_);
+  return records_;
 }
 
 }  // namespace shade::profile

@@ -1,10 +1,10 @@
-// Where the time of a step goes: spans (base/span.h), added up by name and by index.
+// Where the time of a step goes: spans (base/span.h), one by one or added up by name and by index.
 #pragma once
 
 #include <map>
 #include <mutex>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "shade/base/span.h"
 
@@ -20,15 +20,16 @@ class Phases : public SpanListener {
   Phases& operator=(const Phases&) = delete;
 
   void ended(const SpanRecord& record) noexcept override;
-  void restart();
+  void restart();  // forgets what it heard; 32 bytes a span add up in a long run
 
   std::map<std::string, Millis> by_name() const;
   std::map<int64_t, Millis> by_index(const std::string& name) const;
+  std::vector<SpanRecord> records() const;  // in the order in which they ended
 
  private:
   SpanListener* previous_;
   mutable std::mutex mutex_;
-  std::map<std::pair<std::string, int64_t>, Millis> sums_;
+  std::vector<SpanRecord> records_;
 };
 
 }  // namespace shade::profile

@@ -93,12 +93,14 @@ void Runtime::begin_step(int64_t micro_steps) {
 
 void Runtime::begin_forward() {
   forward_.begin();
+  in_unit_.reset();
   for (auto& use : uses_) use.holds = use.entries = 0;
 }
 
 void Runtime::begin_backward(BackwardOptions options) {
   options_ = options;
   backward_.begin();
+  in_unit_.reset();
   SHADE_CHECK(micro_steps_left_ > 0, "more micro-steps than begin_step() was told");
   for (auto& use : uses_) use.outstanding = use.entries;
   for (const auto& unit : units_) unit->begin_micro_step();
@@ -127,6 +129,7 @@ void Runtime::prefetch(const Order& order) {
 void Runtime::enter(nn::UnitId id, nn::Pass pass) {
   const auto unit = static_cast<size_t>(layout_.unit_of.at(static_cast<size_t>(id)));
   order(pass).seen.push_back(unit);
+  in_unit_.enter(pass == nn::Pass::forward ? "unit_forward" : "unit_backward", static_cast<int64_t>(unit));
   if (pass == nn::Pass::forward) ++uses_[unit].entries;
   hold(unit, pass);
   if (pass == nn::Pass::forward ? config_.forward_prefetch : config_.backward_prefetch == Prefetch::pre)
@@ -149,6 +152,7 @@ void Runtime::leave(nn::UnitId id, nn::Pass pass) {
     for (const auto& flat : u.layout().flats)
       if (flat.trainable)
         for (const auto& piece : flat.pieces) final(*piece.weight);
+  in_unit_.leave();
 }
 
 at::Tensor Runtime::buffer(const nn::Weight& weight) {

@@ -14,6 +14,7 @@
 #include <deque>
 #include <memory>
 
+#include "shade/base/span.h"
 #include "shade/nn/gradients.h"
 #include "shade/shard/sharded_unit.h"
 
@@ -116,6 +117,7 @@ class Runtime : public nn::UnitObserver, public nn::GradientSink {
   };
   std::vector<Use> uses_;
   Order forward_, backward_;
+  UnitSpan in_unit_;
   BackwardOptions options_;
   int64_t micro_steps_left_ = 0;
   std::deque<size_t> reducing_;  // oldest first

@@ -84,7 +84,7 @@ TEST(TokenStore, DamageIsNoticedAndMended) {
   folder.put("a.jsonl", "{\"text\":\"one\",\"label\":\"x\"}\n{\"text\":\"two\",\"label\":\"y\"}");
   const auto place = opened(folder.path())->place();
   log::set_level(log::Level::off);  // it warns each time
-  for (const char* name : {"tokens", "records", "manifest.json"}) {
+  for (const char* name : {"tokens", "records", "manifest"}) {
     const auto good = io::content(place / name);
     ASSERT_FALSE(good.empty());
     for (size_t at = 0; at <= good.size(); at = at == good.size() ? at + 1 : std::min(good.size(), at + 5)) {
@@ -102,6 +102,14 @@ TEST(TokenStore, DamageIsNoticedAndMended) {
     }
   }
   log::set_level(log::Level::warning);
+}
+
+TEST(TokenStore, ACacheInTheFolderIsNotData) {
+  const Folder folder;
+  folder.put("a.txt", "one");
+  const StoreRequest request{.folder = folder.path(), .cache = folder.path() / "cache"};
+  EXPECT_FALSE(TokenStore::open(request, kBytes)->reused());
+  EXPECT_TRUE(TokenStore::open(request, kBytes)->reused());
 }
 
 TEST(TokenStore, ACacheThatCannotBeWrittenIsSaid) {

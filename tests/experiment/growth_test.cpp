@@ -30,6 +30,19 @@ TEST(Growth, FindsTheExponentAndDoubtsIt) {
   EXPECT_EQ(fit_growth(power(1.9)).verdict, "O(T^2)");
 }
 
+// What a scan of ghost's norms really gave: a mean exponent of 1.5, and four fifths of a square at the end.
+TEST(Growth, SeesASquareThatHasJustBegun) {
+  const auto begun = fit_growth({{512, 62.5}, {1024, 157}, {2048, 424}, {4096, 1214}, {8192, 4360}});
+  EXPECT_NEAR(begun.exponent, 1.52, 0.01);
+  EXPECT_GT(begun.square, 0.7);
+  EXPECT_EQ(begun.verdict, "O(T^2)");
+  EXPECT_GT(begun.at_twice(4360), 3.4 * 4360);
+  const auto line = fit_growth({{512, 12.7}, {1024, 32.9}, {2048, 96.5}, {4096, 139}, {8192, 190}});
+  EXPECT_EQ(line.verdict, "O(T)");
+  EXPECT_NEAR(fit_growth(power(2)).square, 1, 1e-9);
+  EXPECT_NEAR(fit_growth(power(1)).square, 0, 1e-9);
+}
+
 TEST(Growth, NamesTheBottleneckAndItsRemedy) {
   std::vector<Json> results;
   for (const double t : {512.0, 1024.0, 2048.0})

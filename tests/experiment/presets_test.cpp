@@ -138,6 +138,9 @@ void expect_result(const Json& result, const Expected& expected, const std::stri
   double sum = 0;
   for (const auto& [kind, mb] : result["breakdown"].items()) sum += mb.get<double>();
   EXPECT_NEAR(sum, result["peak_memory_mb"].get<double>(), 0.01 * sum) << name << ": kinds add up to the peak";
+  const auto length = result["seq_length"].get<int64_t>();
+  EXPECT_TRUE(expected.preset != "dit" || length == (32 / 8) * (32 / 8))
+      << name << ": an image's patches, not " << length;
   EXPECT_EQ(result["num_ranks"], expected.preset == "dit" ? 1 : 2) << name;
   EXPECT_EQ(result["total_batch_size"].get<int64_t>(), result["batch_size"].get<int64_t>() *
                                                            result["num_ranks"].get<int64_t>() *

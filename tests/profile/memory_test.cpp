@@ -3,7 +3,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
+
+#include "shade/profile/phases.h"
 
 namespace shade::profile {
 namespace {
@@ -63,6 +66,72 @@ TEST(TensorMemory, ResidentMemoryFollows) {
   EXPECT_GE(process_memory().anonymous, MiB(64));
   EXPECT_LT(process_memory().anonymous, process_memory().resident) << "libraries are files";
   EXPECT_GE(process_memory().peak_resident, process_memory().resident);
+}
+
+TEST(TensorMemory, NamesWhoMadeThePeak) {
+  TensorMemory::track();
+  const Phases phases;  // somebody listens
+  UnitSpan unit;
+  TensorMemory::reset_peak();
+  EXPECT_EQ(TensorMemory::peak_place().phase, nullptr);
+  const Span outer("backward");
+  unit.enter("unit_backward", 3);
+  at::Tensor kept;
+  {
+    const Span inner("norm", 17);
+    const MemoryScope scope(MemoryKind::norms);
+    kept = at::empty({100000}, at::kFloat);
+  }
+  unit.leave();
+  {
+    const Span later("noise");
+    const auto smaller = at::empty({1}, at::kFloat);  // a higher peak, by 4 bytes
+    EXPECT_STREQ(TensorMemory::peak_place().within, "noise");
+    EXPECT_EQ(TensorMemory::peak_place().unit, -1);
+  }
+  kept.reset();
+  TensorMemory::reset_peak();
+  unit.enter("unit_backward", 3);
+  {
+    const Span inner("norm", 17);
+    const MemoryScope scope(MemoryKind::norms);
+    kept = at::empty({100000}, at::kFloat);
+  }
+  const auto place = TensorMemory::peak_place();
+  EXPECT_STREQ(place.phase, "backward");
+  EXPECT_STREQ(place.within, "norm");
+  EXPECT_EQ(place.index, 17);
+  EXPECT_EQ(place.unit, 3);
+  EXPECT_EQ(place.kind, MemoryKind::norms);
+  EXPECT_EQ(place.bytes.count, 400000);
+  unit.leave();
+}
+
+TEST(TensorMemory, RecordsItsCourse) {
+  TensorMemory::track();
+  TensorMemory::reset_peak();
+  const auto before = TensorMemory::current();
+  TensorMemory::record_course();
+  int64_t highest = 0;
+  for (int i = 1; i <= 20000; ++i) {
+    const auto brief = at::empty({(i % 100) << 12}, at::kByte);
+    highest = std::max<int64_t>(highest, (i % 100) << 12);
+  }
+  const auto course = TensorMemory::take_course();
+  EXPECT_GT(course.size(), 100u);
+  EXPECT_LE(course.size(), 4097u) << "it is thinned, not endless";
+  int64_t seen = 0;
+  for (size_t i = 0; i < course.size(); ++i) {
+    EXPECT_GE(course[i].at, course[i > 0 ? i - 1 : 0].at);
+    int64_t sum = 0;
+    for (const auto kind : course[i].memory.kinds) sum += kind.count;
+    EXPECT_EQ(sum, course[i].memory.total.count);
+    seen = std::max(seen, (course[i].memory.total - before).count);
+  }
+  EXPECT_GT(static_cast<double>(seen), 0.9 * static_cast<double>(highest));
+  EXPECT_EQ(course.back().memory.total, before);
+  const auto more = at::empty({1 << 22}, at::kByte);
+  EXPECT_EQ(TensorMemory::take_course().size(), 1u) << "the recording had ended";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a private step sends under zero3, counted and compared with theory: exactly.
+// What a private step sends under every strategy, counted and compared with theory: exactly.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -17,20 +17,27 @@ constexpr int64_t kSamples = 2;
 
 struct Case {
   MethodName method;
-  int64_t parameters;  // how many times all of them travel
+  int64_t gathers, reductions;  // of all parameters under full sharding
   ClipStyle style = ClipStyle::flat;
 };
 const Case kCases[] = {
-    {MethodName::none, 3},         // gather, gather, reduce
-    {MethodName::materialize, 3},  // one backward: no more than that
-    {MethodName::bookkeeping, 3},
-    {MethodName::bookkeeping, 3, ClipStyle::per_layer},
-    {MethodName::flash_bookkeeping, 3},
-    {MethodName::automatic, 3},
-    {MethodName::ghost, 4},  // a second backward gathers once more, and reduces once
-    {MethodName::flash, 4},
-    {MethodName::streaming, 3 * kSamples},  // a micro-step for every sample
+    {MethodName::none, 2, 1},         // forward, backward
+    {MethodName::materialize, 2, 1},  // one backward: no more than that
+    {MethodName::bookkeeping, 2, 1},
+    {MethodName::bookkeeping, 2, 1, ClipStyle::per_layer},
+    {MethodName::flash_bookkeeping, 2, 1},
+    {MethodName::automatic, 2, 1},
+    {MethodName::ghost, 3, 1},  // a second backward gathers once more, and reduces once
+    {MethodName::flash, 3, 1},
+    {MethodName::streaming, 2 * kSamples, kSamples},  // a micro-step for every sample
 };
+
+// Bytes that one rank sends. Gathered weights that are kept travel once; replicas add up their sums once a step.
+int64_t theory(const Case& c, const shard::Policy& policy, int64_t parameters) {
+  const int64_t s = policy.shard, r = policy.replicate, bytes = 4 * parameters;
+  const int64_t between_shards = bytes / s * (s - 1), between_replicas = 2 * (bytes / s / r * (r - 1));
+  return ((policy.reshard ? c.gathers : 1) + c.reductions) * between_shards + between_replicas;
+}
 
 struct Sent {
   int64_t weights = 0, control = 0;  // bytes
@@ -45,11 +52,13 @@ Sent sent(comm::World& world) {
   return out;
 }
 
-void check(comm::World& world) {
+void check(comm::World& world, shard::Strategy strategy) {
   at::set_num_threads(1);  // small tensors, and a thread for every rank
   shard::ShardConfig config;
-  config.shard = shard::Strategy::zero3;
-  const auto groups = shard::connect_groups(world, shard::policy_of(config, world.size()));
+  config.shard = strategy;
+  config.replicate = 2;
+  const auto policy = shard::policy_of(config, world.size());
+  const auto groups = shard::connect_groups(world, policy);
   for (const auto& c : kCases) {
     const auto model = models::make_model("linear", {.hidden_dim = 512, .num_layers = 3}, {});  // P divides by ranks
     shard::Runtime runtime(model->parameters(), groups, config);
@@ -62,18 +71,27 @@ void check(comm::World& world) {
     (void)sent(world);  // the second step is like all later ones
     step.run(batch, 4);
     const auto found = sent(world);
-    const auto once = model->parameters().count() * 4 / world.size() * (world.size() - 1);
-    const auto what = text(to_string(c.method), " ", to_string(c.style), ", ", world.size(), " ranks");
-    EXPECT_EQ(found.weights, c.parameters * once) << what;
+    const auto what =
+        text(to_string(strategy), ", ", to_string(c.method), " ", to_string(c.style), ", ", world.size(), " ranks");
+    EXPECT_EQ(found.weights, theory(c, policy, model->parameters().count())) << what;
     EXPECT_LE(found.control, 1024) << what << ": norms, coefficients and noise stay at home";
   }
 }
 
-TEST(PrivateTraffic, RealRanksSendWhatTheorySays) { test::run_ranks(2, test::As::threads, check); }
+constexpr shard::Strategy kStrategies[] = {shard::Strategy::ddp, shard::Strategy::zero2, shard::Strategy::zero3,
+                                           shard::Strategy::hsdp};
+
+TEST(PrivateTraffic, RealRanksSendWhatTheorySays) {
+  for (const auto strategy : kStrategies)
+    test::run_ranks(strategy == shard::Strategy::hsdp ? 4 : 2, test::As::threads,
+                    [&](comm::World& world) { check(world, strategy); });
+}
 
 TEST(PrivateTraffic, OfEightRanksIsTheSameFormula) {
-  auto world = comm::World::simulated(3, 8);
-  check(world);
+  for (const auto strategy : kStrategies) {
+    auto world = comm::World::simulated(3, 8);
+    check(world, strategy);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,13 @@
+// What this machine can do at best: a matrix product, measured.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+
+namespace shade::profile {
+
+// FLOP/s of the fastest of a few products of square matrices, with the threads and at the moment of the caller: what
+// MFU is a share of. Takes about a quarter of a second.
+double peak_gemm_flops(c10::ScalarType type, c10::Device device);
+
+}  // namespace shade::profile

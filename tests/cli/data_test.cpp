@@ -1,0 +1,47 @@
+// shade data, as a user meets it.
+#include <gtest/gtest.h>
+
+#include "shade/base/json.h"
+#include "tests/io/scratch.h"
+#include "tests/support/process.h"
+
+namespace shade {
+namespace {
+
+test::Outcome data(std::vector<std::string> words) {
+  words.insert(words.begin(), {test::shade_binary(), "data"});
+  return test::run(words);
+}
+
+TEST(DataVerb, WritesACorpusAndLooksAtIt) {
+  const io::Scratch scratch;
+  const auto corpus = (scratch.path() / "corpus").string(), json = (scratch.path() / "out.json").string();
+  const auto made = data({"--write-sample", corpus, "--size", "50kB", "--seq", "64", "--json", json});
+  ASSERT_EQ(made.status, 0) << made.output;
+  for (const char* part : {"the privacy unit is a record", "garden, harbour, kitchen", "first without label",
+                           "plain/text_00000.txt:1", "read and tokenized"})
+    EXPECT_NE(made.output.find(part), std::string::npos) << part << "\n" << made.output;
+  const auto first = read_json(json);
+  EXPECT_NEAR(first["tokens"].get<double>(), 50000, 1500);
+  EXPECT_FALSE(first["from_cache"].get<bool>());
+  EXPECT_GT(first["drawn_tokens_per_second"].get<double>(), 1e4);
+
+  const auto again = data({"--data-folder", corpus, "--packing", "packed", "--seq", "64", "--json", json});
+  ASSERT_EQ(again.status, 0) << again.output;
+  EXPECT_NE(again.output.find("the privacy unit is a window, not a record"), std::string::npos);
+  EXPECT_TRUE(read_json(json)["from_cache"].get<bool>());
+}
+
+TEST(DataVerb, FaultsAreSaid) {
+  const auto none = data({});
+  EXPECT_EQ(none.status, 2);
+  EXPECT_NE(none.output.find("shade data: no data; set --data-folder"), std::string::npos);
+  const io::Scratch scratch;
+  scratch.write("a.jsonl", "{\"text\":\"x\"}\n{\"txt\":\"y\"}\n");
+  const auto broken = data({"--data-folder", scratch.path().string()});
+  EXPECT_EQ(broken.status, 1);
+  EXPECT_EQ(broken.output, "shade data: " + (scratch.path() / "a.jsonl").string() + ":2: the object has no \"text\"\n");
+}
+
+}  // namespace
+}  // namespace shade

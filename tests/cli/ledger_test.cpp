@@ -1,0 +1,122 @@
+// What shade bench counts, for every method and strategy: it adds up, it names its owner, it fits on one axis of time.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "shade/base/json.h"
+#include "tests/support/process.h"
+
+namespace shade::test {
+namespace {
+
+struct Strategy {
+  const char* name;
+  int ranks;
+};
+constexpr Strategy kStrategies[] = {{"none", 1}, {"ddp", 2}, {"zero2", 2}, {"zero3", 2}, {"hsdp", 4}};
+constexpr const char* kMethods[] = {"none",        "materialize",       "ghost",     "flash",
+                                    "bookkeeping", "flash_bookkeeping", "streaming", "auto"};
+constexpr const char* kKinds[] = {
+    "parameters",   "gathered_parameters", "gradients",     "optimizer", "activations", "kept_for_private_step",
+    "norm_samples", "temporary",           "communication", "data",      "other"};
+
+void check_memory(const Json& json, const std::string& what) {
+  for (const auto& snapshot : json["snapshots"]) {
+    double sum = 0;
+    for (const auto* kind : kKinds) sum += snapshot[kind].get<double>();
+    const double total = snapshot["allocated_mb"].get<double>();
+    EXPECT_NEAR(sum, total, 0.01 * total) << what << ", " << snapshot["stage"];
+    EXPECT_LE(total, snapshot["max_allocated_mb"].get<double>()) << what;
+  }
+  double sum = 0;
+  for (const auto& [kind, mb] : json["breakdown"].items()) sum += mb.get<double>();
+  const double peak = json["peak_memory_mb"].get<double>();
+  EXPECT_NEAR(sum, peak, 0.01 * peak) << what;
+  EXPECT_LE(json["breakdown"]["other"].get<double>(), 0.01 * peak) << what << ": somebody doesn't say what for";
+  const auto& owner = json["peak_owner"];
+  EXPECT_TRUE(owner.contains("phase") && owner.contains("category") && owner["mb"].get<double>() >= 0)
+      << what << ": " << owner;
+}
+
+void check_timeline(const Json& json, const std::string& what) {
+  const auto& timeline = json["timeline"];
+  const double step = timeline["step_ms"].get<double>();
+  EXPECT_GT(timeline["spans"].size(), 2u) << what;
+  for (const auto* list : {"spans", "collectives"})
+    for (const auto& entry : timeline[list]) {
+      EXPECT_LE(0, entry["from_ms"].get<double>()) << what << entry;
+      EXPECT_LE(entry["from_ms"].get<double>(), entry["to_ms"].get<double>()) << what << entry;
+      EXPECT_LE(entry["to_ms"].get<double>(), step + 0.01) << what << entry;
+    }
+  const auto& memory = timeline["memory"];
+  double highest = 0;
+  for (size_t i = 0; i < memory["ms"].size(); ++i) {
+    double sum = 0;
+    for (const auto& [kind, values] : memory.items())
+      if (kind != "ms") sum += values[i].get<double>();
+    highest = std::max(highest, sum);
+  }
+  EXPECT_GT(highest, 0.9 * json["snapshots"][2]["max_allocated_mb"].get<double>()) << what;
+}
+
+void check_traffic(const Json& json, int ranks, const std::string& what) {
+  const auto& communication = json["communication"];
+  int64_t bytes = 0;
+  for (const auto& one : communication["collectives"]) bytes += one["bytes"].get<int64_t>();
+  EXPECT_NEAR(static_cast<double>(bytes), communication["bytes"].get<double>(), 64) << what << ": rounding, a step";
+  EXPECT_EQ(bytes > 0, ranks > 1) << what;
+}
+
+TEST(Ledgers, AddUpForEveryMethodAndStrategy) {
+  const auto file = std::filesystem::temp_directory_path() / "shade_ledger_test.json";
+  for (const auto& strategy : kStrategies) {
+    for (const auto* method : kMethods) {
+      if (strategy.ranks == 4 && std::string_view(method) != "ghost" && std::string_view(method) != "auto") continue;
+      const auto what = text(strategy.name, ", ", method);
+      const auto outcome = run({shade_binary(), "bench",       "--model",      "llama-nano",
+                                "--hidden-dim", "64",          "--seq-length", "64",
+                                "--num-iter",   "1",           "--threads",    "1",
+                                "--shard",      strategy.name, "--ranks",      std::to_string(strategy.ranks),
+                                "--dp",         method,        "--json",       file.string()});
+      ASSERT_EQ(outcome.status, 0) << what << "\n" << outcome.output;
+      const auto json = read_json(file);
+      check_memory(json, what);
+      check_timeline(json, what);
+      check_traffic(json, strategy.ranks, what);
+      EXPECT_GT(json["mfu"].get<double>(), 0) << what;
+      EXPECT_GT(json["phases_ms"]["forward"].get<double>(), 0) << what;
+    }
+  }
+  std::filesystem::remove(file);
+}
+
+// Tensors are what a process grows by.
+TEST(Ledgers, ThePeakIsWhatTheSystemSees) {
+  const auto file = std::filesystem::temp_directory_path() / "shade_ledger_rss_test.json";
+  const auto outcome = run({shade_binary(), "bench", "--model", "linear", "--hidden-dim", "4096", "--num-layers", "5",
+                            "--batch-size", "512", "--num-iter", "1", "--threads", "2", "--json", file.string()},
+                           {.limit = Seconds(110)});
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  const auto json = read_json(file);
+  const auto& first = json["snapshots"].front();
+  const double grown = json["peak_resident_mb"].get<double>() - first["rss_mb"].get<double>();
+  const double tensors = json["peak_memory_mb"].get<double>() - first["allocated_mb"].get<double>();
+  EXPECT_GT(tensors, 1024) << "the promise is about runs of more than 1 GB";
+  EXPECT_NEAR(grown, tensors, 0.1 * tensors);
+  std::filesystem::remove(file);
+}
+
+TEST(Ledgers, BareRunsAreNotMeasured) {
+  const auto file = std::filesystem::temp_directory_path() / "shade_ledger_bare_test.json";
+  const auto outcome =
+      run({shade_binary(), "bench", "--model", "linear-nano", "--threads", "1", "--bare", "--json", file.string()});
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  const auto json = read_json(file);
+  EXPECT_TRUE(json["phases_ms"].empty());
+  EXPECT_EQ(json["peak_memory_mb"], 0);
+  EXPECT_GT(json["avg_time_ms"].get<double>(), 0);
+  std::filesystem::remove(file);
+}
+
+}  // namespace
+}  // namespace shade::test
