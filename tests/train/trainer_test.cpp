@@ -137,6 +137,26 @@ TEST(Trainer, ResumesToTheBit) {
   }
 }
 
+// All 40 records in every batch, no noise, plain descent: five times the public divisor is a fifth of the step,
+// whatever was drawn.
+TEST(Trainer, DividesByThePublicBatchSize) {
+  const auto moved = [](const char* batch_size) {
+    const Scratch first, then;
+    const auto words = [&](const char* steps) {
+      return small(with(kPrivate, {{"dp.sigma", "0"},
+                                   {"dp.sample_rate", "1"},
+                                   {"optim.optimizer", "sgd"},
+                                   {"optim.weight_decay", "0"},
+                                   {"train.batch_size", batch_size},
+                                   {"train.steps", steps}}));
+    };
+    const auto found = train_in(then.path(), 1, words("1"));
+    EXPECT_EQ(found.metrics[0]["not_private"]["samples"], 40);
+    return distance(found, train_in(first.path(), 1, words("0")));
+  };
+  EXPECT_NEAR(moved("8") / moved("40"), 5, 1e-3);
+}
+
 // A crash after step 5 of which step 4 was saved. The same world makes step 5 again, and it counts once; another world
 // would make another step 5, so it gets other noise, and both count.
 TEST(Trainer, AReplayCountsOnceAndAnythingElseAgain) {
@@ -176,6 +196,16 @@ TEST(Trainer, AReplayCountsOnceAndAnythingElseAgain) {
   EXPECT_EQ(counted(other), 8) << "steps 5 and 6 of two incarnations";
   EXPECT_GT(distance(anew, wanted), 1e-3) << "other batches and other noise";
   EXPECT_GT(anew.result.spent->epsilon, wanted.result.spent->epsilon);
+}
+
+// Where batches are empty the noise is all there is: another world must not draw the same for steps it makes again.
+TEST(Trainer, AnotherWorldDrawsOtherNoise) {
+  const auto words = small(with(kPrivate, {{"dp.sample_rate", "1e-9"}, {"train.save_every", "2"}}));
+  const Scratch whole, parts;
+  const auto wanted = train_in(whole.path(), 1, words);
+  train_in(parts.path(), 1, words, [](int64_t made) { return made == 1; });
+  const auto found = train_in(parts.path(), 2, with(words, {{"shard.shard", "ddp"}}));
+  EXPECT_GT(distance(found, wanted), 1e-2);
 }
 
 TEST(Trainer, LearnsFromTheSampleCorpus) {
