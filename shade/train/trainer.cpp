@@ -10,6 +10,7 @@
 #include "shade/checkpoint/export.h"
 #include "shade/io/weight_folder.h"
 #include "shade/profile/memory.h"
+#include "shade/profile/peak_flops.h"
 #include "shade/train/deal.h"
 #include "shade/train/identity.h"
 #include "shade/train/records.h"
@@ -19,15 +20,7 @@ namespace {
 
 // What a matrix product of this rank reaches while the others do the same, summed over ranks.
 double measured_peak(const comm::Group& group, at::ScalarType type) {
-  constexpr int64_t kSize = 512;
-  const auto a = at::randn({kSize, kSize}).to(type), b = at::randn({kSize, kSize}).to(type);
-  double best = 0;
-  for (int i = 0; i < 8; ++i) {
-    const auto begin = Clock::now();
-    (void)at::matmul(a, b);
-    best = std::max(best, 2.0 * kSize * kSize * kSize / Seconds(Clock::now() - begin).count());
-  }
-  const auto sum = at::full({1}, best, at::kDouble);
+  const auto sum = at::full({1}, profile::peak_gemm_flops(type, at::kCPU), at::kDouble);
   group.all_reduce(sum, {.label = "peak flops"}).wait();
   return sum.item<double>();
 }
