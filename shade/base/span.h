@@ -34,12 +34,14 @@ class Span {
     if (listener_ == nullptr) return;
     outer_ = innermost_;
     innermost_ = this;
+    if (outer_ == nullptr) before_ = phase_.exchange(name, std::memory_order_relaxed);
     record_.begin = Clock::now();
   }
   ~Span() {
     if (listener_ == nullptr) return;
     record_.end = Clock::now();
     innermost_ = outer_;
+    if (outer_ == nullptr) phase_.store(before_, std::memory_order_relaxed);
     listener_->ended(record_);
   }
   Span(const Span&) = delete;
@@ -50,6 +52,8 @@ class Span {
 
   // Where this thread is, from the inside out; null: in no span that anybody listens to.
   static const Span* innermost() noexcept { return innermost_; }
+  // The last outermost span that began on any thread: what a thread without spans of its own works for.
+  static const char* phase() noexcept { return phase_.load(std::memory_order_relaxed); }
   const Span* outer() const noexcept { return outer_; }
   const char* name() const noexcept { return record_.name; }
   int64_t index() const noexcept { return record_.index; }
@@ -58,8 +62,10 @@ class Span {
   friend class UnitSpan;
   inline static std::atomic<SpanListener*> current{nullptr};
   inline static thread_local const Span* innermost_ = nullptr;
+  inline static std::atomic<const char*> phase_{nullptr};
   SpanListener* listener_;
   const Span* outer_ = nullptr;
+  const char* before_ = nullptr;
   SpanRecord record_;
 };
 

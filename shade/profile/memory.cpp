@@ -18,7 +18,7 @@ namespace shade::profile {
 namespace {
 
 PeakPlace place_of(Bytes bytes, MemoryKind kind) {
-  PeakPlace place{.unit = UnitSpan::now(), .kind = kind, .bytes = bytes};
+  PeakPlace place{.phase = Span::phase(), .unit = UnitSpan::now(), .kind = kind, .bytes = bytes};
   for (const auto* span = Span::innermost(); span != nullptr; span = span->outer()) {
     place.phase = span->name();
     if (span != Span::innermost()) continue;

@@ -27,7 +27,7 @@ struct Expected {
 };
 
 const Words kTinyText{"--hidden-dim", "32", "--num-layers", "2",   "--num-heads", "4", "--num-kv-heads", "2",
-                      "--ffn-dim",    "64", "--vocab-size", "128", "--num-iter",  "2"};
+                      "--ffn-dim",    "64", "--vocab-size", "260", "--num-iter",  "2"};
 
 Words operator+(Words words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
