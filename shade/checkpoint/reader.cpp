@@ -81,12 +81,13 @@ void Reader::open_file(size_t index) {
 void Reader::order(const Key& key, Tensor& tensor) const {
   std::sort(tensor.pieces.begin(), tensor.pieces.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
   int64_t reached = 0;
+  size_t fitting = 0;
   for (const auto& piece : tensor.pieces) {
     if (piece.begin != reached || piece.size > tensor.elements - reached) break;
     reached += piece.size;
+    ++fitting;
   }
-  const auto last = tensor.pieces.empty() ? 0 : tensor.pieces.back().begin + tensor.pieces.back().size;
-  if (reached != tensor.elements || last != tensor.elements)
+  if (reached != tensor.elements || fitting != tensor.pieces.size())
     throw io::FormatError(text(path_, ": the pieces of ", key.first, " of ", io::quote(key.second), " cover ", reached,
                                " of ", tensor.elements, " elements without overlap or hole", kRemedy));
 }

@@ -14,15 +14,16 @@ set title font ',14'
 set title 'Where the time of a step goes'
 set ylabel 'step (ms)'
 set yrange [0:*]
-set xtics ('no_dp, seq 1024' 0, 'ghost, seq 1024' 1, 'flash, seq 1024' 2, 'bookkeeping, seq 1024' 3, 'flash_bookkeeping, seq 1024' 4) rotate by 35 right
+set xtics ('no_dp, seq 1024' 0, 'ghost, seq 1024' 1, 'flash, seq 1024' 2, 'bookkeeping, seq 1024' 3, 'flash_bookkeeping, seq 1024' 4, 'auto, seq 1024' 5) rotate by 35 right
 set lmargin 12
-set xrange [-0.7:4.7]
+set xrange [-0.7:5.7]
 $stack << EOD
-0.0 10259.108504 10259.112708
-1.0 26472.252415 26472.2566005
-2.0 23972.513193 23972.5170935
-3.0 24054.099358 24054.10404
-4.0 18297.642776 18297.646456000002
+0.0 10242.4859795 10242.4892425
+1.0 22762.0522575 22762.055901
+2.0 19263.8528375 19263.856708
+3.0 18073.294600000005 18073.298700500003
+4.0 12059.667684 12059.6711715
+5.0 11585.740645999998 11585.744171499999
 EOD
 plot $stack using 1:3:(0.85) with boxes lc rgb '#e6b800' title 'data and preprocessing', \
   $stack using 1:2:(0.85) with boxes lc rgb '#009e73' title 'computing'
