@@ -13,6 +13,7 @@
 #include "shade/profile/peak_flops.h"
 #include "shade/profile/phases.h"
 #include "shade/profile/trace.h"
+#include "shade/train/setup.h"
 #include "shade/train/step.h"
 
 namespace shade::experiment {
@@ -119,10 +120,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   const auto& [config, sizes, shard, optim, dp] =
       std::tie(experiment.bench, experiment.sizes, experiment.shard, experiment.optim, experiment.dp);
   if (!config.bare) profile::TensorMemory::track();
-  if (config.threads > 0)
-    at::set_num_threads(static_cast<int>(config.threads));
-  else if (world.size() > 1)
-    at::set_num_threads(1);
+  train::use_threads(config.threads, world.size());
   const auto device = device_of(world);
   const auto type = nn::scalar_type(config.dtype);
   models::ModelOptions options{
@@ -140,13 +138,8 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   shard::Runtime runtime(model->parameters(), shard::connect_groups(world, shard::policy_of(shard, world.size())),
                          shard, {.compute = config.dtype, .device = device});
   runtime.initialise(static_cast<uint64_t>(config.seed));
-  const auto optimizer = optim::make_optimizer(optim);
-  optimizer->prepare(train::slots_of(runtime.shards()),
-                     [&](const std::string&, int64_t elements, const at::TensorOptions& wanted) {
-                       return runtime.storage().zeros(elements, wanted.dtype().toScalarType(), MemoryKind::optimizer);
-                     });
-  runtime.updated();              // the gradients that prepare() looked at
-  profile::return_unused_heap();  // and what else only the beginning needed
+  const auto optimizer = train::prepared_optimizer(optim, runtime);
+  profile::return_unused_heap();  // what only the beginning needed
   result.snapshots.push_back(memory_line("after model creation"));
 
   train::Step step(*model, runtime, *optimizer, optim::make_schedule(optim), {.grad_clip = optim.grad_clip, .dp = dp});

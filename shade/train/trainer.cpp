@@ -1,7 +1,6 @@
 #include "shade/train/trainer.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <sodium.h>
 
 #include "shade/base/memory_scope.h"
@@ -14,6 +13,7 @@
 #include "shade/train/deal.h"
 #include "shade/train/identity.h"
 #include "shade/train/records.h"
+#include "shade/train/setup.h"
 
 namespace shade::train {
 namespace {
@@ -68,10 +68,7 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
       folder_(std::make_unique<RunFolder>(recipe.train.output)) {
   const auto& train = recipe.train;
   recipe.resolve();
-  if (train.threads > 0)
-    at::set_num_threads(static_cast<int>(train.threads));
-  else if (world.size() > 1)
-    at::set_num_threads(1);
+  use_threads(train.threads, world.size());
   event_ = event_of(recipe, split_.training());
   recipe.dp.sigma = event_.mechanism.noise_multiplier;
   identity_ = identity_of(config, *dataset_, groups_.control);
@@ -92,12 +89,7 @@ void Trainer::start_model() {
     runtime_->initialise(seed);
   else
     start_from(recipe.model.weights, *runtime_, seed);
-  optimizer_ = optim::make_optimizer(recipe.optim);
-  optimizer_->prepare(
-      slots_of(runtime_->shards()), [&](const std::string&, int64_t elements, const at::TensorOptions& wanted) {
-        return runtime_->storage().zeros(elements, wanted.dtype().toScalarType(), MemoryKind::optimizer);
-      });
-  runtime_->updated();  // the gradients that prepare() looked at
+  optimizer_ = prepared_optimizer(recipe.optim, *runtime_);
   if (!recipe.dp.is_private())
     key_ = privacy::seeded_key(seed);
   else if (recipe.dp.noise_seed >= 0)

@@ -5,6 +5,7 @@
 
 #include "shade/base/json.h"
 #include "tests/support/process.h"
+#include "tests/support/result_keys.h"
 
 namespace shade::test {
 namespace {
@@ -22,28 +23,7 @@ TEST(Bench, WritesTheKeysThatStay) {
         run(bench({"--ranks", "2", "--shard", strategy, "--grad-accum", "2", "--json", file.string()}));
     ASSERT_EQ(outcome.status, 0) << outcome.output;
     const auto json = read_json(file);
-    for (const auto* key : {"mode",
-                            "experiment",
-                            "model",
-                            "shard",
-                            "dp",
-                            "seq_length",
-                            "batch_size",
-                            "total_batch_size",
-                            "num_gpus",
-                            "num_ranks",
-                            "peak_memory_mb",
-                            "peak_memory_gb",
-                            "average_memory_mb",
-                            "avg_time_ms",
-                            "times_ms",
-                            "tokens_per_second",
-                            "communication",
-                            "breakdown",
-                            "snapshots",
-                            "config",
-                            "environment"})
-      EXPECT_TRUE(json.contains(key)) << key;
+    for (const auto& key : result_keys()) EXPECT_TRUE(json.contains(key)) << key;
     EXPECT_EQ(json["total_batch_size"], 8);
     EXPECT_EQ(json["num_ranks"], 2);
     EXPECT_GT(json["communication"]["bytes"].get<int64_t>(), 0);

@@ -11,6 +11,7 @@
 #include "shade/experiment/presets.h"
 #include "tests/experiment/picture.h"
 #include "tests/support/process.h"
+#include "tests/support/result_keys.h"
 
 namespace shade::experiment {
 namespace {
@@ -87,35 +88,10 @@ void expect_keys(const Json& json, const Words& keys, const std::string& where) 
   for (const auto& key : keys) EXPECT_TRUE(json.contains(key)) << where << " has no key " << key;
 }
 
-// shared/cli.md's keys of a result, and what the documents add to them.
+// The keys that stay, and what the documents add to them.
 void expect_result(const Json& result, const Expected& expected, const std::string& name) {
   ASSERT_FALSE(result.contains("failed")) << name << ": " << result;
-  expect_keys(result,
-              {"mode",
-               "experiment",
-               "model",
-               "shard",
-               "dp",
-               "seq_length",
-               "batch_size",
-               "total_batch_size",
-               "num_gpus",
-               "num_ranks",
-               "peak_memory_mb",
-               "peak_memory_gb",
-               "average_memory_mb",
-               "avg_time_ms",
-               "times_ms",
-               "tokens_per_second",
-               "utilisation",
-               "communication",
-               "cpu_overhead_ms",
-               "breakdown",
-               "snapshots",
-               "phases_ms",
-               "config",
-               "environment"},
-              name);
+  expect_keys(result, test::result_keys(), name);
   expect_keys(result["communication"], {"bytes", "time_ms", "exposed_ms"}, name + " communication");
   expect_keys(result["config"], {"model_name", "vocab_size", "learning_rate", "sigma", "max_grad_norm"},
               name + " config");
