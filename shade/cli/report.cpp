@@ -1,21 +1,58 @@
-// shade report: redraws what a folder of results says.
+// shade report: redraws what a folder of results says, or draws runs of training.
+#include <cmath>
 #include <cstdio>
 
+#include "shade/base/error.h"
 #include "shade/base/log.h"
+#include "shade/base/strings.h"
 #include "shade/cli/verb.h"
 #include "shade/experiment/report.h"
 
 namespace shade::cli {
+namespace {
+
+// "2.89=bytes by frequency", or the number alone.
+experiment::ReferenceLine parse_line(const std::string& word) {
+  const auto equals = word.find('=');
+  const auto value = parse_real(trim(word.substr(0, equals)));
+  SHADE_REQUIRE(value && std::isfinite(*value), "--line '", word,
+                "' doesn't begin with a number; expected LOSS or LOSS=WORDS, e.g. --line '2.89=bytes by frequency'");
+  return {.value = *value,
+          .words = equals == std::string::npos ? "" : std::string(trim(std::string_view(word).substr(equals + 1)))};
+}
+
+}  // namespace
 
 int run_report(const Arguments& arguments) {
-  std::string folder, output;
-  CommandLine line("report", "Table, CSV, pictures and one HTML page from the result files of a folder.",
-                   "shade report results/run_20260131_120000 --output-dir redrawn");
-  line.app().add_option("DIR", folder, "a folder with JSON files of shade bench or shade compare")->required();
-  line.app().add_option("--output-dir", output, "where to write [DIR]")->type_name("OUT");
+  std::vector<std::filesystem::path> folders;
+  std::vector<std::string> words;
+  std::string output;
+  CommandLine line("report",
+                   "Table, CSV, pictures and one HTML page from the result files of a folder; or table and picture of "
+                   "the losses of training runs.",
+                   "shade report results/run_20260131_120000 --output-dir redrawn\n"
+                   "  shade report runs/llama_nano runs/llama_nano_private --line '2.89=bytes by frequency'");
+  line.app()
+      .add_option("DIR", folders,
+                  "a folder with JSON files of shade bench or shade compare; or one or more run directories of "
+                  "shade train")
+      ->required();
+  line.app().add_option("--output-dir", output, "where to write [the first DIR]")->type_name("OUT");
+  line.app()
+      .add_option("--line", words, "training runs: a horizontal line at a loss to compare with; may be given again")
+      ->type_name("LOSS=WORDS")
+      ->allow_extra_args(false);  // the next word is a DIR
   if (const auto status = line.parse(arguments)) return *status;
 
-  const auto report = experiment::write_report(folder, output.empty() ? folder : output);
+  std::vector<experiment::ReferenceLine> lines;
+  for (const auto& word : words) lines.push_back(parse_line(word));
+  const bool training =
+      folders.size() > 1 || experiment::is_training_run(folders.front());  // result folders are read one at a time
+  SHADE_REQUIRE(training || lines.empty(), "--line is for runs of shade train; ", folders.front().string(),
+                " has no metrics.jsonl");
+  const auto where = output.empty() ? folders.front() : std::filesystem::path(output);
+  const auto report = training ? experiment::write_training_report(folders, lines, where)
+                               : experiment::write_report(folders.front(), where);
   std::printf("%s\n", report.summary.c_str());
   for (const auto& file : report.files) std::printf("wrote %s\n", file.c_str());
   for (const auto& warning : report.warnings) log::warning(warning);

@@ -6,7 +6,6 @@
 
 #include "shade/base/error.h"
 #include "shade/experiment/report_page.h"
-#include "shade/experiment/report_pictures.h"
 #include "shade/experiment/report_text.h"
 
 namespace shade::experiment {
@@ -21,30 +20,41 @@ void write_text(WrittenReport& report, const std::filesystem::path& file, const 
 }
 
 // Pictures of an earlier report with other rows would lie beside the new ones.
-void remove_pictures(const std::filesystem::path& folder) {
+void remove_pictures(const std::filesystem::path& folder, const std::vector<std::string>& names) {
   std::error_code ignored;
-  for (const auto& name : picture_names()) {
+  for (const auto& name : names) {
     std::filesystem::remove(folder / (name + ".png"), ignored);
     std::filesystem::remove(folder / "scripts" / (name + ".gp"), ignored);
   }
 }
 
-void draw_pictures(WrittenReport& report, const Results& results, const std::filesystem::path& folder) {
-  remove_pictures(folder);
+void draw_pictures(WrittenReport& report, const std::vector<Picture>& pictures, const std::filesystem::path& folder) {
   if (!find_gnuplot()) {
     report.warnings.emplace_back(
-        "no pictures: gnuplot is not in PATH; install it (Debian: gnuplot-nox) and run shade report again. "
-        "report.html draws its own.");
+        "no pictures: gnuplot is not in PATH; install it (Debian: gnuplot-nox) and run shade report again");
     return;
   }
-  for (const auto& pictures : {method_pictures(results), part_pictures(results), sweep_pictures(results)}) {
-    for (const auto& picture : pictures) {
-      if (auto fault = draw(picture, folder); !fault.empty())
-        report.warnings.push_back(std::move(fault));
-      else
-        report.files.push_back(folder / (picture.name + ".png"));
-    }
+  for (const auto& picture : pictures) {
+    if (auto fault = draw(picture, folder); !fault.empty())
+      report.warnings.push_back(std::move(fault));
+    else
+      report.files.push_back(folder / (picture.name + ".png"));
   }
+}
+
+std::vector<Picture> pictures_of(const Results& results) {
+  std::vector<Picture> out;
+  for (auto& group : {method_pictures(results), part_pictures(results), sweep_pictures(results)})
+    out.insert(out.end(), group.begin(), group.end());
+  return out;
+}
+
+// Made, if it isn't there; a fault shows when the first file is written.
+std::filesystem::path pictures_folder(const std::filesystem::path& output) {
+  auto folder = output / "visualizations";
+  std::error_code reported_by_the_write;
+  std::filesystem::create_directories(folder, reported_by_the_write);
+  return folder;
 }
 
 }  // namespace
@@ -58,13 +68,26 @@ WrittenReport write_report(const std::filesystem::path& folder, const std::files
   report.summary = summary_of(results, findings);
   report.json = report_json(results, findings);
 
-  const auto pictures = output / "visualizations";
-  std::error_code reported_by_the_write;
-  std::filesystem::create_directories(pictures, reported_by_the_write);
+  const auto pictures = pictures_folder(output);
   write_text(report, output / "results.csv", csv_of(results));
   write_text(report, pictures / "summary.txt", report.summary);
   write_text(report, output / "report.html", page_of(report.json, report.summary));
-  draw_pictures(report, results, pictures);
+  remove_pictures(pictures, picture_names());
+  draw_pictures(report, pictures_of(results), pictures);
+  return report;
+}
+
+WrittenReport write_training_report(const std::vector<std::filesystem::path>& folders,
+                                    const std::vector<ReferenceLine>& lines, const std::filesystem::path& output) {
+  const auto runs = read_training_runs(folders);
+  WrittenReport report;
+  report.summary = summary_of(runs);
+  report.json = json_of(runs);
+  const auto pictures = pictures_folder(output);
+  write_text(report, pictures / "summary.txt", report.summary);
+  const auto picture = training_picture(runs, lines);
+  remove_pictures(pictures, {picture.name});
+  draw_pictures(report, {picture}, pictures);
   return report;
 }
 

@@ -1,4 +1,5 @@
-// shade report: the result files of a folder as a table, a CSV, pictures and one page. docs/report.md.
+// shade report: the result files of a folder as a table, a CSV, pictures and one page; training runs as a table and a
+// picture. docs/report.md.
 #pragma once
 
 #include <filesystem>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "shade/base/json.h"
+#include "shade/experiment/report_pictures.h"
 
 namespace shade::experiment {
 
@@ -19,5 +21,9 @@ struct WrittenReport {
 // Reads folder/*.json and writes into `output`: results.csv, report.html, visualizations/summary.txt and pictures.
 // Without gnuplot there are no pictures, and a warning says so. Throws UsageError if the folder has no results.
 WrittenReport write_report(const std::filesystem::path& folder, const std::filesystem::path& output);
+
+// Reads the metrics of runs of shade train and writes visualizations/summary.txt and training.png.
+WrittenReport write_training_report(const std::vector<std::filesystem::path>& runs,
+                                    const std::vector<ReferenceLine>& lines, const std::filesystem::path& output);
 
 }  // namespace shade::experiment

@@ -42,4 +42,10 @@ std::string colour_of_memory(const std::string& kind) {
   return find(kColours, kind);
 }
 
+std::string colour_of_run(size_t number) {
+  static constexpr std::array kColours{"#1f77c9", "#d55e00", "#009e73", "#cc5fa5",
+                                       "#e69f00", "#7a52cc", "#56b4e9", "#7d8799"};
+  return kColours[number % kColours.size()];
+}
+
 }  // namespace shade::experiment

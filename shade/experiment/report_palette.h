@@ -11,5 +11,6 @@ namespace shade::experiment {
 std::string colour_of_method(const std::string& method);
 std::string colour_of_shard(const std::string& shard);
 std::string colour_of_memory(const std::string& kind);
+std::string colour_of_run(size_t number);  // the first, the second, ... of a picture
 
 }  // namespace shade::experiment

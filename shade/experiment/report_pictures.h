@@ -1,4 +1,4 @@
-// The pictures of a folder of results: each as a script for gnuplot, and only those for which there are figures.
+// The pictures of a report: each as a script for gnuplot, and only those for which there are figures.
 #pragma once
 
 #include <string>
@@ -6,6 +6,7 @@
 
 #include "shade/experiment/report_gnuplot.h"
 #include "shade/experiment/report_rows.h"
+#include "shade/experiment/report_runs.h"
 
 namespace shade::experiment {
 
@@ -18,5 +19,14 @@ std::vector<Picture> sweep_pictures(const Results& results);
 
 // Every name the three may use: what an earlier report left and this one doesn't draw is removed.
 std::vector<std::string> picture_names();
+
+// A loss to compare with: what guessing by frequency has, or another program's.
+struct ReferenceLine {
+  double value = 0;
+  std::string words;  // may be empty
+};
+
+// Runs of shade train: report_pictures_training.cpp.
+Picture training_picture(const std::vector<TrainingRun>& runs, const std::vector<ReferenceLine>& lines);
 
 }  // namespace shade::experiment

@@ -316,8 +316,10 @@ ResultRow row_of(const Json& given, const std::string& file) {
 }
 
 Results read_results(const std::filesystem::path& folder) {
-  SHADE_REQUIRE(std::filesystem::is_directory(folder), folder,
-                " is not a folder; expected one with the JSON files of shade bench --json or shade compare");
+  SHADE_REQUIRE(
+      std::filesystem::is_directory(folder), folder,
+      " is not a folder; expected one with the JSON files of shade bench --json or shade compare, or a run of "
+      "shade train");
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
     if (entry.is_regular_file() && entry.path().extension() == ".json") files.push_back(entry.path());
@@ -326,7 +328,8 @@ Results read_results(const std::filesystem::path& folder) {
   for (const auto& file : files) read_file(results, file);
   if (results.rows.empty() && results.failures.empty()) {
     std::string why = text("no results in ", folder, " (", files.size(),
-                           " JSON files); write some with shade bench ... ", "--json ", folder / "NAME.json");
+                           " JSON files), and no metrics.jsonl of shade train; write some with shade bench ... --json ",
+                           folder / "NAME.json");
     for (const auto* skipped : {&results.foreign, &results.broken})
       for (const auto& [file, reason] : *skipped) why += text("\n  ", file, ": ", reason);
     throw UsageError(why);

@@ -28,7 +28,7 @@ namespace shade::train {
 enum class Ended { finished, budget, asked };
 inline std::span<const Name<Ended>> names_of(Ended) {
   static constexpr Name<Ended> kNames[] = {
-      {"all steps made", Ended::finished}, {"budget spent", Ended::budget}, {"asked to stop", Ended::asked}};
+      {"finished", Ended::finished}, {"budget spent", Ended::budget}, {"asked to stop", Ended::asked}};
   return kNames;
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "shade/base/json.h"
+#include "tests/experiment/picture.h"
 #include "tests/io/scratch.h"
 #include "tests/support/process.h"
 
@@ -73,6 +74,49 @@ TEST(Train, WritesARunDirectory) {
     }
 }
 
+TEST(Train, ReportDrawsItsRuns) {
+  if (run({"sh", "-c", "command -v gnuplot"}).status != 0) GTEST_SKIP() << "gnuplot is not installed";
+  const Scratch scratch;
+  const auto recipe = scratch.write("recipe.toml", kRecipe).string();
+  const auto folder = [&](const char* name) { return (scratch.path() / name).string(); };
+  const auto train = [&](const char* name, std::vector<std::string> more) {
+    std::vector<std::string> command{
+        shade_binary(),   "train", recipe,         "--output", folder(name),  "--steps", "6",
+        "--eval-records", "20",    "--eval-every", "2",        "--log-every", "1"};
+    command.insert(command.end(), more.begin(), more.end());
+    const auto seen = run(command, kPatient);
+    ASSERT_EQ(seen.status, 0) << seen.output;
+  };
+  train("open", {"--dp", "none", "--target-epsilon", "0", "--sampler", "shuffled"});
+  train("secret", {});
+  const auto seen = run({shade_binary(), "report", folder("open"), "--line", "5.55=uniform", folder("secret"), "--line",
+                         "4", "--output-dir", folder("out"), "--json", folder("out.json")});
+  ASSERT_EQ(seen.status, 0) << seen.output;
+  EXPECT_TRUE(says(seen, "secret")) << seen.output;
+  EXPECT_TRUE(says(seen, "at delta 1e-05")) << seen.output;
+  const auto json = read_json(folder("out.json"));
+  ASSERT_EQ(json["runs"].size(), 2u);
+  for (const auto& one : json["runs"]) {
+    EXPECT_EQ(one["loss"].size(), 6u) << one;
+    EXPECT_EQ(one["held_out_loss"].size(), 3u) << one;
+    EXPECT_EQ(one["epsilon"].size(), one["name"] == "secret" ? 6u : 0u) << one;
+  }
+  const auto picture = test::decode_picture(scratch.path() / "out/visualizations/training.png");
+  EXPECT_EQ(picture.width, 1000u);
+  for (const uint32_t colour : {0x1f77c9u, 0xd55e00u}) EXPECT_GT(picture.count(colour), 200u) << colour;
+
+  const auto fault = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {shade_binary(), "report"});
+    const auto outcome = run(words);
+    EXPECT_EQ(outcome.status, 2) << outcome.output;
+    return outcome.output;
+  };
+  EXPECT_NE(fault({folder("open"), "--line", "high=x"}).find("doesn't begin with a number"), std::string::npos);
+  EXPECT_NE(fault({folder("open"), scratch.path().string()}).find("has no metrics.jsonl"), std::string::npos);
+  EXPECT_NE(fault({scratch.path().string(), "--line", "4"}).find("--line is for runs of shade train"),
+            std::string::npos);
+}
+
 TEST(Train, ASignalSavesAndTheSameCommandGoesOn) {
   const Scratch scratch;
   const auto recipe = scratch.write("recipe.toml", kRecipe).string();
@@ -85,7 +129,7 @@ TEST(Train, ASignalSavesAndTheSameCommandGoesOn) {
   const auto second = run({"sh", "-c", command}, kPatient);
   EXPECT_EQ(second.status, 0) << second.output;
   EXPECT_TRUE(says(second, "continued after step ")) << second.output;
-  EXPECT_TRUE(says(second, "all steps made after step 120")) << second.output;
+  EXPECT_TRUE(says(second, "finished after step 120")) << second.output;
 }
 
 TEST(Train, ALostRankIsStartedAgainAlsoWithFewer) {
