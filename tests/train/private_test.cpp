@@ -80,8 +80,10 @@ TEST_P(Private, GradientsAreThoseOfOneSampleAtATime) {
 
 // A model, sharded in some way, that takes private steps.
 struct Trained {
-  Trained(const shard::Groups& groups, Strategy strategy, const privacy::DpConfig& dp)
-      : runtime(model->parameters(), groups, config_of(strategy)),
+  Trained(const shard::Groups& groups, Strategy strategy, const privacy::DpConfig& dp,
+          const std::string& name = "qwen2-nano")
+      : model(models::make_model(name, {}, {.task = models::Task::lm})),
+        runtime(model->parameters(), groups, config_of(strategy)),
         step(*model, runtime, *optimizer, optim::make_schedule(sgd()), {.dp = dp}) {
     runtime.initialise(5);
   }
@@ -107,7 +109,7 @@ struct Trained {
     return model->synthetic({.samples = samples, .seq_length = 5}, seed, at::kFloat);
   }
 
-  std::unique_ptr<models::Model> model = models::make_model("qwen2-nano", {}, {.task = models::Task::lm});
+  std::unique_ptr<models::Model> model;
   shard::Runtime runtime;
   std::unique_ptr<optim::Optimizer> optimizer = optim::make_optimizer(sgd());
   Step step;
@@ -149,46 +151,54 @@ nn::Batch share(const nn::Batch& all, const comm::World& world) {
 }
 
 // The same step in one process that holds everything.
-const std::vector<at::Tensor>& weights_of_one_process(MethodName method) {
+const std::vector<at::Tensor>& weights_of_one_process(const std::string& model, MethodName method) {
   static std::mutex mutex;
-  static std::map<MethodName, std::vector<at::Tensor>> known;
+  static std::map<std::pair<std::string, MethodName>, std::vector<at::Tensor>> known;
   const std::lock_guard lock(mutex);
-  auto& weights = known[method];
+  auto& weights = known[{model, method}];
   if (weights.empty()) {
     auto world = comm::World::simulated(0, 1);
-    Trained alone(shard::connect_groups(world, {}), Strategy::none, private_config(method));
+    Trained alone(shard::connect_groups(world, {}), Strategy::none, private_config(method), model);
     for (uint64_t s = 0; s < kSteps; ++s) alone.step.run(std::vector{alone.batch(kSamples, s)}, 8);
     weights = alone.whole(shard::Runtime::Part::weight);
   }
   return weights;
 }
 
+// Two steps; the noise of each, assembled from the shards of all ranks, is the one process's bit by bit.
+void expect_steps_of_one_process(comm::World& world, Trained& ranks, const std::string& model, MethodName method,
+                                 const std::string& what) {
+  const privacy::Noise noise(privacy::seeded_key(21));
+  for (uint64_t s = 0; s < kSteps; ++s) {
+    const std::vector mine{share(ranks.batch(kSamples, s), world)};
+    ranks.step.gradients(mine);
+    auto expected = ranks.whole(shard::Runtime::Part::gradient);
+    ranks.step.add_noise();
+    const auto found = ranks.whole(shard::Runtime::Part::gradient);
+    for (size_t w = 0; w < expected.size(); ++w) {
+      noise.add(expected[w].view(-1), 0.5 * 0.3, s, static_cast<int64_t>(w), 0);
+      EXPECT_TRUE(found[w].equal(expected[w])) << what << ", step " << s << ", weight " << w;
+    }
+    const auto record = ranks.step.run(mine, 8);
+    EXPECT_EQ(record.samples.samples, kSamples);
+  }
+  const auto weights = ranks.whole(shard::Runtime::Part::weight);
+  const auto& alone = weights_of_one_process(model, method);
+  for (size_t w = 0; w < weights.size(); ++w)
+    EXPECT_LT((weights[w] - alone[w]).norm().item<double>(), 1e-6 * (1 + alone[w].norm().item<double>()))
+        << what << ", weight " << w;
+}
+
 TEST_P(Private, NoiseAndWeightsAreThoseOfOneProcess) {
   run(GetParam(), [](comm::World& world) {
     const std::vector methods{MethodName::bookkeeping, MethodName::ghost, MethodName::streaming};
     each_strategy(world, methods, [&](const shard::Groups& groups, Strategy strategy, MethodName method) {
-      const auto what = text(to_string(method), " ", to_string(strategy), ", ", world.size(), " ranks");
-      Trained ranks(groups, strategy, private_config(method));
-      for (uint64_t s = 0; s < kSteps; ++s) {
-        const std::vector mine{share(ranks.batch(kSamples, s), world)};
-        // The noise of this step, bit by bit.
-        ranks.step.gradients(mine);
-        auto expected = ranks.whole(shard::Runtime::Part::gradient);
-        ranks.step.add_noise();
-        const auto found = ranks.whole(shard::Runtime::Part::gradient);
-        const privacy::Noise noise(privacy::seeded_key(21));
-        for (size_t w = 0; w < expected.size(); ++w) {
-          noise.add(expected[w].view(-1), 0.5 * 0.3, s, static_cast<int64_t>(w), 0);
-          EXPECT_TRUE(found[w].equal(expected[w])) << what << ", step " << s << ", weight " << w;
-        }
-        const auto record = ranks.step.run(mine, 8);
-        EXPECT_EQ(record.samples.samples, kSamples);
+      for (const std::string model : {"qwen2-nano", "llama-nano"}) {
+        Trained ranks(groups, strategy, private_config(method), model);
+        expect_steps_of_one_process(
+            world, ranks, model, method,
+            text(model, " ", to_string(method), " ", to_string(strategy), ", ", world.size(), " ranks"));
       }
-      const auto weights = ranks.whole(shard::Runtime::Part::weight);
-      const auto& alone = weights_of_one_process(method);
-      for (size_t w = 0; w < weights.size(); ++w)
-        EXPECT_LT((weights[w] - alone[w]).norm().item<double>(), 1e-6 * (1 + alone[w].norm().item<double>()))
-            << what << ", weight " << w;
     });
   });
 }
