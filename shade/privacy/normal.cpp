@@ -4,13 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#if defined(__has_feature)
-#define SHADE_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SHADE_SANITIZED 1
-#else
-#define SHADE_SANITIZED 0
-#endif
+#include "shade/base/sanitizer.h"
+
 #if defined(__x86_64__) && !SHADE_SANITIZED
 #define SHADE_WIDEST __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
 #else
