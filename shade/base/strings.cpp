@@ -60,6 +60,13 @@ std::string_view trim(std::string_view word) {
   return word.substr(begin, word.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
+std::string dashed(std::string_view option) {
+  std::string out(option);
+  if (out.starts_with("--"))
+    std::replace(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(std::min(out.find('='), out.size())), '_', '-');
+  return out;
+}
+
 std::optional<int64_t> parse_integer(std::string_view word) { return parse_number<int64_t>(word); }
 std::optional<double> parse_real(std::string_view word) { return parse_number<double>(word); }
 

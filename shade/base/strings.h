@@ -13,6 +13,9 @@ std::vector<std::string> split(std::string_view words, char separator);
 std::string join(std::span<const std::string> parts, std::string_view separator);
 std::string_view trim(std::string_view word);
 
+// An option as it is spelled here: in --batch_size=a_b the underscores of the name become dashes. Other words stay.
+std::string dashed(std::string_view option);
+
 // Whole-word numbers: "12abc" is not a number. Empty on failure.
 std::optional<int64_t> parse_integer(std::string_view word);
 std::optional<double> parse_real(std::string_view word);

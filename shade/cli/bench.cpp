@@ -66,7 +66,7 @@ bool implies_zero3(const Arguments& arguments) {
   bool fsdp = false, given = false;
   for (const auto& word : arguments) {
     fsdp = fsdp || word.ends_with("ghost_fsdp") || word.ends_with("flash_fsdp");
-    given = given || word.starts_with("--shard") || word.starts_with("--data_parallel");
+    given = given || word.starts_with("--shard") || word.starts_with("--data-parallel");
   }
   return fsdp && !given;
 }

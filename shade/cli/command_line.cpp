@@ -13,7 +13,7 @@ CommandLine::CommandLine(std::string verb, std::string summary, std::string exam
   app_.get_formatter()->column_width(36);
   app_.allow_extras();  // ours name the nearest option
   app_.add_option("--json", json_file, "also write the result as JSON to this file")->type_name("FILE");
-  app_.add_option("--ranks", ranks,
+  app_.add_option("--ranks,--nproc-per-node", ranks,
                   "start this many ranks on this host; absent: the world given by torchrun, Slurm or "
                   "mpirun, or one process")
       ->type_name("N")
@@ -28,10 +28,7 @@ void CommandLine::add(Config& config, const std::string& argument) {
       ->type_name("FILE");
   for (auto& field : config.fields()) {
     std::vector<std::string> names = field.info().flags;
-    names.push_back("--" + field.key());
-    auto dashed = "--" + field.key();
-    std::replace(dashed.begin(), dashed.end(), '_', '-');
-    if (dashed != names.back()) names.push_back(dashed);
+    names.push_back(dashed("--" + field.key()));
     const auto spelled = join(names, ",");
     // The word is kept and applied in parse(), after the file, so that options win.
     auto* option = app_.add_option(spelled, words_[field.key()], field.help());
@@ -68,7 +65,7 @@ std::optional<int> CommandLine::parse(const Arguments& arguments) {
   if (config_ != nullptr) {
     if (!config_file_.empty()) config_->read_toml(config_file_);
     for (auto& field : config_->fields()) {
-      const auto* option = app_.get_option("--" + field.key());
+      const auto* option = app_.get_option(dashed("--" + field.key()));
       if (option->count() == 0) continue;
       const auto& word = words_[field.key()];
       field.set(field.is_switch() && word.empty() ? "true" : word);

@@ -1,6 +1,7 @@
 // shade: the program. Finds the verb, runs it, turns errors into messages and exit statuses (docs/errors.md).
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -54,6 +55,13 @@ int fail(const std::string& verb, const std::string& what, int status) {
   return status;
 }
 
+// Options may be spelled with underscores, as Python's scripts do; what follows a bare -- is not ours.
+Arguments own_spelling(Arguments words) {
+  const auto end = std::find(words.begin(), words.end(), "--");
+  std::transform(words.begin(), end, words.begin(), [](const std::string& word) { return dashed(word); });
+  return words;
+}
+
 int run(const Arguments& arguments) {
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
     print_help();
@@ -67,7 +75,7 @@ int run(const Arguments& arguments) {
   try {
     const auto& found = find(arguments[0]);
     verb = found.name;
-    return found.run({arguments.begin() + 1, arguments.end()});
+    return found.run(own_spelling({arguments.begin() + 1, arguments.end()}));
   } catch (const UsageError& fault) {
     return fail(verb, fault.what(), 2);
   } catch (const comm::PeerLost& fault) {

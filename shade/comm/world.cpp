@@ -102,7 +102,7 @@ void World::State::meet() {
       throw CommError(text(missing.size() == 1 ? "rank " : "ranks ", ranges(missing), " of ", place.size,
                            " did not come to the rendezvous at ", place.store_host, ":", place.store_port, " within ",
                            to_string(config.rendezvous_timeout), " (world stated by ", place.origin,
-                           "; --comm.rendezvous_timeout changes the limit)"));
+                           "; --comm.rendezvous-timeout changes the limit)"));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

@@ -30,14 +30,16 @@ void BenchConfig::declare(Fields& f) {
   f.add("attention", attention, {.help = "kernel", .flags = {"--attention"}});
   f.add("checkpointing", checkpointing, {.help = "recompute activations in backward", .flags = {"--checkpointing"}});
   f.add("dtype", dtype, {.help = "of weights and computation", .flags = {"--dtype"}});
-  f.add("seq_length", seq_length, {.help = "per sample", .unit = "tokens", .min = 1, .flags = {"--seq-length"}});
-  f.add("batch_size", batch_size, {.help = "per rank", .unit = "samples", .min = 1, .flags = {"--batch-size"}});
+  f.add("seq_length", seq_length,
+        {.help = "per sample", .unit = "tokens", .min = 1, .flags = {"--seq-length", "--max-length"}});
+  f.add("batch_size", batch_size,
+        {.help = "per rank", .unit = "samples", .min = 1, .flags = {"--batch-size", "--batch-sizes"}});
   f.add("work", work, {.help = "what is measured", .flags = {"--work"}});
   f.add("grad_accum", grad_accum,
         {.help = "micro-batches of batch_size in a step",
          .min = 1,
-         .flags = {"--grad-accum", "--gradient_accumulation_steps"}});
-  f.add("num_iter", num_iter, {.help = "measured steps", .min = 1, .flags = {"--num-iter"}});
+         .flags = {"--grad-accum", "--grad-accum-steps", "--gradient-accumulation-steps"}});
+  f.add("num_iter", num_iter, {.help = "measured steps", .min = 1, .flags = {"--num-iter", "--num-steps"}});
   f.add("warmup_iter", warmup_iter, {.help = "steps before measuring", .min = 0, .flags = {"--warmup-iter"}});
   f.add("threads", threads, {.help = "compute threads; 0: libtorch's choice", .min = 0, .flags = {"--threads"}});
   f.add("seed", seed, {.help = "of weights and data", .flags = {"--seed"}});

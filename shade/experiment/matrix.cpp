@@ -23,27 +23,22 @@ std::vector<std::string> parts_of(const std::string& list) {
   return out;
 }
 
-// --data_parallel, --data-parallel and --shard.shard are all --shard.
+// --data_parallel and --shard.shard are both --shard.
 std::string first_spelling(const std::string& option) {
   static const auto spellings = [] {
-    std::map<std::string, std::string> out{{"--seq", "--seq-length"}};
+    std::map<std::string, std::string> out{{"--seq", "--seq-length"}, {"--nproc-per-node", "--ranks"}};
     Experiment experiment;
     Config config;
     experiment.declare(config);
     for (const auto& field : config.fields()) {
       auto names = field.info().flags;
-      names.push_back("--" + field.key());
-      for (const auto& name : names) {
-        out[name] = names.front();
-        auto dashed = name;
-        std::replace(dashed.begin(), dashed.end(), '_', '-');
-        out.emplace(dashed, names.front());
-      }
+      names.push_back(dashed("--" + field.key()));
+      for (const auto& name : names) out[name] = names.front();
     }
     return out;
   }();
-  const auto found = spellings.find(option);
-  return found == spellings.end() ? option : found->second;
+  const auto found = spellings.find(dashed(option));
+  return found == spellings.end() ? dashed(option) : found->second;
 }
 
 // Short names for the axes people vary most; others are called by their option.
@@ -112,8 +107,9 @@ std::vector<MatrixRow> expand(const std::vector<std::string>& arguments) {
     if (joined) {
       value = option.substr(option.find('=') + 1);
       option = option.substr(0, option.find('='));
-    } else if (option.starts_with("--") && i + 1 < arguments.size() && !arguments[i + 1].starts_with("--")) {
-      value = arguments[++i];
+    } else if (option.starts_with("--")) {  // --batch-size 2 4 8 is --batch-size 2,4,8
+      for (; i + 1 < arguments.size() && !arguments[i + 1].starts_with("--"); ++i)
+        value += (value.empty() ? "" : ",") + arguments[i + 1];
     }
     option = first_spelling(option);
     const auto earlier = std::find_if(given.begin(), given.end(), [&](const auto& one) { return one.first == option; });

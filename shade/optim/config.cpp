@@ -8,7 +8,7 @@ namespace shade::optim {
 
 void OptimConfig::declare(Fields& f) {
   f.add("optimizer", optimizer, {.help = "algorithm", .flags = {"--optimizer"}});
-  f.add("lr", lr, {.help = "learning rate; of a schedule, its peak", .min = 0, .flags = {"--lr"}});
+  f.add("lr", lr, {.help = "learning rate; of a schedule, its peak", .min = 0, .flags = {"--lr", "--learning-rate"}});
   f.add("weight_decay", weight_decay,
         {.help = "adamw: decoupled, times the learning rate; sgd: added to the gradient",
          .min = 0,

@@ -4,8 +4,9 @@
 #include <cmath>
 #include <cstring>
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
+#include "shade/base/sanitizer.h"
+
+#if defined(__x86_64__) && !SHADE_SANITIZED
 #define SHADE_WIDEST __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
 #else
 #define SHADE_WIDEST

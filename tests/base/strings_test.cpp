@@ -22,6 +22,12 @@ TEST(Strings, SplitAndJoinAreInverse) {
   }));
 }
 
+TEST(Strings, OptionsAreSpelledWithDashes) {
+  EXPECT_EQ(dashed("--batch_size"), "--batch-size");
+  EXPECT_EQ(dashed("--dp.noise_seed=a_b"), "--dp.noise-seed=a_b") << "a value is the user's";
+  EXPECT_EQ(dashed("flash_clip"), "flash_clip");
+}
+
 TEST(Strings, NumbersAreWholeWords) {
   EXPECT_EQ(parse_integer("12"), 12);
   EXPECT_EQ(parse_integer("-3"), -3);

@@ -27,7 +27,7 @@ TEST(Cli, VersionNamesEverything) {
 TEST(Cli, HelpShowsDefaultsUnitsAndAnExample) {
   const auto seen = shade({"comm", "--help"});
   EXPECT_EQ(seen.status, 0);
-  for (const char* part : {"--sizes,--collectives.sizes", "[1MiB,4MiB,16MiB,64MiB]", "--comm.peer_timeout", "[10.0s]",
+  for (const char* part : {"--sizes,--collectives.sizes", "[1MiB,4MiB,16MiB,64MiB]", "--comm.peer-timeout", "[10.0s]",
                            "Example:\n  shade comm --ranks 2", "--json", "--log-level", "--ranks"})
     EXPECT_NE(seen.output.find(part), std::string::npos) << part << "\n" << seen.output;
   EXPECT_NE(shade({}).output.find("launch"), std::string::npos);

@@ -5,6 +5,7 @@
 
 #include "folder.h"
 #include "shade/base/log.h"
+#include "shade/base/sanitizer.h"
 #include "shade/io/errors.h"
 
 namespace shade::data {
@@ -153,9 +154,7 @@ int64_t resident() {
 }
 
 TEST(TokenStore, MemoryDoesNotGrowWithTheFolder) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer keeps what was freed";
-#endif
+  if (SHADE_SANITIZED) GTEST_SKIP() << "a sanitizer keeps what was freed";
   const Folder folder;
   const auto fill = [&](const char* name, int megabytes) {
     std::ofstream out(folder.path() / name);

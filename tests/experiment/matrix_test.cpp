@@ -27,6 +27,10 @@ TEST(Matrix, RowsAreTheProductOfLists) {
                                                          "--seq-length", "16"}));
   EXPECT_EQ(expand({"--dp", "flash", "--seq-length", "8"}).at(0).name, "flash") << "no list, one row";
   EXPECT_EQ(expand({"--shard", "zero2,zero3", "--batch-size", "1,2"}).at(1).name, "no_dp_zero2_batch2");
+  const auto script = expand({"--batch_sizes", "2", "4", "8", "--num_steps", "50", "--nproc_per_node", "2"});
+  ASSERT_EQ(script.size(), 3u) << "lists as Python's scripts write them";
+  EXPECT_EQ(script[2].name, "no_dp_batch8");
+  EXPECT_EQ(script[2].arguments, (std::vector<std::string>{"--num-iter", "50", "--ranks", "2", "--batch-size", "8"}));
 }
 
 TEST(Matrix, WhatComesLaterReplacesWhatCameBefore) {

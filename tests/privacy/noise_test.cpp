@@ -125,8 +125,8 @@ TEST(Noise, RepeatsForTheSameKey) {
 TEST(Noise, NoBlockIsUsedTwice) {
   std::unordered_set<std::string> met;
   size_t blocks = 0;
-  for (const uint64_t incarnation : {0, 1, 256})
-    for (const uint64_t step : {0, 1, 2, 3, 255, 256, 65536})
+  for (const uint64_t incarnation : {0U, 1U, 256U})
+    for (const uint64_t step : {0U, 1U, 2U, 3U, 255U, 256U, 65536U})
       for (const int64_t weight : {0, 1, 2, 3, 255, 256, 65536}) {
         const auto z = drawn(seeded(1, incarnation), 16 * 600, step, weight);
         for (int64_t block = 0; block < 600; ++block, ++blocks)

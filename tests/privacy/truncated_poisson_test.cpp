@@ -92,11 +92,11 @@ TEST(TruncatedPoisson, BoundsEveryDataSetOfASmallStepByEnumeration) {
   const auto kept_sums = [&](const std::vector<int>& records) {
     std::array<double, 2 * 6 + 1> out{};
     const int n = static_cast<int>(records.size());
-    for (int drawn = 0; drawn < 1 << n; ++drawn) {
+    for (unsigned drawn = 0; drawn < 1U << n; ++drawn) {
       const double p = std::pow(q, __builtin_popcount(drawn)) * std::pow(1 - q, n - __builtin_popcount(drawn));
       const int keep = std::min(batch, __builtin_popcount(drawn));
       std::vector<int> sums;
-      for (int kept = drawn;; kept = (kept - 1) & drawn) {
+      for (unsigned kept = drawn;; kept = (kept - 1) & drawn) {
         if (__builtin_popcount(kept) == keep) {
           int sum = 0;
           for (int i = 0; i < n; ++i) sum += kept >> i & 1 ? records[static_cast<size_t>(i)] : 0;

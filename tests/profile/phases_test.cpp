@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "shade/base/sanitizer.h"
+
 namespace shade::profile {
 namespace {
 
@@ -56,6 +58,7 @@ TEST(Phases, RememberEveryUnitFromEnterToLeave) {
 
 // A step of a real model has hundreds of spans and lasts hundreds of milliseconds.
 TEST(Phases, SpansCostNanosecondsUnheardAndLittleHeard) {
+  if (SHADE_SANITIZED) GTEST_SKIP() << "a sanitizer's time is not ours";
   constexpr int kSpans = 200'000;
   const auto each = [&] {
     double best = 1e9;
