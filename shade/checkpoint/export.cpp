@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <map>
+#include <set>
+
 #include "shade/base/error.h"
 #include "shade/checkpoint/agreement.h"
 #include "shade/checkpoint/owned.h"
@@ -22,76 +25,166 @@ const char* hf_name(at::ScalarType type) {
                                  : "float64";
 }
 
+constexpr std::string_view kWeight = ".weight", kDown = ".lora_A.weight", kUp = ".lora_B.weight";
+
+// A weight as it is written: with its LoRA adapter added, if it has one.
+struct Part {
+  std::string name;
+  std::vector<int64_t> shape;
+  bool adapted = false;
+
+  std::string sibling(std::string_view ending) const {
+    return name.substr(0, name.size() - kWeight.size()).append(ending);
+  }
+};
+
+bool is_adapter(const SavedWeight& weight) { return weight.name.find(".lora_") != std::string::npos; }
+
+std::vector<Part> parts_of(const std::vector<SavedWeight>& weights, const ExportOptions& options) {
+  std::set<std::string> adapters;  // whose weight has not been met
+  for (const auto& weight : weights)
+    if (is_adapter(weight)) adapters.insert(weight.name);
+  SHADE_REQUIRE(adapters.empty() || options.lora_scale, "the model has a LoRA adapter '", *adapters.begin(),
+                "'; to add it to its weight its scale is needed: alpha over rank, as ExportOptions::lora_scale");
+  std::vector<Part> out;
+  for (const auto& weight : weights) {
+    if (is_adapter(weight)) continue;
+    auto& part = out.emplace_back(Part{weight.name, weight.shape});
+    if (!part.name.ends_with(kWeight)) continue;
+    part.adapted = adapters.erase(part.sibling(kDown)) > 0 && adapters.erase(part.sibling(kUp)) > 0;
+  }
+  SHADE_REQUIRE(adapters.empty(), "the model has '", *adapters.begin(), "', but not the weight that it adapts");
+  return out;
+}
+
+// What a part is made of, whole.
+struct Found {
+  at::Tensor value, down, up;
+};
+
+Found find(const Part& part, const std::function<at::Tensor(const std::string&)>& whole) {
+  Found found{.value = whole(part.name)};
+  if (part.adapted) found.down = whole(part.sibling(kDown)), found.up = whole(part.sibling(kUp));
+  return found;
+}
+
 class Writer {
  public:
-  Writer(const std::filesystem::path& folder, const std::vector<SavedWeight>& weights, const Json& config,
+  Writer(const std::filesystem::path& folder, const std::vector<Part>& parts, const Json& config,
          const ExportOptions& options)
-      : type_(options.dtype),
+      : options_(options),
         folder_(folder),
         config_(config),
-        weights_(folder, specs(weights, folder, type_), {.max_shard = options.max_shard}) {
+        weights_(folder, specs(parts, options.dtype), {.max_shard = options.max_shard}) {
     config_["torch_dtype"] = hf_name(options.dtype);
   }
-  void put(const std::string& name, const at::Tensor& value) { weights_.put(name, value.to(type_)); }
+  void put(const Part& part, Found found) {  // merged in the masters' type and rounded once
+    if (part.adapted) found.value.addmm_(found.up, found.down, 1, *options_.lora_scale);
+    weights_.put(part.name, found.value.to(options_.dtype));
+  }
   void commit() {
     write_json(folder_ / "config.json", config_);
     weights_.commit();
   }
 
  private:
-  static std::vector<io::TensorSpec> specs(const std::vector<SavedWeight>& weights, const std::filesystem::path& folder,
-                                           at::ScalarType type) {
+  static std::vector<io::TensorSpec> specs(const std::vector<Part>& parts, at::ScalarType type) {
     std::vector<io::TensorSpec> out;
-    for (const auto& weight : weights) {
-      SHADE_REQUIRE(weight.name.find(".lora_") == std::string::npos, "the model has a LoRA adapter '", weight.name,
-                    "', which readers of ", folder, " would leave out");
-      out.push_back({weight.name, io::dtype_of(type, weight.name), weight.shape});
-    }
+    for (const auto& part : parts) out.push_back({part.name, io::dtype_of(type, part.name), part.shape});
     return out;
   }
 
-  at::ScalarType type_;
+  ExportOptions options_;
   std::filesystem::path folder_;
   Json config_;
   io::WeightFolderWriter weights_;
 };
 
+// Everybody goes on, or everybody throws what rank 0 did.
+class OnRank0 {
+ public:
+  OnRank0(const comm::Group& group, const std::filesystem::path& folder)
+      : group_(&group), what_(text("exporting to ", folder)) {}
+  void operator()(const std::function<void()>& act) const {
+    together(*group_, what_, [&] {
+      if (group_->rank() == 0) act();
+    });
+  }
+
+ private:
+  const comm::Group* group_;
+  std::string what_;
+};
+
+template <class Act>
+void for_weights(const shard::Runtime& runtime, Act&& act) {
+  for (const auto& unit : runtime.layout().units)
+    for (const auto& flat : unit.flats)
+      for (const auto& piece : flat.pieces) act(*piece.weight);
+}
+
 }  // namespace
 
 void export_model(shard::Runtime& runtime, const std::filesystem::path& folder, const Json& config,
                   const comm::Group& group, const ExportOptions& options) {
-  const auto what = text("exporting to ", folder);
+  const OnRank0 on_rank0(group, folder);
   std::optional<Writer> writer;
-  const auto on_rank0 = [&](const std::function<void()>& part) {
-    together(group, what, [&] {
-      if (group.rank() == 0) part();
-    });
-  };
-  on_rank0([&] { writer.emplace(folder, weights_of(runtime), config, options); });
-  for (const auto& unit : runtime.layout().units) {
-    for (const auto& flat : unit.flats)
-      for (const auto& piece : flat.pieces) {
-        const auto value = runtime.whole(*piece.weight);
-        on_rank0([&] { writer->put(piece.weight->name(), value); });
-      }
+  std::map<std::string, const nn::Weight*> weights;
+  for_weights(runtime, [&](const nn::Weight& weight) { weights[weight.name()] = &weight; });
+  const auto whole = [&](const std::string& name) { return runtime.whole(*weights.at(name)); };
+  const auto parts = parts_of(weights_of(runtime), options);
+  on_rank0([&] { writer.emplace(folder, parts, config, options); });
+  for (const auto& part : parts) {
+    const auto found = find(part, whole);
+    on_rank0([&] { writer->put(part, found); });
   }
   on_rank0([&] { writer->commit(); });
+}
+
+void export_adapter(shard::Runtime& runtime, const std::filesystem::path& folder, const Json& config,
+                    const comm::Group& group) {
+  const OnRank0 on_rank0(group, folder);
+  std::vector<const nn::Weight*> trained;
+  for_weights(runtime, [&](const nn::Weight& weight) {
+    if (weight.trainable()) trained.push_back(&weight);
+  });
+  const auto name_of = [](const nn::Weight& weight) { return "base_model.model." + weight.name(); };
+  std::optional<io::SafetensorsWriter> writer;
+  on_rank0([&] {
+    const auto file = folder / "adapter_model.safetensors";
+    SHADE_REQUIRE(!std::filesystem::exists(file), file, " is there already; choose another folder");
+    std::filesystem::create_directories(folder);
+    std::vector<io::TensorSpec> specs;
+    for (const auto* weight : trained) specs.push_back({name_of(*weight), io::Dtype::f32, weight->shape()});
+    writer.emplace(file, specs, io::Metadata{{"format", "pt"}});
+  });
+  for (const auto* weight : trained) {
+    const auto value = runtime.whole(*weight);
+    on_rank0([&] { writer->put(name_of(*weight), value.to(at::kFloat)); });
+  }
+  on_rank0([&] {
+    write_json(folder / "adapter_config.json", config);
+    writer->commit();
+  });
 }
 
 void export_checkpoint(const std::filesystem::path& checkpoint, const std::filesystem::path& folder, const Json& config,
                        const ExportOptions& options) {
   Reader reader(checkpoint);
   const auto& weights = reader.manifest().weights;
-  Writer writer(folder, weights, config, options);
-  for (const auto& weight : weights) {
-    int64_t count = 1;
-    for (const auto dim : weight.shape) count *= dim;
-    const Reader::Range all{kWeightPart, weight.name, 0, count};
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const auto& weight : weights) shapes[weight.name] = weight.shape;
+  const auto whole = [&](const std::string& name) {
+    const auto& shape = shapes.at(name);
+    const Reader::Range all{kWeightPart, name, 0, c10::multiply_integers(shape)};
     reader.check(all);
-    auto value = at::empty({count}, io::scalar_type(reader.dtype(kWeightPart, weight.name)));
+    const auto value = at::empty({all.size}, io::scalar_type(reader.dtype(kWeightPart, name)));
     reader.read(all, value);
-    writer.put(weight.name, value.view(weight.shape));
-  }
+    return value.view(shape);
+  };
+  const auto parts = parts_of(weights, options);
+  Writer writer(folder, parts, config, options);
+  for (const auto& part : parts) writer.put(part, find(part, whole));
   writer.commit();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
 #include "shade/base/json.h"
 #include "shade/base/units.h"
@@ -12,15 +13,20 @@ namespace shade::checkpoint {
 struct ExportOptions {
   at::ScalarType dtype = at::kFloat;  // of what is written
   Bytes max_shard = GiB(5);
+  std::optional<double> lora_scale;  // alpha over rank, if the model has LoRA adapters
 };
 
 // Collective over `group`, all ranks of the runtime. Rank 0 writes; no rank holds more than a unit of the model besides
-// its own. `config` becomes config.json (models::Model::config_json). Adapters (LoRA) are refused: readers of such a
-// folder would leave them out.
+// its own. `config` becomes config.json (models::Model::config_json). LoRA adapters are added to their weights,
+// W + lora_scale * B A: readers of such a folder know the weights alone.
 void export_model(shard::Runtime& runtime, const std::filesystem::path& folder, const Json& config,
                   const comm::Group& group, const ExportOptions& options = {});
 
-// The same from a checkpoint, by one process alone and without the model.
+// What was trained alone, in PEFT's layout: `config` becomes adapter_config.json. Collective as above.
+void export_adapter(shard::Runtime& runtime, const std::filesystem::path& folder, const Json& config,
+                    const comm::Group& group);
+
+// The whole model from a checkpoint, by one process alone and without the model.
 void export_checkpoint(const std::filesystem::path& checkpoint, const std::filesystem::path& folder, const Json& config,
                        const ExportOptions& options = {});
 

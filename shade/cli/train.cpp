@@ -31,8 +31,8 @@ int run_train(const Arguments& arguments) {
     if (world.rank() != 0 || line.json_file.empty()) return;
     Json out{{"steps", result.steps}, {"ended", to_string(result.ended)}};
     out[recipe.dp.is_private() ? "not_private_loss" : "loss"] = result.loss;
-    if (result.evaluation) out["eval_loss"] = result.evaluation->loss;
-    if (result.evaluation && result.evaluation->accuracy) out["eval_accuracy"] = *result.evaluation->accuracy;
+    if (result.evaluation) out.update(result.evaluation->json("eval"));
+    if (result.test) out.update(result.test->json("test"));
     if (result.spent) out["epsilon"] = result.spent->epsilon;
     out["run"] = recipe.train.output;
     out["config"] = config.json();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "shade/nn/batch.h"
 
@@ -17,6 +18,9 @@ class Dataset {
   virtual int64_t size() const = 0;
   virtual nn::Batch batch(std::span<const int64_t> records) const = 0;  // none: a batch of 0 samples, the right shapes
   virtual std::string describe() const = 0;
+
+  // What labels are numbers of, in order; none if they are no classes.
+  virtual std::vector<std::string> classes() const { return {}; }
 
   // For data with chance of its own (the noise of a denoiser): another draw for another number, say the step, the same
   // for the same on every rank. Other data has none.

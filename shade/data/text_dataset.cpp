@@ -84,6 +84,10 @@ nn::Batch TextDataset::batch(std::span<const int64_t> records) const {
   return batch;
 }
 
+std::vector<std::string> TextDataset::classes() const {
+  return options_.task == Task::classify ? store_->classes() : std::vector<std::string>();
+}
+
 std::string TextDataset::describe() const {
   const bool packed = options_.packing == Packing::packed;
   return text(store_->records(), " records, ", store_->tokens(), " tokens (", tokenizer_->describe(), "), ",

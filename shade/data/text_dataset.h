@@ -42,11 +42,11 @@ class TextDataset final : public Dataset {
   // ids_BT, mask_BT; labels: lm: the ids again, kIgnored at padding (models shift them), classify: classes [B].
   nn::Batch batch(std::span<const int64_t> records) const override;
   std::string describe() const override;
+  std::vector<std::string> classes() const override;
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const TokenStore& store() const { return *store_; }
   const TextOptions& options() const { return options_; }
-  const std::vector<std::string>& classes() const { return store_->classes(); }
 
  private:
   uint64_t frame() const { return tokenizer_->bos() ? 2 : 1; }  // tokens set around a record

@@ -128,9 +128,14 @@ at::Tensor Decoder::losses(const nn::Batch& batch) {
 
 at::Tensor Decoder::outputs(const nn::Batch& batch) {
   const at::NoGradGuard no_graph;
-  const auto h = hidden(batch);
-  if (options_.task == Task::classify) return class_logits(h, batch);
-  return at::linear((*norm_)(h), lm_weight().value());
+  const auto& wiring = parameters_.wiring;
+  const bool tied_head = options_.task == Task::lm && config_.tied;
+  auto h = hidden(batch);
+  if (tied_head) h = nn::enter_unit(wiring, embed_unit_, {h})[0];
+  h = nn::enter_unit(wiring, head_unit_, {h})[0];
+  auto logits = options_.task == Task::classify ? class_logits(h, batch) : at::linear((*norm_)(h), lm_weight().value());
+  logits = nn::leave_unit(wiring, head_unit_, logits);
+  return tied_head ? nn::leave_unit(wiring, embed_unit_, logits) : logits;
 }
 
 nn::Batch Decoder::synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType) const {

@@ -17,7 +17,7 @@ Projection::Projection(Parameters& parameters, const std::string& name, Linear::
                 Linear::Options{.in = options.in, .out = lora->rank, .init = Init::normal(spread)});
   up_.emplace(parameters, name + ".lora_B",
               Linear::Options{.in = lora->rank, .out = options.out, .init = Init::constant(0)});
-  scale_ = lora->alpha / static_cast<double>(lora->rank);
+  scale_ = lora->scale();
 }
 
 at::Tensor Projection::operator()(const at::Tensor& x) const {

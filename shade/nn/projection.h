@@ -10,6 +10,8 @@ namespace shade::nn {
 struct LoraOptions {
   int64_t rank = 16;
   double alpha = 32;
+
+  double scale() const { return alpha / static_cast<double>(rank); }
 };
 
 class Projection {

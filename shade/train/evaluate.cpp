@@ -8,31 +8,42 @@
 
 namespace shade::train {
 
-Evaluation evaluate(models::Model& model, shard::Runtime& runtime, const data::Dataset& dataset, const HeldOut& split,
-                    int64_t micro_batch) {
+Json Evaluation::json(const std::string& what) const {
+  Json out{{what + "_loss", loss}, {what + "_records", records}};
+  if (accuracy) out[what + "_accuracy"] = *accuracy;
+  if (majority) out[what + "_majority"] = *majority;
+  return out;
+}
+
+Evaluation evaluate(models::Model& model, shard::Runtime& runtime, const data::Dataset& dataset,
+                    const std::vector<int64_t>& records, int64_t micro_batch) {
   const Span span("evaluate");
   const MemoryScope scope(MemoryKind::activations);
   const at::NoGradGuard no_graph;
-  std::vector<int64_t> records;
-  for (int64_t i = 0; i < split.evaluation(); ++i) records.push_back(split.evaluation_record(i));
   const auto& control = runtime.groups().control;
-  double loss = 0, right = 0, classified = 0, count = 0;
+  double loss = 0, right = 0, count = 0;
+  auto seen = at::zeros({0}, at::kDouble);  // records of each class
   for (const auto& mine : deal(records, control.size(), control.rank(), micro_batch)) {
     const auto batch = dataset.batch(mine);
     runtime.begin_forward();
     loss += model.losses(batch).sum(at::kDouble).item<double>();
     count += static_cast<double>(mine.size());
-    const bool classes = batch.ids_BT.defined() && batch.labels.dim() == 1;
-    if (!classes) continue;
+    if (!batch.ids_BT.defined() || batch.labels.dim() != 1) continue;
     runtime.begin_forward();
-    right += model.outputs(batch).argmax(-1).eq(batch.labels).sum().item<double>();
-    classified += static_cast<double>(mine.size());
+    const auto logits_BC = model.outputs(batch);
+    right += logits_BC.argmax(-1).eq(batch.labels).sum().item<double>();
+    if (seen.numel() == 0) seen = at::zeros({logits_BC.size(-1)}, at::kDouble);
+    seen += at::bincount(batch.labels, {}, logits_BC.size(-1));
   }
-  const auto sums = at::tensor({loss, right, classified, count}, at::kDouble);
+  const auto sums = at::cat({at::tensor({loss, right, count}, at::kDouble), seen});
   control.all_reduce(sums, {.label = "evaluation"}).wait();
   const auto sum = [&](int64_t i) { return sums[i].item<double>(); };
-  Evaluation out{.loss = sum(0) / std::max(1.0, sum(3)), .records = static_cast<int64_t>(sum(3))};
-  if (sum(2) > 0) out.accuracy = sum(1) / sum(2);
+  Evaluation out{.loss = sum(0) / std::max(1.0, sum(2)), .records = static_cast<int64_t>(sum(2))};
+  seen = sums.slice(0, 3);
+  if (const auto classified = seen.sum().item<double>(); classified > 0) {
+    out.accuracy = sum(1) / classified;
+    out.majority = seen.max().item<double>() / classified;
+  }
   return out;
 }
 

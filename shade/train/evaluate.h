@@ -2,22 +2,27 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "shade/base/json.h"
 #include "shade/data/dataset.h"
 #include "shade/models/model.h"
 #include "shade/shard/runtime.h"
-#include "shade/train/held_out.h"
 
 namespace shade::train {
 
 struct Evaluation {
   double loss = 0;                 // mean over records
   std::optional<double> accuracy;  // of classes
+  std::optional<double> majority;  // what always naming the most frequent class would reach
   int64_t records = 0;
+
+  Json json(const std::string& what) const;  // {"eval_loss": ..., ...} if that is "eval"
 };
 
 // Collective: every rank takes its part. No gradients, nothing is changed.
-Evaluation evaluate(models::Model& model, shard::Runtime& runtime, const data::Dataset& dataset, const HeldOut& split,
-                    int64_t micro_batch);
+Evaluation evaluate(models::Model& model, shard::Runtime& runtime, const data::Dataset& dataset,
+                    const std::vector<int64_t>& records, int64_t micro_batch);
 
 }  // namespace shade::train

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "shade/base/error.h"
 
@@ -26,6 +27,11 @@ class HeldOut {
     return i + i / (every_ - 1);
   }
   int64_t evaluation_record(int64_t i) const { return i * every_ + every_ - 1; }
+  std::vector<int64_t> evaluation_records() const {
+    std::vector<int64_t> out;
+    for (int64_t i = 0; i < held_out_; ++i) out.push_back(evaluation_record(i));
+    return out;
+  }
 
  private:
   int64_t records_, held_out_, every_ = 0;

@@ -26,6 +26,20 @@ models::ModelOptions ModelConfig::options() const {
   return out;
 }
 
+Json ModelConfig::adapter_json(bool classifier) const {
+  Json out{{"peft_type", "LORA"},
+           {"task_type", classifier ? "SEQ_CLS" : "CAUSAL_LM"},
+           {"base_model_name_or_path", weights.empty() ? Json() : Json(weights)},
+           {"r", lora_rank},
+           {"lora_alpha", lora_alpha},
+           {"target_modules", lora_targets},
+           {"lora_dropout", 0.0},
+           {"bias", "none"},
+           {"inference_mode", true}};
+  if (classifier) out["modules_to_save"] = {"score"};
+  return out;
+}
+
 void BudgetConfig::declare(Fields& f) {
   f.add("sampler", sampler, {.help = "how batches are drawn; shuffled has no epsilon", .flags = {"--sampler"}});
   f.add("sample_rate", sample_rate,
@@ -74,6 +88,8 @@ void TrainConfig::declare(Fields& f) {
   f.add("eval_records", eval_records,
         {.help = "held out of training, evenly over the data", .min = 0, .flags = {"--eval-records"}});
   f.add("eval_every", eval_every, {.help = "evaluate them", .unit = "steps", .min = 1, .flags = {"--eval-every"}});
+  f.add("test_folder", test_folder,
+        {.help = "records as in data_folder, evaluated once, at the end", .flags = {"--test-folder"}});
   f.add("log_every", log_every, {.help = "a line of progress", .unit = "steps", .min = 1, .flags = {"--log-every"}});
   f.add("save_every", save_every,
         {.help = "a checkpoint; 0: only at the end", .unit = "steps", .min = 0, .flags = {"--save-every"}});
@@ -82,7 +98,10 @@ void TrainConfig::declare(Fields& f) {
         {.help = "run directory; what is there is continued; runs/ and the recipe's name if not set",
          .flags = {"--output"}});
   f.add("export_folder", export_folder,
-        {.help = "at the end, write the model here as transformers reads it", .flags = {"--export"}});
+        {.help = "at the end, write the model here as transformers reads it; adapters are added to their weights",
+         .flags = {"--export"}});
+  f.add("adapter_folder", adapter_folder,
+        {.help = "at the end, write the LoRA adapters alone here as PEFT reads them", .flags = {"--export-adapter"}});
   f.add("seed", seed, {.help = "of weights, and of batches in runs that are not private", .flags = {"--seed"}});
   f.add("threads", threads,
         {.help = "compute threads of a rank; 0: libtorch's choice, one if there are several ranks",
@@ -111,8 +130,9 @@ void Recipe::resolve() {
   if (optim.schedule != optim::Shape::constant && optim.total_steps == 0) optim.total_steps = train.steps;
   SHADE_REQUIRE(train.micro_batch == "auto" || parse_integer(train.micro_batch).value_or(0) > 0, "micro_batch is '",
                 train.micro_batch, "'; expected auto or a number of samples from 1");
-  SHADE_REQUIRE(train.export_folder.empty() || model.lora_rank == 0,
-                "a model with LoRA adapters can't be exported: readers of such a folder would leave them out");
+  SHADE_REQUIRE(
+      train.adapter_folder.empty() || model.lora_rank > 0,
+      "adapter_folder is set, and the model has no adapters; set --lora-rank, or --export for the whole model");
   if (!dp.is_private()) {
     SHADE_REQUIRE(budget.target_epsilon == 0 && budget.max_epsilon == 0,
                   "an epsilon is asked of a run that is not private; choose how samples are clipped, e.g. --dp auto");

@@ -26,6 +26,7 @@ struct ModelConfig {
 
   void declare(Fields& fields);
   models::ModelOptions options() const;
+  Json adapter_json(bool classifier) const;  // PEFT's adapter_config.json
 };
 
 // [dp], beside how samples are clipped: what the privacy event is made of.
@@ -50,7 +51,7 @@ struct TrainConfig {
   int64_t eval_records = 0, eval_every = 100;
   int64_t log_every = 10;
   int64_t save_every = 0, keep = 2;
-  std::string output, export_folder;
+  std::string test_folder, output, export_folder, adapter_folder;
   int64_t seed = 0, threads = 0;
   double peak_gflops = 0;
 

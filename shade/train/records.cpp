@@ -1,8 +1,10 @@
 #include "shade/train/records.h"
 
 #include "shade/base/error.h"
+#include "shade/base/strings.h"
 #include "shade/checkpoint/agreement.h"
 #include "shade/data/sample_corpus.h"
+#include "shade/data/text_dataset.h"
 #include "shade/models/decoder.h"
 #include "shade/train/made_up_data.h"
 
@@ -36,6 +38,39 @@ std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const mo
     SHADE_REQUIRE(static_cast<int64_t>(texts->classes().size()) <= sizes.classes, "the data has ",
                   texts->classes().size(), " classes, the model ", sizes.classes, "; set --num-classes");
   return texts;
+}
+
+std::unique_ptr<const data::Dataset> open_test_records(const Recipe& recipe, const models::Model& model,
+                                                       const data::Dataset& trained_on, const comm::Group& group) {
+  if (recipe.train.test_folder.empty()) return nullptr;
+  auto other = recipe;
+  other.data.data_folder = recipe.train.test_folder;
+  other.data.max_records = 0;
+  other.train.sample_corpus = Bytes{0};
+  auto found = open_records(other, model, group);
+  SHADE_REQUIRE(found->classes() == trained_on.classes(), "test_folder ", recipe.train.test_folder, " has the classes ",
+                join(found->classes(), ", "), "; data_folder has ", join(trained_on.classes(), ", "),
+                ", and both must have the same");
+  return found;
+}
+
+Json config_with(const models::Model& model, const data::Dataset& trained_on) {
+  auto config = model.config_json();
+  const auto* texts = dynamic_cast<const data::TextDataset*>(&trained_on);
+  if (texts == nullptr) return config;
+  const auto classes = texts->classes();
+  for (size_t i = 0; i < classes.size(); ++i) config["id2label"][std::to_string(i)] = classes[i];
+  if (config.contains("id2label"))
+    for (const auto& [number, name] : config["id2label"].items())
+      config["label2id"][name.get<std::string>()] = *parse_integer(number);
+  const auto& tokens = texts->tokenizer();
+  const auto say = [&](const char* key, data::TokenId id) {
+    if (!config.contains(key)) config[key] = id;
+  };
+  if (tokens.bos()) say("bos_token_id", *tokens.bos());
+  say("eos_token_id", tokens.eos());
+  say("pad_token_id", tokens.pad());
+  return config;
 }
 
 }  // namespace shade::train

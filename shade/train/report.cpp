@@ -64,18 +64,19 @@ void Report::step(const StepReport& r) {
   events_->flush();
 }
 
-void Report::evaluation(int64_t step, const Evaluation& found) {
+void Report::evaluation(int64_t step, const Evaluation& found, const std::string& what) {
   if (!options_.speaks) return;
-  auto line = text("  evaluation after step ", step, ": loss ", significant(found.loss, 5));
-  Json json{{"step", step}, {"eval_loss", found.loss}, {"eval_records", found.records}};
-  if (found.accuracy) {
-    line += text(", accuracy ", significant(100 * *found.accuracy), " %");
-    json["eval_accuracy"] = *found.accuracy;
-  }
-  say(text(line, " (", found.records, " held-out records)"));
+  auto line =
+      text("  ", what == "eval" ? "evaluation" : what, " after step ", step, ": loss ", significant(found.loss, 5));
+  if (found.accuracy)
+    line += text(", accuracy ", significant(100 * *found.accuracy),
+                 " %; always the most frequent class: ", significant(100 * *found.majority), " %");
+  say(text(line, " (", found.records, what == "eval" ? " held-out records)" : " records)"));
+  auto json = found.json(what);
+  json["step"] = step;
   folder_->append_metrics(json);
-  events_->scalar("eval/loss", found.loss, step);
-  if (found.accuracy) events_->scalar("eval/accuracy", *found.accuracy, step);
+  events_->scalar(what + "/loss", found.loss, step);
+  if (found.accuracy) events_->scalar(what + "/accuracy", *found.accuracy, step);
   events_->flush();
 }
 

@@ -43,7 +43,8 @@ class Report {
   void say(const std::string& words);
   void advance();  // a step was made; moves the bar
   void step(const StepReport& report);
-  void evaluation(int64_t step, const Evaluation& found);
+  // `what` is "eval" for held-out records, "test" for those of the test folder.
+  void evaluation(int64_t step, const Evaluation& found, const std::string& what);
 
  private:
   RunFolder* folder_;

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <sodium.h>
 
+#include <numeric>
+
 #include "shade/base/memory_scope.h"
 #include "shade/base/span.h"
 #include "shade/checkpoint/agreement.h"
@@ -64,6 +66,7 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
       model_(counted_model(recipe)),
       groups_(shard::connect_groups(world, shard::policy_of(recipe.shard, world.size()))),
       dataset_(dataset ? std::move(dataset) : open_records(recipe, *model_, groups_.control)),
+      test_records_(open_test_records(recipe, *model_, *dataset_, groups_.control)),
       split_(dataset_->size(), recipe.train.eval_records),
       folder_(std::make_unique<RunFolder>(recipe.train.output)) {
   const auto& train = recipe.train;
@@ -278,8 +281,8 @@ TrainResult Trainer::run() {
     if (end || result.steps == 1 || due(train.log_every))
       report_->step(measured(record, batch.samples, Clock::now() - begin, waited));
     if (split_.evaluation() > 0 && (result.steps == last_ || due(train.eval_every))) {
-      result.evaluation = evaluate(*model_, *runtime_, *dataset_, split_, micro_batch_);
-      report_->evaluation(result.steps, *result.evaluation);
+      result.evaluation = evaluate(*model_, *runtime_, *dataset_, split_.evaluation_records(), micro_batch_);
+      report_->evaluation(result.steps, *result.evaluation, "eval");
     }
     if (due(train.save_every)) save(/*wait=*/false);
   }
@@ -287,9 +290,32 @@ TrainResult Trainer::run() {
   if (budget_) result.spent = budget_->after(result.steps);
   report_->say(text(to_string(result.ended), " after step ", result.steps,
                     result.ended == Ended::asked ? "; saved, and the same command goes on from here" : ""));
-  if (result.ended != Ended::asked && !train.export_folder.empty())
-    checkpoint::export_model(*runtime_, train.export_folder, model_->config_json(), groups_.control);
+  if (result.ended == Ended::asked) return result;
+  if (test_records_) result.test = test();
+  if (!train.export_folder.empty()) write_model();
+  if (!train.adapter_folder.empty()) write_adapter();
   return result;
+}
+
+Evaluation Trainer::test() {
+  std::vector<int64_t> all(static_cast<size_t>(test_records_->size()));
+  std::iota(all.begin(), all.end(), 0);
+  const auto found = evaluate(*model_, *runtime_, *test_records_, all, micro_batch_);
+  report_->evaluation(optimizer_->steps(), found, "test");
+  return found;
+}
+
+void Trainer::write_adapter() {
+  const bool classifier = model_->parameters().find("score.weight") != nullptr;
+  checkpoint::export_adapter(*runtime_, recipe_->train.adapter_folder, recipe_->model.adapter_json(classifier),
+                             groups_.control);
+}
+
+void Trainer::write_model() {
+  checkpoint::ExportOptions options;
+  if (const auto lora = recipe_->model.options().lora) options.lora_scale = lora->scale();
+  checkpoint::export_model(*runtime_, recipe_->train.export_folder, config_with(*model_, *dataset_), groups_.control,
+                           options);
 }
 
 }  // namespace shade::train

@@ -20,6 +20,7 @@
 #include "shade/comm/world.h"
 #include "shade/data/dataset.h"
 #include "shade/train/budget.h"
+#include "shade/train/held_out.h"
 #include "shade/train/micro_batch.h"
 #include "shade/train/report.h"
 
@@ -36,7 +37,7 @@ struct TrainResult {
   int64_t steps = 0;
   Ended ended = Ended::finished;
   double loss = 0;  // of the last step; not private
-  std::optional<Evaluation> evaluation;
+  std::optional<Evaluation> evaluation, test;
   std::optional<privacy::Spent> spent;
 };
 
@@ -66,6 +67,9 @@ class Trainer {
     int64_t samples = 0;  // of all ranks
   };
   Loaded load(int64_t step) const;
+  Evaluation test();
+  void write_model();
+  void write_adapter();
   void start_model();
   void resume();
   void open_ledger(const std::optional<checkpoint::Origin>& from);
@@ -81,6 +85,7 @@ class Trainer {
   std::unique_ptr<models::Model> model_;
   shard::Groups groups_;
   std::unique_ptr<const data::Dataset> dataset_;
+  std::unique_ptr<const data::Dataset> test_records_;  // if there is a test folder
   HeldOut split_;
   std::unique_ptr<RunFolder> folder_;
   privacy::PrivacyEvent event_;

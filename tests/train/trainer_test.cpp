@@ -1,8 +1,10 @@
 // The trainer: the same run for every world and micro-batch, budgets kept, nothing lost over a restart.
 #include <cmath>
 
+#include "shade/data/sample_corpus.h"
 #include "tests/io/scratch.h"
 #include "tests/support/fault.h"
+#include "tests/support/process.h"
 #include "tests/train/training.h"
 
 namespace shade::train {
@@ -258,6 +260,98 @@ TEST(Trainer, LearnsFromTheSampleCorpus) {
   EXPECT_GT(found.losses().front(), 5);
   EXPECT_LT(found.result.evaluation->loss, 3.2);
   EXPECT_EQ(found.result.evaluation->records, 32);
+}
+
+// A language model, written as it begins; from it, adapters that classify, trained on two ranks and written alone and
+// added to their weights.
+struct Adapters {
+  Scratch scratch;
+  Words words{{"model.task", "classify"},
+              {"model.vocab_size", "260"},
+              {"model.num_classes", "6"},
+              {"data.data_folder", place("corpus/labelled")},
+              {"data.cache_folder", place("cache")},
+              {"train.test_folder", place("other/labelled")},
+              {"train.batch_size", "32"},
+              {"train.seq_length", "24"},
+              {"train.micro_batch", "16"},
+              {"dp.sampler", "shuffled"},
+              {"optim.lr", "3e-2"}};
+  Evaluation tested;
+
+  Adapters() {
+    data::write_sample_corpus(place("corpus"), KiB(64), 1);
+    data::write_sample_corpus(place("other"), KiB(32), 2);
+    run("first", 1, {{"model.task", "lm"}, {"train.steps", "0"}, {"train.export_folder", place("base")}});
+    tested = run("run", 2,
+                 {{"model.weights", place("base")},
+                  {"model.lora_rank", "4"},
+                  {"model.lora_alpha", "12"},
+                  {"model.lora_targets", "q_proj,v_proj,down_proj"},
+                  {"shard.shard", "zero3"},
+                  {"train.steps", "30"},
+                  {"train.export_folder", place("model")},
+                  {"train.adapter_folder", place("adapter")}});
+  }
+  std::string place(const char* name) const { return (scratch.path() / name).string(); }
+  Evaluation run(const char* name, int ranks, const Words& more) const {
+    return train_in(scratch.path() / name, ranks, with(words, more)).result.test.value();
+  }
+};
+
+TEST(Trainer, AnExportedAdapterIsTestedAlike) {
+  const Adapters made;
+  const auto& tested = made.tested;
+  EXPECT_GT(*tested.accuracy, *tested.majority + 0.1);
+  const auto config = read_json(made.place("model/config.json"));
+  EXPECT_EQ(config["id2label"].size(), 6u);
+  EXPECT_EQ(config["label2id"][config["id2label"]["5"].get<std::string>()], 5);
+  EXPECT_EQ(config["pad_token_id"], 256);
+
+  const auto again = made.run(
+      "again", 1, {{"model.model", made.place("model")}, {"model.weights", made.place("model")}, {"train.steps", "0"}});
+  EXPECT_NEAR(again.loss, tested.loss, 1e-5 * tested.loss);
+  EXPECT_EQ(again.accuracy, tested.accuracy);
+  EXPECT_EQ(again.majority, tested.majority);
+  EXPECT_EQ(again.records, tested.records);
+}
+
+TEST(Trainer, AnExportedAdapterIsReadByPeft) {
+  const auto python = test::source_root() + "/.deps/peers/bin/python";
+  if (!std::filesystem::exists(python) || test::run({python, "-c", "import peft"}).status != 0)
+    GTEST_SKIP() << "no peft: run tools/bootstrap peers";
+  const Adapters made;
+  const auto seen = test::run({python, test::source_root() + "/tools/golden/check_adapter.py", made.place("base"),
+                               made.place("adapter"), made.place("model")},
+                              {.environment = {{"PYTHONDONTWRITEBYTECODE", "1"}}, .limit = Seconds(240)});
+  EXPECT_EQ(seen.status, 0) << seen.output;
+  EXPECT_NE(seen.output.find("PEFT agrees"), std::string::npos) << seen.output;
+}
+
+TEST(Trainer, ATestFolderWithOtherClassesIsRefused) {
+  const Scratch here;
+  for (const std::string folder : {"train", "test"}) std::filesystem::create_directories(here.path() / folder);
+  here.write("train/a.jsonl", R"({"text": "a", "label": "sea"})"
+                              "\n"
+                              R"({"text": "b", "label": "sky"})"
+                              "\n");
+  here.write("test/a.jsonl", R"({"text": "a", "label": "sea"})"
+                             "\n"
+                             R"({"text": "b", "label": "air"})"
+                             "\n");
+  test::run_ranks(1, test::As::threads, [&](comm::World& world) {
+    Recipe recipe;
+    Config config;
+    recipe.declare(config);
+    for (const auto& [key, word] : Words{{"model.task", "classify"},
+                                         {"model.vocab_size", "260"},
+                                         {"data.data_folder", (here.path() / "train").string()},
+                                         {"train.test_folder", (here.path() / "test").string()},
+                                         {"train.output", (here.path() / "run").string()}})
+      config.set(key, word);
+    const auto said = test::fault([&] { Trainer(world, recipe, config, nullptr, {.quiet = true}); });
+    EXPECT_NE(said.find("has the classes air, sea; data_folder has sea, sky"), std::string::npos) << said;
+  });
 }
 
 }  // namespace
