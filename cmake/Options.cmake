@@ -12,7 +12,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # Designated initialisers leave the other fields at their defaults on purpose.
     -Wno-missing-field-initializers)
 elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  target_compile_options(shade_options INTERFACE -Wno-missing-designated-field-initializers)
+  target_compile_options(shade_options INTERFACE -Wno-missing-designated-field-initializers
+    # libstdc++ 12 calls what it has itself deprecated (std::stable_sort's buffer).
+    -Wno-deprecated-declarations)
 endif()
 
 if(SHADE_SANITIZE)
@@ -38,5 +40,7 @@ if(CCACHE)
     "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime" ${CCACHE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(shade_options INTERFACE -fpch-preprocess)
+  elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    target_compile_options(shade_options INTERFACE "SHELL:-Xclang -fno-pch-timestamp")
   endif()
 endif()
