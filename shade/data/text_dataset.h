@@ -42,6 +42,7 @@ class TextDataset final : public Dataset {
   // ids_BT, mask_BT; labels: lm: the ids again, kIgnored at padding (models shift them), classify: classes [B].
   nn::Batch batch(std::span<const int64_t> records) const override;
   std::string describe() const override;
+  std::string fingerprint() const override { return text(describe(), ' ', store_->place().filename().string()); }
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const TokenStore& store() const { return *store_; }
