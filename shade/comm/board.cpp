@@ -35,8 +35,8 @@ Beat Beat::parse(const std::string& line) {
 }
 
 // A restarted world must not read what its predecessor wrote into the same store.
-Board::Board(c10::intrusive_ptr<c10d::Store> store, int restart)
-    : store_(c10::make_intrusive<c10d::PrefixStore>(text("shade/", restart, "/board"), std::move(store))) {}
+Board::Board(c10::intrusive_ptr<c10d::Store> store, const std::string& session)
+    : store_(c10::make_intrusive<c10d::PrefixStore>(text("shade/", session, "/board"), std::move(store))) {}
 
 void Board::post(int rank, const Beat& beat) { store_->set(beat_key(rank), beat.print()); }
 

@@ -42,7 +42,7 @@ struct Beat {
 // Not thread-safe: one board per thread, each with its own connection.
 class Board {
  public:
-  Board(c10::intrusive_ptr<c10d::Store> store, int restart);
+  Board(c10::intrusive_ptr<c10d::Store> store, const std::string& session);
 
   void post(int rank, const Beat& beat);
   std::optional<Beat> read(int rank);

@@ -52,7 +52,8 @@ Place from_torchrun(const Getenv& get) {
   place.store_host = v.word("MASTER_ADDR", "127.0.0.1");
   place.store_port = v.port("MASTER_PORT", kDefaultPort);
   place.store_hosted = v.word("TORCHELASTIC_USE_AGENT_STORE", "") == "True";
-  place.restart = v.number("TORCHELASTIC_RESTART_COUNT", 0);
+  // Ours (comm/start.cpp) is made anew for every start.
+  place.store_reused = place.store_hosted && v.number("SHADE_STORE_PORT", 0) != place.store_port;
   return place;
 }
 

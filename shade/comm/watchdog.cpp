@@ -28,7 +28,7 @@ struct Watchdog::State {
   State(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<Activity> watched, WatchdogOptions given)
       : activity(std::move(watched)),
         options(std::move(given)),
-        board(std::move(store), options.restart),
+        board(std::move(store), options.session),
         round(options.peer_timeout / kRounds),
         peers(static_cast<size_t>(options.size)) {}
 

@@ -14,6 +14,7 @@
 
 #include "shade/base/units.h"
 #include "shade/comm/activity.h"
+#include "shade/comm/session.h"
 
 namespace c10d {
 class Store;
@@ -24,7 +25,7 @@ namespace shade::comm {
 struct WatchdogOptions {
   int rank = 0;
   int size = 1;
-  int restart = 0;
+  std::string session = kOnlySession;
   Seconds peer_timeout{10};    // a stopped or dead peer ends the job within this time
   Seconds stall_timeout{300};  // all ranks alive, all waiting, nothing moves
   std::string store_host;      // for the message when the store itself is gone

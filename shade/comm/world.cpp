@@ -5,14 +5,18 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <set>
+#include <thread>
 
 #include "shade/base/log.h"
 #include "shade/base/strings.h"
 #include "shade/comm/errors.h"
+#include "shade/comm/session.h"
 #include "shade/comm/socket.h"
 #include "shade/comm/store.h"
 #include "shade/comm/watchdog.h"
@@ -59,6 +63,10 @@ struct World::State {
     for (const auto& group : groups) group.abort(lost);
   }
 
+  std::optional<Reception> reception;  // rank 0's, while not everybody is in
+
+  std::string did_not_come(std::span<const int> missing) const;
+  std::string join_session(const c10::intrusive_ptr<c10d::Store>& store);
   void meet();
   void say_farewell();
 };
@@ -77,9 +85,30 @@ void ignore_broken_pipes() {
   if (::sigaction(SIGPIPE, nullptr, &present) == 0 && present.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
 }
 
+constexpr std::chrono::milliseconds kLook{5};  // how often those who wait for others look
+
 std::string place_key(int rank) { return text("place/", rank); }
 
 }  // namespace
+
+std::string World::State::did_not_come(std::span<const int> missing) const {
+  return text(missing.size() == 1 ? "rank " : "ranks ", ranges(missing), " of ", place.size,
+              " did not come to the rendezvous at ", place.store_host, ":", place.store_port, " within ",
+              to_string(config.rendezvous_timeout), " (world stated by ", place.origin,
+              "; --comm.rendezvous-timeout changes the limit)");
+}
+
+// The name under which this start of the world keeps its things in the store.
+std::string World::State::join_session(const c10::intrusive_ptr<c10d::Store>& given) {
+  if (!place.store_reused) return kOnlySession;
+  if (place.rank == 0) return reception.emplace(given).session();
+  Visitor visitor(given);
+  for (const auto deadline = Clock::now() + config.rendezvous_timeout; Clock::now() < deadline;) {
+    if (const auto session = visitor.told()) return *session;
+    std::this_thread::sleep_for(kLook);
+  }
+  throw CommError(did_not_come(std::array{0}));
+}
 
 // Everybody says which world it was told to be in; everybody reads everybody's.
 void World::State::meet() {
@@ -94,18 +123,17 @@ void World::State::meet() {
       const std::lock_guard lock(mutex);
       if (lost) std::rethrow_exception(lost);
     }
+    if (reception) reception->answer();
     if (store->check(keys)) break;
     if (Clock::now() > deadline) {
       std::vector<int> missing;
       for (int rank = 0; rank < place.size; ++rank)
         if (!store->check({place_key(rank)})) missing.push_back(rank);
-      throw CommError(text(missing.size() == 1 ? "rank " : "ranks ", ranges(missing), " of ", place.size,
-                           " did not come to the rendezvous at ", place.store_host, ":", place.store_port, " within ",
-                           to_string(config.rendezvous_timeout), " (world stated by ", place.origin,
-                           "; --comm.rendezvous-timeout changes the limit)"));
+      throw CommError(did_not_come(missing));
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(kLook);
   }
+  reception.reset();
   const auto values = store->multiGet(keys);
   for (int rank = 0; rank < place.size; ++rank) {
     const auto& value = values[static_cast<size_t>(rank)];
@@ -154,20 +182,21 @@ World World::connect(const Place& place, const CommConfig& config, c10::intrusiv
     state->address = config.interface.empty() ? local_address_towards(place.store_host, place.store_port)
                                               : address_of_interface(config.interface);
   }
+  const auto session = state->join_session(store);
   auto* const shared = state.get();
   if (options.watchdog) {
     state->watchdog = std::make_unique<Watchdog>(
         store->clone(), state->activity,
         WatchdogOptions{.rank = place.rank,
                         .size = place.size,
-                        .restart = place.restart,
+                        .session = session,
                         .peer_timeout = config.peer_timeout,
                         .stall_timeout = config.stall_timeout,
                         .store_host = text(place.store_host, ":", place.store_port),
                         .lost = [shared](const std::string& message) { shared->lose(message); },
                         .overdue = options.overdue});
   }
-  state->store = c10::make_intrusive<c10d::PrefixStore>(text("shade/", place.restart), std::move(store));
+  state->store = c10::make_intrusive<c10d::PrefixStore>(text("shade/", session), std::move(store));
   World world(std::move(state));
   try {
     world.state_->meet();

@@ -18,6 +18,8 @@ class Dataset {
   virtual int64_t size() const = 0;
   virtual nn::Batch batch(std::span<const int64_t> records) const = 0;  // none: a batch of 0 samples, the right shapes
   virtual std::string describe() const = 0;
+  // Other records have another one. Files are known by their names, sizes and times.
+  virtual std::string fingerprint() const { return describe(); }
 
   // What labels are numbers of, in order; none if they are no classes.
   virtual std::vector<std::string> classes() const { return {}; }

@@ -99,4 +99,12 @@ std::string ImageDataset::describe() const {
               options_.image_size, "; the privacy unit is an image");
 }
 
+std::string ImageDataset::fingerprint() const {
+  Checksum all;
+  for (const auto& [path, label] : files_)
+    all.add(text(label, ' ', path.filename().string(), ' ', fs::file_size(path), ' ',
+                 fs::last_write_time(path).time_since_epoch().count(), '\n'));
+  return all.hex();
+}
+
 }  // namespace shade::data

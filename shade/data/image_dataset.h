@@ -33,6 +33,7 @@ class ImageDataset final : public Dataset {
   nn::Batch batch(std::span<const int64_t> records) const override { return batch_at(records, 0); }
   nn::Batch batch_at(std::span<const int64_t> records, uint64_t draw) const override;
   std::string describe() const override;
+  std::string fingerprint() const override;
 
   std::vector<std::string> classes() const override { return classes_; }  // sorted by their bytes
   const std::filesystem::path& file(int64_t record) const { return files_.at(static_cast<size_t>(record)).path; }

@@ -43,6 +43,7 @@ class TextDataset final : public Dataset {
   nn::Batch batch(std::span<const int64_t> records) const override;
   std::string describe() const override;
   std::vector<std::string> classes() const override;
+  std::string fingerprint() const override { return text(describe(), ' ', store_->place().filename().string()); }
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const TokenStore& store() const { return *store_; }

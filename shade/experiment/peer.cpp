@@ -17,6 +17,7 @@
 #include <optional>
 #include <thread>
 
+#include "shade/base/argv.h"
 #include "shade/base/error.h"
 #include "shade/experiment/mib.h"
 
@@ -41,13 +42,6 @@ std::vector<std::string> environment_with(std::map<std::string, std::string> add
     if (!added.contains(word.substr(0, word.find('=')))) out.push_back(word);
   }
   for (const auto& [key, value] : added) out.push_back(text(key, "=", value));
-  return out;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> out;
-  for (auto& word : words) out.push_back(word.data());
-  out.push_back(nullptr);
   return out;
 }
 
@@ -84,8 +78,8 @@ class Peer::Process {
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
     ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    const int fault = ::posix_spawn(&pid_, command[0].c_str(), &actions, nullptr, pointers(command).data(),
-                                    pointers(environment).data());
+    const int fault = ::posix_spawn(&pid_, command[0].c_str(), &actions, nullptr, argv_of(command).data(),
+                                    argv_of(environment).data());
     ::posix_spawn_file_actions_destroy(&actions);
     ::close(ends[1]);
     if (fault != 0) {

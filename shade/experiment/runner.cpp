@@ -12,17 +12,11 @@
 #include <fstream>
 #include <thread>
 
+#include "shade/base/argv.h"
 #include "shade/base/error.h"
 
 namespace shade::experiment {
 namespace {
-
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> out;
-  for (auto& word : words) out.push_back(word.data());
-  out.push_back(nullptr);
-  return out;
-}
 
 // In the child, between fork and exec: system calls only.
 [[noreturn]] void become(char* const* words, const char* log, int64_t memory) {
@@ -57,7 +51,7 @@ std::string complaint(const std::filesystem::path& log) {
 
 IsolatedOutcome run_isolated(const IsolatedRun& run) {
   auto words = run.command;
-  const auto arguments = pointers(words);
+  const auto arguments = argv_of(words);
   const auto log = run.log.string();
   const auto pid = ::fork();
   SHADE_CHECK(pid >= 0, "fork: ", std::strerror(errno));

@@ -2,7 +2,7 @@
 // process in which libtorch already has one with the same symbols; and what is needed of it is five short functions.
 //
 //   file    = record*                    TFRecord: length, crc of length, data, crc of data
-//   data    = Event {1: wall time, 2: step, 3: version | 5: Summary {1: Value}}
+//   data    = Event {1: wall time, 2: step, 3: version | 5: Summary {1: Value} | 7: SessionLog {1: status}}
 //   Value   = {1: tag, 2: number} | {1: tag, 8: TensorProto, 9: SummaryMetadata}
 #include "shade/profile/events.h"
 
@@ -101,6 +101,11 @@ void EventFile::text(std::string_view name, std::string_view markdown, int64_t s
   const auto tensor = field(1, kString) + field(2, field(2, field(1, int64_t{1}))) + field(8, markdown);
   const auto metadata = field(1, field(1, "text"));  // the plugin that shows it
   write(event(step, field(5, field(1, field(1, name) + field(8, tensor) + field(9, metadata)))));
+}
+
+void EventFile::begin_at(int64_t step) {
+  constexpr int64_t kStart = 1;  // SessionStatus
+  write(event(step, field(7, field(1, kStart))));
 }
 
 void EventFile::flush() {

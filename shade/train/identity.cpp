@@ -7,7 +7,6 @@
 #include <fstream>
 
 #include "shade/checkpoint/digest.h"
-#include "shade/data/text_dataset.h"
 #include "shade/io/mapped_file.h"
 #include "shade/io/weight_folder.h"
 
@@ -40,10 +39,8 @@ std::string identity_of(const Config& config, const data::Dataset& records, cons
            {"processor", processor()},
            {"program", checkpoint::to_hex(checkpoint::digest_of(program->bytes()))},
            {"records", records.size()},
-           {"data", records.describe()},
+           {"fingerprint", records.fingerprint()},
            {"weights", weight_files(json["model"]["weights"])}};
-  if (const auto* texts = dynamic_cast<const data::TextDataset*>(&records))
-    all["texts"] = texts->store().place().filename().string();  // a hash of names, sizes and times of the files
   for (const auto* section : {"model", "data", "shard", "optim", "dp"}) all[section] = json[section];
   for (const auto* field : {"batch_size", "micro_batch", "seq_length", "records", "eval_records", "seed"})
     all["train"][field] = json["train"][field];

@@ -5,7 +5,10 @@
 namespace shade::train {
 
 Report::Report(RunFolder& folder, const Options& options) : folder_(&folder), options_(options) {
-  if (options.speaks) events_.emplace(folder.path());
+  if (options.speaks) {
+    events_.emplace(folder.path());
+    events_->begin_at(options.done + 1);
+  }
   if (options.speaks && !options.quiet && is_terminal(stderr)) bar_.emplace("train", options.steps - options.done);
 }
 
@@ -46,6 +49,7 @@ void Report::step(const StepReport& r) {
   }
   json["step_ms"] = Millis(r.took).count();
   json["data_ms"] = Millis(r.data).count();
+  json["load_ms"] = Millis(r.load).count();
   json["memory_bytes"] = r.memory.count;
   json["tokens_per_second"] = r.tokens_per_second;
   json["mfu"] = r.mfu;

@@ -24,6 +24,7 @@ struct StepReport {
   StepRecord record;
   Seconds took{0};  // of the last step
   Seconds data{0};  // of that, waiting for records
+  Seconds load{0};  // what loading them took, beside the step before
   Bytes memory;     // peak of tensors on this rank
   double tokens_per_second = 0, mfu = 0;
   std::optional<privacy::Spent> spent;

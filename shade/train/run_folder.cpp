@@ -6,6 +6,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <limits>
 
 #include "shade/base/error.h"
 #include "shade/io/new_file.h"
@@ -15,6 +17,13 @@ namespace {
 
 [[noreturn]] void fail(const std::filesystem::path& file, const std::string& what) {
   throw Error(text(file.string(), ": ", what));
+}
+
+// Of a line of metrics; beyond all steps if it was not written to its end.
+int64_t step_of(const std::string& line) {
+  const auto json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const bool whole = json.is_object() && json.contains("step") && json["step"].is_number_integer();
+  return whole ? json["step"].get<int64_t>() : std::numeric_limits<int64_t>::max();
 }
 
 }  // namespace
@@ -58,6 +67,23 @@ void RunFolder::write_recipe(const std::string& toml) const {
   io::NewFile file(path_ / "recipe.toml");
   file.write_at(0, std::as_bytes(std::span(toml)));
   file.commit();
+}
+
+void RunFolder::keep_metrics_until(int64_t step) const {
+  const auto file = path_ / "metrics.jsonl";
+  std::ifstream in(file, std::ios::binary);
+  std::string kept;
+  bool all = true;
+  for (std::string line; std::getline(in, line);) {
+    if (!in.eof() && step_of(line) <= step)
+      kept += line + "\n";
+    else
+      all = false;
+  }
+  if (all) return;
+  io::NewFile fresh(file);
+  fresh.write_at(0, std::as_bytes(std::span(kept)));
+  fresh.commit();
 }
 
 void RunFolder::append_metrics(const Json& line) {

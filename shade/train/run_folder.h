@@ -1,7 +1,7 @@
 // What a run leaves behind, and finds again.
 //
 //   recipe.toml      every field as it was resolved
-//   metrics.jsonl    a line for each reported step and each evaluation; a step made again after a crash is there again
+//   metrics.jsonl    a line for each reported step and each evaluation; steps made again take the place of the first
 //   checkpoints/     committed states; training continues from the last
 //   ledger           privacy spent, written ahead; never gets shorter
 //   key              of a private run: 32 secret bytes, readable by the owner alone. Who has it can subtract the noise:
@@ -30,6 +30,9 @@ class RunFolder {
 
   void write_recipe(const std::string& toml) const;
   void append_metrics(const Json& line);
+  // Takes away what is told of later steps, which are about to be made again, and lines that were cut off. Before the
+  // first append; a reader sees the old file or the new one.
+  void keep_metrics_until(int64_t step) const;
 
  private:
   struct Close {

@@ -10,6 +10,7 @@
 #include "shade/checkpoint/agreement.h"
 #include "shade/checkpoint/export.h"
 #include "shade/io/weight_folder.h"
+#include "shade/profile/heap.h"
 #include "shade/profile/memory.h"
 #include "shade/profile/peak_flops.h"
 #include "shade/train/deal.h"
@@ -203,6 +204,7 @@ int64_t Trainer::find_micro_batch() {
 
 void Trainer::introduce() {
   const auto& [recipe, train] = std::tie(*recipe_, recipe_->train);
+  if (world_->rank() == 0) folder_->keep_metrics_until(optimizer_->steps());
   report_.emplace(*folder_, Report::Options{.speaks = world_->rank() == 0,
                                             .quiet = options_.quiet,
                                             .is_private = recipe.dp.is_private(),
@@ -233,18 +235,20 @@ void Trainer::introduce() {
 
 Trainer::Loaded Trainer::load(int64_t step) const {
   const MemoryScope scope(MemoryKind::data);
+  const auto begin = Clock::now();
   auto drawn = sampler_->draw(step);
   for (auto& record : drawn) record = split_.training_record(record);
   Loaded out{.samples = static_cast<int64_t>(drawn.size())};
   for (const auto& mine : deal(drawn, world_->size(), world_->rank(), micro_batch_))
     out.micro_batches.push_back(dataset_->batch_at(mine, static_cast<uint64_t>(step)));
+  out.took = Clock::now() - begin;
   return out;
 }
 
-StepReport Trainer::measured(const StepRecord& record, int64_t samples, Seconds took, Seconds waited) {
+StepReport Trainer::measured(const StepRecord& record, const Loaded& batch, Seconds took, Seconds waited) {
   const models::BatchShape shape{.samples = 1, .seq_length = recipe_->train.seq_length};
-  const auto shown = recipe_->dp.is_private() ? event_.divisor : static_cast<double>(samples);
-  StepReport out{.step = optimizer_->steps(), .record = record, .took = took, .data = waited};
+  const auto shown = recipe_->dp.is_private() ? event_.divisor : static_cast<double>(batch.samples);
+  StepReport out{.step = optimizer_->steps(), .record = record, .took = took, .data = waited, .load = batch.took};
   out.memory = profile::TensorMemory::peak();
   out.tokens_per_second = shown * static_cast<double>(model_->tokens(shape)) / took.count();
   out.mfu = 3 * shown * model_->forward_flops(shape) / took.count() / peak_flops_;
@@ -256,6 +260,7 @@ TrainResult Trainer::run() {
   const auto& train = recipe_->train;
   TrainResult result{.steps = optimizer_->steps(), .ended = last_ < train.steps ? Ended::budget : Ended::finished};
   const auto ahead = [&](int64_t step) { return std::async(std::launch::async, [this, step] { return load(step); }); };
+  profile::return_unused_heap();  // what only the beginning needed: files that were read, batches that were tried
   const auto due = [&](int64_t every) { return every > 0 && result.steps % every == 0; };
   std::future<Loaded> next;
   if (result.steps < last_) next = ahead(result.steps);
@@ -279,7 +284,7 @@ TrainResult Trainer::run() {
     if (record.stop) result.ended = Ended::asked;
     const bool end = result.steps == last_ || record.stop;
     if (end || result.steps == 1 || due(train.log_every))
-      report_->step(measured(record, batch.samples, Clock::now() - begin, waited));
+      report_->step(measured(record, batch, Clock::now() - begin, waited));
     if (split_.evaluation() > 0 && (result.steps == last_ || due(train.eval_every))) {
       result.evaluation = evaluate(*model_, *runtime_, *dataset_, split_.evaluation_records(), micro_batch_);
       report_->evaluation(result.steps, *result.evaluation, "eval");

@@ -65,6 +65,7 @@ class Trainer {
   struct Loaded {
     std::vector<nn::Batch> micro_batches;
     int64_t samples = 0;  // of all ranks
+    Seconds took{0};      // on the thread that loads
   };
   Loaded load(int64_t step) const;
   Evaluation test();
@@ -77,7 +78,7 @@ class Trainer {
   StepOptions step_options() const;
   int64_t find_micro_batch();
   void introduce();
-  StepReport measured(const StepRecord& record, int64_t samples, Seconds took, Seconds waited);
+  StepReport measured(const StepRecord& record, const Loaded& batch, Seconds took, Seconds waited);
 
   comm::World* world_;
   Recipe* recipe_;

@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
+#include "shade/comm/session.h"
+
 namespace shade::comm {
 namespace {
 
 TEST(Board, ABeatSurvivesTheStore) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
-  Board board(store, 0);
+  Board board(store, kOnlySession);
   EXPECT_FALSE(board.any(2));
   board.post(1, {.count = 7, .standing = Standing::running, .waiting = true, .progress = 9, .where = "waits in x y"});
   EXPECT_TRUE(board.any(2));
@@ -20,11 +22,11 @@ TEST(Board, ABeatSurvivesTheStore) {
   EXPECT_EQ(beat->progress, 9u);
   EXPECT_EQ(beat->where, "waits in x y");
   EXPECT_FALSE(board.read(0));
-  EXPECT_FALSE(Board(store, 1).read(1)) << "a restarted world doesn't see its predecessor";
+  EXPECT_FALSE(Board(store, "another").read(1)) << "a restarted world doesn't see its predecessor";
 }
 
 TEST(Board, TheFirstVerdictStays) {
-  Board board(c10::make_intrusive<c10d::HashStore>(), 0);
+  Board board(c10::make_intrusive<c10d::HashStore>(), kOnlySession);
   EXPECT_FALSE(board.verdict());
   board.condemn("rank 2 is dead");
   board.condemn("rank 1 is dead");

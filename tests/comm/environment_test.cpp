@@ -43,8 +43,7 @@ TEST(Environment, Torchrun) {
                             {"LOCAL_WORLD_SIZE", "2"},
                             {"MASTER_ADDR", "10.0.0.7"},
                             {"MASTER_PORT", "4242"},
-                            {"TORCHELASTIC_USE_AGENT_STORE", "True"},
-                            {"TORCHELASTIC_RESTART_COUNT", "2"}});
+                            {"TORCHELASTIC_USE_AGENT_STORE", "True"}});
   EXPECT_EQ(found.rank, 3);
   EXPECT_EQ(found.size, 8);
   EXPECT_EQ(found.local_rank, 1);
@@ -52,7 +51,7 @@ TEST(Environment, Torchrun) {
   EXPECT_EQ(found.store_host, "10.0.0.7");
   EXPECT_EQ(found.store_port, 4242);
   EXPECT_TRUE(found.store_hosted);
-  EXPECT_EQ(found.restart, 2);
+  EXPECT_TRUE(found.store_reused);
 }
 
 TEST(Environment, Slurm) {

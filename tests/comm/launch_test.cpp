@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "tests/support/process.h"
@@ -85,6 +86,17 @@ TEST(Launch, StartsAgainAfterAFailureAlsoWithFewerRanks) {
   const auto wrong = again({"--max-restarts", "5"}, "exit 2");
   EXPECT_EQ(wrong.status, 2);
   EXPECT_EQ(wrong.output.find("restart"), std::string::npos) << "a wrong option stays wrong: " << wrong.output;
+}
+
+TEST(Launch, SaysWhereTheRanksWereAfterARestartToo) {
+  const auto victim =
+      (std::filesystem::path(shade_binary()).parent_path().parent_path() / "tests/rank_victim").string();
+  const auto seen =
+      run({shade_binary(), "launch", "-n", "2", "--max-restarts", "1", "--", victim, "1", "exit", "all_reduce"});
+  EXPECT_EQ(seen.status, 1);
+  const auto restart = seen.output.find("restart 1 of 1");
+  ASSERT_NE(restart, std::string::npos) << seen.output;
+  EXPECT_NE(seen.output.find("where the ranks were: ", restart), std::string::npos) << seen.output;
 }
 
 TEST(Launch, FaultsOfTheCallerAreExplained) {

@@ -32,19 +32,20 @@ struct Watched {
 
 TEST(Watchdog, AStandingBeatIsASilentPeer) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
-  Board(store, 0).post(1, {.count = 3, .standing = Standing::running, .where = "waits in all_gather unit 7"});
+  Board(store, kOnlySession)
+      .post(1, {.count = 3, .standing = Standing::running, .where = "waits in all_gather unit 7"});
   Watched zero(store, 0, 2);
   zero.activity->joined();
   zero.dog.all_joined();
   EXPECT_EQ(zero.wait_for_verdict(),
             "rank 1 is stopped or dead: no sign of life for 600 ms. Where the ranks were: rank 0: computes, before its "
             "first collective; rank 1: waits in all_gather unit 7");
-  EXPECT_TRUE(Board(store, 0).verdict()) << "the others can read it";
+  EXPECT_TRUE(Board(store, kOnlySession).verdict()) << "the others can read it";
 }
 
 TEST(Watchdog, RankZeroIsWatchedByTheOthers) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
-  Board(store, 0).post(0, {.count = 3, .standing = Standing::running, .where = "computes"});
+  Board(store, kOnlySession).post(0, {.count = 3, .standing = Standing::running, .where = "computes"});
   Watched one(store, 1, 2);
   one.dog.all_joined();
   EXPECT_TRUE(one.wait_for_verdict().starts_with("rank 0 is stopped or dead"));

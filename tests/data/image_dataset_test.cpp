@@ -1,66 +1,14 @@
 #include "shade/data/image_dataset.h"
 
 #include <ATen/ATen.h>
-#include <jpeglib.h>  // NOLINT: order
-#include <png.h>
-#include <cstdio>
 
 #include "folder.h"
+#include "image_files.h"
 #include "shade/data/image_file.h"
 #include "shade/io/errors.h"
 
 namespace shade::data {
 namespace {
-
-using Pixels = std::vector<unsigned char>;
-
-Pixels gradient(int width, int height, int channels) {
-  Pixels out;
-  for (int y = 0; y < height; ++y)
-    for (int x = 0; x < width; ++x)
-      for (int c = 0; c < channels; ++c) out.push_back(static_cast<unsigned char>((x * 3 + y * 2 + c * 40) % 256));
-  return out;
-}
-
-std::string png(int width, int height, unsigned format, const Pixels& pixels) {
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  image.width = static_cast<unsigned>(width);
-  image.height = static_cast<unsigned>(height);
-  image.format = format;
-  png_alloc_size_t size = 0;
-  png_image_write_to_memory(&image, nullptr, &size, 0, pixels.data(), 0, nullptr);
-  std::string out(size, '\0');
-  png_image_write_to_memory(&image, out.data(), &size, 0, pixels.data(), 0, nullptr);
-  return out.substr(0, size);
-}
-
-std::string jpeg(int width, int height, int components, const Pixels& pixels) {
-  jpeg_compress_struct image{};
-  jpeg_error_mgr errors{};
-  image.err = jpeg_std_error(&errors);
-  jpeg_create_compress(&image);
-  unsigned char* made = nullptr;
-  unsigned long size = 0;  // NOLINT: libjpeg's type
-  jpeg_mem_dest(&image, &made, &size);
-  image.image_width = static_cast<unsigned>(width);
-  image.image_height = static_cast<unsigned>(height);
-  image.input_components = components;
-  image.in_color_space = components == 1 ? JCS_GRAYSCALE : components == 3 ? JCS_RGB : JCS_CMYK;
-  jpeg_set_defaults(&image);
-  jpeg_set_quality(&image, 95, TRUE);
-  jpeg_start_compress(&image, TRUE);
-  while (image.next_scanline < image.image_height) {
-    auto* line = const_cast<unsigned char*>(pixels.data()) +
-                 static_cast<size_t>(image.next_scanline) * static_cast<size_t>(width * components);
-    jpeg_write_scanlines(&image, &line, 1);
-  }
-  jpeg_finish_compress(&image);
-  jpeg_destroy_compress(&image);
-  std::string out(reinterpret_cast<char*>(made), size);
-  std::free(made);
-  return out;
-}
 
 std::string small_png(int width = 6, int height = 4) {
   return png(width, height, PNG_FORMAT_RGB, gradient(width, height, 3));
@@ -219,6 +167,16 @@ TEST_F(Images, LabelsAreDropped) {
     dropped += label == 5 ? 1 : 0;
   }
   EXPECT_NEAR(dropped, 90, 40);
+}
+
+TEST_F(Images, OtherFilesHaveAnotherFingerprint) {
+  const auto before = opened(options_).fingerprint();
+  EXPECT_EQ(opened(options_).fingerprint(), before);
+  folder_.put("dog/x.png", small_png(7, 4));
+  const auto changed = opened(options_).fingerprint();
+  EXPECT_NE(changed, before);
+  std::filesystem::rename(folder_.path() / "dog/x.png", folder_.path() / "cat/x.png");
+  EXPECT_NE(opened(options_).fingerprint(), changed);
 }
 
 TEST_F(Images, NoRecordsMakeAnEmptyBatch) {

@@ -89,5 +89,23 @@ TEST_F(Events, ComeBackFromTensorBoardAsTheyWere) {
   EXPECT_EQ(read.at("plugins").at("configuration"), "text");
 }
 
+TEST_F(Events, OfStepsThatAreMadeAgainAreNoLongerShown) {
+  if (!fs::exists(test::source_root() + "/.deps/peers/bin/python"))
+    GTEST_SKIP() << "no tensorboard: run tools/bootstrap peers";
+  {
+    EventFile first(folder);
+    for (int64_t step = 1; step <= 5; ++step) first.scalar("train/loss", static_cast<double>(step), step);
+  }
+  {
+    EventFile second(folder);
+    second.begin_at(3);
+    second.scalar("eval/loss", 7, 3);
+  }
+  const auto scalars = read_by_tensorboard().at("scalars");
+  ASSERT_EQ(scalars.at("train/loss").size(), 2u) << scalars;
+  EXPECT_EQ(scalars.at("train/loss")[1][0], 2);
+  EXPECT_EQ(scalars.at("eval/loss").size(), 1u);
+}
+
 }  // namespace
 }  // namespace shade::profile

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "shade/base/argv.h"
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
 
@@ -20,9 +21,8 @@ namespace shade::test {
 Outcome run(const std::vector<std::string>& command, const RunOptions& options) {
   std::array<int, 2> pipe{};
   SHADE_CHECK(::pipe(pipe.data()) == 0, "pipe: ", std::strerror(errno));
-  std::vector<char*> argv;
-  for (const auto& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
+  auto words = command;
+  const auto argv = argv_of(words);
   const auto begin = Clock::now();
   const pid_t pid = ::fork();
   if (pid == 0) {

@@ -6,12 +6,10 @@
 #include <map>
 
 #include "shade/base/error.h"
-#include "shade/checkpoint/folder.h"
-#include "shade/checkpoint/ledger.h"
-#include "shade/checkpoint/manifest.h"
 #include "shade/comm/launch.h"
 #include "shade/train/run_folder.h"
 #include "tests/io/scratch.h"
+#include "tests/train/remains.h"
 
 namespace shade::train {
 namespace {
@@ -40,24 +38,6 @@ int launch(const std::vector<std::string>& words) {
   command.insert(command.begin(),
                  (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "train_victim").string());
   return comm::launch({.ranks = 2, .command = command}).status;
-}
-
-// Everything that must be equal, by name.
-std::map<std::string, std::string> remains(const std::filesystem::path& run) {
-  const checkpoint::Folder folder(run / "checkpoints");
-  const auto latest = folder.latest();
-  std::map<std::string, std::string> out{{"ledger", io::content(run / "ledger")}};
-  if (!latest) return out;
-  out["step"] = std::to_string(latest->entry.step);
-  for (const auto& file : std::filesystem::directory_iterator(folder.place(latest->entry)))
-    if (file.path().extension() == ".safetensors") out[file.path().filename()] = io::content(file.path());
-  return out;
-}
-
-int64_t spent(const std::filesystem::path& run) {
-  int64_t steps = 0;
-  for (const auto& entry : checkpoint::Ledger::read(run / "ledger")) steps += entry.steps;
-  return steps;
 }
 
 const std::map<std::string, std::string>& uninterrupted(const std::string& strategy) {

@@ -132,5 +132,21 @@ TEST(RunFolder, KeepsItsKeyToItself) {
   EXPECT_THROW(folder.key(), Error);
 }
 
+TEST(RunFolder, TellsOfNoStepThatWillBeMadeAgain) {
+  const io::Scratch scratch;
+  RunFolder(scratch.path()).keep_metrics_until(3);
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "metrics.jsonl")) << "nothing to keep";
+  const std::string kept = "{\"step\":1}\n{\"step\":3,\"loss\":2.5}\n{\"step\":3,\"eval_loss\":2}\n";
+  scratch.write("metrics.jsonl", kept + "{\"step\":4}\n{\"st\n[]\n{\"step\":2}\n{\"step\":3}");
+  {
+    RunFolder folder(scratch.path());
+    folder.keep_metrics_until(3);
+    EXPECT_EQ(io::content(scratch.path() / "metrics.jsonl"), kept + "{\"step\":2}\n") << "cut lines are taken away too";
+    folder.append_metrics({{"step", 4}});
+  }
+  RunFolder(scratch.path()).keep_metrics_until(4);
+  EXPECT_EQ(io::content(scratch.path() / "metrics.jsonl"), kept + "{\"step\":2}\n{\"step\":4}\n");
+}
+
 }  // namespace
 }  // namespace shade::train

@@ -211,6 +211,7 @@ TEST(Trainer, AReplayCountsOnceAndAnythingElseAgain) {
     config.set("train.output", s.path().string());
     config.set("train.peak_gflops", "100");
     config.set("train.threads", "1");
+    config.set("train.log_every", "1");
     for (const auto& [key, word] : words) config.set(key, word);
     auto world = comm::World::connect({}, {});
     int64_t made = 0;
@@ -222,6 +223,7 @@ TEST(Trainer, AReplayCountsOnceAndAnythingElseAgain) {
   crashed(same);
   EXPECT_EQ(counted(same), 6) << "written ahead of a step that was not made";
   const auto replayed = train_in(same.path(), 1, words);
+  EXPECT_EQ(replayed.steps(), (std::vector<int64_t>{1, 2, 3, 4, 5, 6})) << "step 5 is told once";
   EXPECT_EQ(counted(same), 6);
   const auto wanted = train_in(whole.path(), 1, words);
   EXPECT_TRUE(equal(replayed, wanted));

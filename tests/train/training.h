@@ -18,6 +18,12 @@ struct Trained {
   std::vector<Json> metrics;  // of reported steps
   int64_t micro_batch = 0;
 
+  std::vector<int64_t> steps() const {
+    std::vector<int64_t> out;
+    for (const auto& line : metrics)
+      if (line.contains("step_ms")) out.push_back(line["step"]);
+    return out;
+  }
   std::vector<double> losses() const {
     std::vector<double> out;
     for (const auto& line : metrics)
@@ -36,6 +42,16 @@ inline std::vector<Json> read_metrics(const std::filesystem::path& folder) {
 
 using Words = std::vector<std::pair<std::string, std::string>>;
 
+// A word of key "recipe" is a file to be read first.
+inline void set_words(Config& config, const Words& words) {
+  for (const auto& [key, word] : words) {
+    if (key == "recipe")
+      config.read_toml(word);
+    else
+      config.set(key, word);
+  }
+}
+
 // `stop` is asked by every rank before each step, with the number of steps that rank has made here.
 inline Trained train_in(const std::filesystem::path& folder, int ranks, const Words& words,
                         const std::function<bool(int64_t)>& stop = {}) {
@@ -48,7 +64,7 @@ inline Trained train_in(const std::filesystem::path& folder, int ranks, const Wo
     config.set("train.log_every", "1");
     config.set("train.peak_gflops", "100");
     config.set("train.threads", "1");
-    for (const auto& [key, word] : words) config.set(key, word);
+    set_words(config, words);
     int64_t made = 0;
     Trainer trainer(world, recipe, config, nullptr, {.quiet = true, .stop = [&] { return stop && stop(made++); }});
     const auto result = trainer.run();

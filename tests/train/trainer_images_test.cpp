@@ -1,0 +1,87 @@
+// The trainer on a folder of images: recipes/dit_nano.toml on real PNG and JPEG files.
+#include <set>
+
+#include "tests/data/folder.h"
+#include "tests/data/image_files.h"
+#include "tests/support/process.h"
+#include "tests/train/remains.h"
+#include "tests/train/training.h"
+
+namespace shade::train {
+namespace {
+
+// Bright and dark pictures, each with its own pattern, in both formats.
+class Pictures : public data::Folder {
+ public:
+  Pictures() {
+    for (int i = 0; i < 40; ++i) {
+      const int width = 20 + i % 5, height = 18 + i % 7;
+      auto pixels = data::gradient(width, height, 3);
+      for (size_t at = 0; at < pixels.size(); ++at)
+        pixels[at] =
+            static_cast<unsigned char>(pixels[at] / 4 + (i % 2 == 0 ? 160 : 0) + static_cast<int>(at) * i % 32);
+      put(text(i % 2 == 0 ? "bright/" : "dark/", i, i % 3 == 0 ? ".jpg" : ".png"),
+          i % 3 == 0 ? data::jpeg(width, height, 3, pixels) : data::png(width, height, PNG_FORMAT_RGB, pixels));
+    }
+  }
+};
+
+Words recipe_on(const data::Folder& images, const Words& more = {}) {
+  Words out{{"recipe", test::source_root() + "/recipes/dit_nano.toml"},
+            {"data.data_folder", images.path().string()},
+            {"dp.noise_seed", "3"},
+            {"dp.max_epsilon", "0"},
+            {"dp.delta", "1e-3"},
+            {"train.steps", "6"},
+            {"train.batch_size", "8"},
+            {"train.micro_batch", "4"},
+            {"train.eval_records", "6"},
+            {"train.eval_every", "3"},
+            {"train.save_every", "2"},
+            {"train.log_every", "1"}};
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
+}
+
+TEST(TrainerImages, RunAndResumeToTheBit) {
+  const Pictures images;
+  const io::Scratch whole, parts;
+  const auto words = recipe_on(images, {{"shard.shard", "zero3"}});
+  const auto wanted = train_in(whole.path(), 2, words);
+  EXPECT_EQ(wanted.result.steps, 6);
+  ASSERT_TRUE(wanted.result.evaluation);
+  EXPECT_EQ(wanted.result.evaluation->records, 6);
+  const auto stopped = train_in(parts.path(), 2, words, [](int64_t made) { return made == 2; });
+  EXPECT_EQ(stopped.result.steps, 3);
+  const auto found = train_in(parts.path(), 2, words);
+  EXPECT_TRUE(equal(found, wanted));
+  EXPECT_EQ(io::content(parts.path() / "ledger"), io::content(whole.path() / "ledger"));
+  EXPECT_EQ(found.losses(), wanted.losses());
+}
+
+// All images in every batch, frozen weights (no step): the losses differ because each step draws its own noise and
+// timesteps.
+TEST(TrainerImages, EveryStepDrawsAnew) {
+  const Pictures images;
+  const io::Scratch here, again;
+  const Words still{{"dp.sample_rate", "1"}, {"optim.lr", "0"}, {"optim.weight_decay", "0"}};
+  const auto found = train_in(here.path(), 1, recipe_on(images, still));
+  const auto losses = found.losses();
+  ASSERT_EQ(losses.size(), 6u);
+  EXPECT_EQ(std::set<double>(losses.begin(), losses.end()).size(), 6u);
+  EXPECT_EQ(train_in(again.path(), 1, recipe_on(images, still)).losses(), losses) << "and the same in another run";
+}
+
+// The same name and number of files, but another picture: steps made again would have the same noise on another sum.
+TEST(TrainerImages, AnotherPictureIsAnotherIncarnation) {
+  const Pictures images;
+  const io::Scratch here;
+  const auto words = recipe_on(images);
+  train_in(here.path(), 1, words, [](int64_t made) { return made == 2; });
+  images.put("bright/2.png", data::png(9, 9, PNG_FORMAT_RGB, data::gradient(9, 9, 3)));
+  train_in(here.path(), 1, words);
+  EXPECT_EQ(incarnation(here.path()), 1);
+}
+
+}  // namespace
+}  // namespace shade::train
