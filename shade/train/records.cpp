@@ -21,7 +21,8 @@ std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const mo
                                     .channels = json["in_channels"],
                                     .classes = json["num_classes"],
                                     .label_dropout = json["class_dropout_prob"],
-                                    .seed = static_cast<uint64_t>(train.seed)});
+                                    .seed = static_cast<uint64_t>(train.seed),
+                                    .type = nn::scalar_type(recipe.model.dtype)});
   SHADE_REQUIRE(decoder != nullptr, "data_folder holds texts or images, and ", model.describe(),
                 " learns from neither; leave it out for made-up data");
   if (train.sample_corpus.count > 0)
