@@ -67,14 +67,15 @@ void BudgetConfig::declare(Fields& f) {
 }
 
 void TrainConfig::declare(Fields& f) {
-  f.add("steps", steps, {.help = "updates", .min = 0, .flags = {"--steps"}});
+  f.add("steps", steps, {.help = "updates", .min = 0, .flags = {"--steps", "--num-steps"}});
   f.add("batch_size", batch_size,
         {.help = "of all ranks together in one update; under Poisson sampling the expected one, and in a private run "
                  "the public divisor",
          .unit = "samples",
          .min = 1,
          .flags = {"--batch-size"}});
-  f.add("seq_length", seq_length, {.help = "per sample", .unit = "tokens", .min = 1, .flags = {"--seq-length"}});
+  f.add("seq_length", seq_length,
+        {.help = "per sample", .unit = "tokens", .min = 1, .flags = {"--seq-length", "--max-length"}});
   f.add("micro_batch", micro_batch,
         {.help = "samples a rank computes at a time, or auto: the most that fit memory_limit",
          .flags = {"--micro-batch"}});
@@ -96,7 +97,7 @@ void TrainConfig::declare(Fields& f) {
   f.add("keep", keep, {.help = "checkpoints that stay", .min = 1, .flags = {"--keep"}});
   f.add("output", output,
         {.help = "run directory; what is there is continued; runs/ and the recipe's name if not set",
-         .flags = {"--output"}});
+         .flags = {"--output", "--output-dir"}});
   f.add("export_folder", export_folder,
         {.help = "at the end, write the model here as transformers reads it; adapters are added to their weights",
          .flags = {"--export"}});

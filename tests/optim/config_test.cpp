@@ -34,9 +34,10 @@ TEST(OptimConfig, HasTheFlagsOfTheCommandLine) {
   std::vector<std::string> flags;
   for (const auto& field : config.fields())
     flags.insert(flags.end(), field.info().flags.begin(), field.info().flags.end());
-  EXPECT_EQ(flags, (std::vector<std::string>{"--optimizer", "--lr", "--weight-decay", "--beta1", "--beta2", "--eps",
-                                             "--momentum", "--nesterov", "--schedule", "--warmup-steps",
-                                             "--total-steps", "--grad-clip", "--optimizer-state-dtype"}));
+  EXPECT_EQ(flags,
+            (std::vector<std::string>{"--optimizer", "--lr", "--learning-rate", "--weight-decay", "--beta1", "--beta2",
+                                      "--eps", "--momentum", "--nesterov", "--schedule", "--warmup-steps",
+                                      "--total-steps", "--grad-clip", "--optimizer-state-dtype"}));
 }
 
 TEST(OptimConfig, RefusesFieldsOutOfRange) {
