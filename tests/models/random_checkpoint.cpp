@@ -1,7 +1,7 @@
 // Writes a model's folder with freshly initialised bf16 weights, one weight at a time: a checkpoint of any size on a
 // machine that couldn't hold it.
 //
-//   random_checkpoint MODEL FOLDER         e.g. qwen2-1.5b random_qwen2
+//   random_checkpoint MODEL FOLDER [LAYERS [VOCABULARY]]         e.g. qwen2-1.5b random_qwen2
 #include <ATen/ATen.h>
 
 #include <cstdio>
@@ -14,8 +14,8 @@
 namespace shade::models {
 namespace {
 
-void write(const std::string& name, const std::filesystem::path& folder) {
-  const auto model = make_model(name, {}, {});
+void write(const std::string& name, const std::filesystem::path& folder, const SizeOverrides& sizes) {
+  const auto model = make_model(name, sizes, {});
   std::vector<io::TensorSpec> specs;
   for (const auto& weight : model->parameters().weights())
     specs.push_back({weight.name(), io::Dtype::bf16, weight.shape()});
@@ -32,12 +32,15 @@ void write(const std::string& name, const std::filesystem::path& folder) {
 }  // namespace shade::models
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: random_checkpoint MODEL FOLDER\n");
+  if (argc < 3 || argc > 5) {
+    std::fprintf(stderr, "usage: random_checkpoint MODEL FOLDER [LAYERS [VOCABULARY]]\n");
     return 2;
   }
   try {
-    shade::models::write(argv[1], argv[2]);
+    shade::models::SizeOverrides sizes;
+    if (argc > 3) sizes.num_layers = std::stoll(argv[3]);
+    if (argc > 4) sizes.vocab_size = std::stoll(argv[4]);
+    shade::models::write(argv[1], argv[2], sizes);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "random_checkpoint: %s\n", error.what());
     return 1;
