@@ -71,3 +71,11 @@ function(shade_test name)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
   endif()
 endfunction()
+
+# shade_full_test(train_kill_full train_kill_test TIMEOUT s): the same binary with its whole matrix, in the slow tier.
+function(shade_full_test name binary)
+  cmake_parse_arguments(FULL "" "TIMEOUT" "ARGUMENTS;ENVIRONMENT" ${ARGN})
+  add_test(NAME ${name} COMMAND ${binary} --gtest_brief=1 ${FULL_ARGUMENTS})
+  set_tests_properties(${name} PROPERTIES LABELS slow TIMEOUT ${FULL_TIMEOUT} ENVIRONMENT
+    "SHADE_FULL_MATRIX=1;SHADE_BIN=$<TARGET_FILE:shade>;SHADE_SOURCE=${PROJECT_SOURCE_DIR};${FULL_ENVIRONMENT}")
+endfunction()
