@@ -35,6 +35,7 @@ void add_line(TrainingRun& run, const Json& line) {
   const auto step = line["step"].get<int64_t>();
   const bool is_private = line.contains("not_private") && line["not_private"].is_object();
   const auto& own = is_private ? line["not_private"] : line;
+  if (line.contains("test_loss")) return;  // of the end, no part of a curve
   if (!own.contains("loss") && !line.contains("eval_loss")) throw Error("it has neither 'loss' nor 'eval_loss'");
   if (step < run.steps()) forget_from(run, step);
   run.is_private = run.is_private || is_private;

@@ -35,6 +35,7 @@ class Runs : public testing::Test {
     std::string lines;
     for (int step = 1; step <= 40; ++step)
       lines += plain_step(step, 1 + 4.0 / step) + evaluation(step, 1.5 + 4.0 / step);
+    lines += Json{{"step", 40}, {"test_loss", 9.0}, {"test_records", 4}}.dump() + "\n";
     return add(name, lines);
   }
   fs::path add_private(const std::string& name) const {
