@@ -11,6 +11,7 @@
 #include "shade/checkpoint/reader.h"
 #include "shade/io/scalar_type.h"
 #include "shade/io/weight_folder_writer.h"
+#include "shade/nn/adapter.h"
 
 namespace shade::checkpoint {
 namespace {
@@ -38,17 +39,15 @@ struct Part {
   }
 };
 
-bool is_adapter(const SavedWeight& weight) { return weight.name.find(".lora_") != std::string::npos; }
-
 std::vector<Part> parts_of(const std::vector<SavedWeight>& weights, const ExportOptions& options) {
   std::set<std::string> adapters;  // whose weight has not been met
   for (const auto& weight : weights)
-    if (is_adapter(weight)) adapters.insert(weight.name);
+    if (nn::is_adapter(weight.name)) adapters.insert(weight.name);
   SHADE_REQUIRE(adapters.empty() || options.lora_scale, "the model has a LoRA adapter '", *adapters.begin(),
                 "'; to add it to its weight its scale is needed: alpha over rank, as ExportOptions::lora_scale");
   std::vector<Part> out;
   for (const auto& weight : weights) {
-    if (is_adapter(weight)) continue;
+    if (nn::is_adapter(weight.name)) continue;
     auto& part = out.emplace_back(Part{weight.name, weight.shape});
     if (!part.name.ends_with(kWeight)) continue;
     part.adapted = adapters.erase(part.sibling(kDown)) > 0 && adapters.erase(part.sibling(kUp)) > 0;

@@ -12,17 +12,6 @@
 namespace shade::experiment {
 namespace {
 
-std::vector<std::string> parts_of(const std::string& list) {
-  std::vector<std::string> out;
-  size_t begin = 0;
-  while (begin <= list.size()) {
-    const auto comma = std::min(list.find(',', begin), list.size());
-    out.push_back(list.substr(begin, comma - begin));
-    begin = comma + 1;
-  }
-  return out;
-}
-
 // --data_parallel and --shard.shard are both --shard.
 std::string first_spelling(const std::string& option) {
   static const auto spellings = [] {
@@ -123,7 +112,7 @@ std::vector<MatrixRow> expand(const std::vector<std::string>& arguments) {
   std::vector<Axis> axes;
   for (const auto& [option, value] : given) {
     if (value.find(',') != std::string::npos && std::find(lists.begin(), lists.end(), option) == lists.end()) {
-      axes.push_back({option, parts_of(value)});
+      axes.push_back({option, split(value, ',')});
       continue;
     }
     shared.push_back(option);

@@ -7,6 +7,7 @@
 
 #include "shade/base/error.h"
 #include "shade/nn/activated_linear.h"
+#include "shade/nn/adapter.h"
 #include "shade/nn/losses.h"
 
 namespace shade::models {
@@ -68,7 +69,7 @@ Decoder::Decoder(DecoderConfig config, const ModelOptions& options) : config_(st
     head_.lm_head.emplace(p, "lm_head", nn::Linear::Options{.in = config_.hidden, .out = config_.vocab, .init = init});
   if (options_.lora) {  // adapters and the new classification head are trained, everything else is frozen
     for (auto& weight : p.weights())
-      if (weight.name().find(".lora_") == std::string::npos && !weight.name().starts_with("score")) weight.freeze();
+      if (!nn::is_adapter(weight.name()) && !weight.name().starts_with("score")) weight.freeze();
   }
 }
 

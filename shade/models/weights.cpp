@@ -9,14 +9,13 @@
 #include "shade/io/scalar_type.h"
 #include "shade/io/weight_folder.h"
 #include "shade/io/weight_folder_writer.h"
+#include "shade/nn/adapter.h"
 
 namespace shade::models {
 namespace {
 
 // Files in the wild carry buffers that are no weights.
 bool is_buffer(std::string_view name) { return name.ends_with("rotary_emb.inv_freq"); }
-
-bool is_adapter(std::string_view name) { return name.find(".lora_") != std::string_view::npos; }
 
 // transformers makes the model in the type that config.json says, whatever the files hold.
 std::string hf_name(at::ScalarType type) {
@@ -61,8 +60,8 @@ void save_weights(const nn::Parameters& parameters, const std::filesystem::path&
 void save_model(const Model& model, const std::filesystem::path& folder, Bytes max_shard) {
   const auto& weights = model.parameters().weights();
   for (const auto& weight : weights)
-    SHADE_REQUIRE(!is_adapter(weight.name()), "the model has a LoRA adapter '", weight.name(), "', which readers of ",
-                  folder.string(), " would leave out; write its weights with save_weights");
+    SHADE_REQUIRE(!nn::is_adapter(weight.name()), "the model has a LoRA adapter '", weight.name(),
+                  "', which readers of ", folder.string(), " would leave out; write its weights with save_weights");
   auto config = model.config_json();
   config["torch_dtype"] = hf_name(weights.front().value().scalar_type());
   save_weights(model.parameters(), folder, max_shard.count);

@@ -7,8 +7,7 @@
 namespace shade::profile {
 
 // FLOP/s of the fastest of many products of square matrices, with the threads and at the moment of the caller: what
-// MFU is a share of. Takes a third of a second:
-// clocks and neighbours change faster than that.
+// MFU is a share of. Takes a third of a second: clocks and neighbours change faster than that.
 double peak_gemm_flops(c10::ScalarType type, c10::Device device);
 
 }  // namespace shade::profile

@@ -10,6 +10,7 @@
 #include "shade/checkpoint/agreement.h"
 #include "shade/checkpoint/export.h"
 #include "shade/io/weight_folder.h"
+#include "shade/nn/adapter.h"
 #include "shade/profile/heap.h"
 #include "shade/profile/memory.h"
 #include "shade/profile/peak_flops.h"
@@ -36,7 +37,7 @@ privacy::NoiseKey shared(const comm::Group& group, privacy::NoiseKey key) {
 }
 
 // Adapters and a classifier's head may be missing from a pretrained model; then they begin as the seed says.
-bool may_be_new(const std::string& name) { return name.find(".lora_") != std::string::npos || name == "score.weight"; }
+bool may_be_new(const std::string& name) { return nn::is_adapter(name) || name == "score.weight"; }
 
 // Each rank reads the elements it owns.
 void start_from(const std::string& place, shard::Runtime& runtime, uint64_t seed) {

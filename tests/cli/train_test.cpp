@@ -16,6 +16,7 @@ namespace {
 using io::Scratch;
 using test::run;
 using test::shade_binary;
+using train::when_saved;
 
 // Long enough to be interrupted, short enough for a busy machine.
 const test::RunOptions kPatient{.limit = Seconds(200)};
@@ -42,12 +43,6 @@ peak_gflops = 100
 )";
 
 bool says(const test::Outcome& seen, const std::string& words) { return seen.output.find(words) != std::string::npos; }
-
-// Sends `signal` to the process $$ as soon as a first checkpoint is committed.
-std::string when_saved(const std::filesystem::path& folder, const std::string& signal) {
-  return text("(while [ ! -e ", (folder / "checkpoints/LATEST").string(), " ]; do sleep 0.05; done; kill -", signal,
-              " $$) & ");
-}
 
 TEST(Train, WritesARunDirectory) {
   const Scratch scratch;
@@ -165,9 +160,7 @@ TEST(Train, RecordsAreThereWhenAStepBegins) {
                         kPatient);
   ASSERT_EQ(seen.status, 0) << seen.output;
   double waited = 0, loaded = 0, took = 0;
-  std::ifstream in(folder / "metrics.jsonl");
-  for (std::string line; std::getline(in, line);) {
-    const auto json = Json::parse(line);
+  for (const auto& json : train::read_metrics(folder)) {
     if (json["step"] == 1) continue;
     waited += json["data_ms"].get<double>();
     loaded += json["load_ms"].get<double>();

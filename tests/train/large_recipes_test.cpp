@@ -8,6 +8,7 @@
 #include "tests/data/folder.h"
 #include "tests/data/image_files.h"
 #include "tests/support/process.h"
+#include "tests/train/remains.h"
 
 namespace shade::train {
 namespace {
@@ -42,12 +43,8 @@ class LargeRecipe : public testing::Test {
 
   // Interrupted after the first save.
   void run(const std::string& recipe, const std::string& more) {
-    const auto saved = place("run/checkpoints/LATEST");
-    const auto first = test::run(
-        {"sh", "-c",
-         text("(while [ ! -e ", saved, " ] && kill -0 $$; do sleep 0.05; done; kill -TERM $$) > /dev/null 2>&1 & exec ",
-              command(recipe, more))},
-        kPatient);
+    const auto first =
+        test::run({"sh", "-c", text(when_saved(place("run"), "TERM"), "exec ", command(recipe, more))}, kPatient);
     ASSERT_EQ(first.status, 0) << first.output;
     EXPECT_NE(first.output.find("asked to stop after step "), std::string::npos) << first.output;
     const auto second = test::run({"sh", "-c", command(recipe, more)}, kPatient);
@@ -62,14 +59,12 @@ class LargeRecipe : public testing::Test {
   // Each step is told once, with a finite loss; nothing was thrown away as not finite.
   void check_metrics() const {
     int64_t steps = 0;
-    std::ifstream in(place("run/metrics.jsonl"));
-    for (std::string line; std::getline(in, line);) {
-      const auto json = Json::parse(line);
+    for (const auto& json : read_metrics(place("run"))) {
       if (!json.contains("step_ms")) continue;
       EXPECT_EQ(json["step"], ++steps);
       const auto& own = json.contains("not_private") ? json["not_private"] : json;
-      EXPECT_TRUE(own["loss"].is_number()) << line;
-      EXPECT_EQ(own.value("not_finite", 0), 0) << line;
+      EXPECT_TRUE(own["loss"].is_number()) << json;
+      EXPECT_EQ(own.value("not_finite", 0), 0) << json;
     }
     EXPECT_EQ(steps, kSteps);
   }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "shade/base/json.h"
 #include "shade/checkpoint/folder.h"
@@ -35,6 +37,20 @@ inline int64_t spent(const std::filesystem::path& run) {
 inline int64_t incarnation(const std::filesystem::path& run) {
   const checkpoint::Folder folder(run / "checkpoints");
   return read_json(folder.place(folder.latest().value().entry) / "manifest.json")["caller"]["origin"]["incarnation"];
+}
+
+inline std::vector<Json> read_metrics(const std::filesystem::path& run) {
+  std::vector<Json> out;
+  std::ifstream in(run / "metrics.jsonl");
+  for (std::string line; std::getline(in, line);) out.push_back(Json::parse(line));
+  return out;
+}
+
+// For a shell that becomes a rank by exec: sends `signal` to it as soon as a first checkpoint is committed. Holds no
+// output open, and ends with the rank.
+inline std::string when_saved(const std::filesystem::path& run, const std::string& signal) {
+  return text("(while [ ! -e ", (run / "checkpoints/LATEST").string(), " ] && kill -0 $$; do sleep 0.05; done; kill -",
+              signal, " $$) > /dev/null 2>&1 & ");
 }
 
 }  // namespace shade::train

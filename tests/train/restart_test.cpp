@@ -51,12 +51,11 @@ struct Job {
   std::string train =
       text(shade_binary(), " train ", scratch.write("recipe.toml", kRecipe).string(), " --output ", run.string());
 
-  // A script for a worker (torchrun would replace $$ in an argument). The first that meets `condition` ends those
-  // processes (SIGKILL) when a checkpoint is there.
-  std::string worker(const std::string& condition, const std::string& processes) const {
-    const auto script = text("if ", condition, " && mkdir ", (scratch.path() / "once").string(),
-                             " 2>/dev/null; then (while [ ! -e ", (run / "checkpoints/LATEST").string(),
-                             " ]; do sleep 0.05; done; kill -KILL ", processes, ") & fi; exec ", train);
+  // A script for a worker (torchrun would replace $$ in an argument). The first that meets `condition` ends itself
+  // (SIGKILL) when a checkpoint is there.
+  std::string worker(const std::string& condition) const {
+    const auto script = text("if ", condition, " && mkdir ", (scratch.path() / "once").string(), " 2>/dev/null; then ",
+                             when_saved(run, "KILL"), "fi; exec ", train);
     return scratch.write("worker.sh", script).string();
   }
 };
@@ -98,17 +97,17 @@ class Restart : public testing::Test {
 };
 
 TEST_F(Restart, TorchrunStartsTheSameWorldAgain) {
-  const auto seen = run({torchrun(), "--nproc-per-node", "2", "--max-restarts", "3", "--no-python", "sh",
-                         job_.worker("[ $RANK = 1 ]", "$$")},
-                        kPatient);
+  const auto seen = run(
+      {torchrun(), "--nproc-per-node", "2", "--max-restarts", "3", "--no-python", "sh", job_.worker("[ $RANK = 1 ]")},
+      kPatient);
   ASSERT_EQ(seen.status, 0) << seen.output;
   expect_the_uninterrupted_run(job_, seen);
 }
 
 TEST_F(Restart, ASecondTorchrunWithFewerRanksIsAnotherIncarnation) {
-  const auto first = run({torchrun(), "--nproc-per-node", "2", "--max-restarts", "0", "--no-python", "sh",
-                          job_.worker("[ $RANK = 0 ]", "$$")},
-                         kPatient);
+  const auto first = run(
+      {torchrun(), "--nproc-per-node", "2", "--max-restarts", "0", "--no-python", "sh", job_.worker("[ $RANK = 0 ]")},
+      kPatient);
   EXPECT_NE(first.status, 0) << first.output;
   const auto before = spent(job_.run);
   EXPECT_LT(before, kSteps) << first.output;
@@ -131,7 +130,7 @@ std::string agent(const std::string& name, const std::string& hosts, int port, c
 
 TEST_F(Restart, AgentsOfSeveralHostsMeetAgain) {
   const int port = 20000 + ::getpid() % 20000;
-  const auto worker = job_.worker("[ $RANK = 1 ]", "$$");
+  const auto worker = job_.worker("[ $RANK = 1 ]");
   const auto seen = run(
       {"sh", "-c",
        text(agent("a", "2", port, worker), " & a=$!; ", agent("b", "2", port, worker), " & b=$!; wait $a && wait $b")},

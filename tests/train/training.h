@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "shade/train/trainer.h"
 #include "tests/support/ranks.h"
+#include "tests/train/remains.h"
 
 namespace shade::train {
 
@@ -32,13 +32,6 @@ struct Trained {
     return out;
   }
 };
-
-inline std::vector<Json> read_metrics(const std::filesystem::path& folder) {
-  std::vector<Json> out;
-  std::ifstream in(folder / "metrics.jsonl");
-  for (std::string line; std::getline(in, line);) out.push_back(Json::parse(line));
-  return out;
-}
 
 using Words = std::vector<std::pair<std::string, std::string>>;
 
