@@ -66,7 +66,7 @@ void make_store(const fs::path& place, const std::string& key, const StoreReques
   TokenStoreWriter writer(place, tokenizer);
   for (const auto& file : files) {
     const bool more = read_records(file, request.unit, [&](Record&& record) {
-      writer.add(std::move(record), file);
+      writer.add(record, file);
       return request.max_records == 0 || writer.records() < request.max_records;
     });
     if (!more) break;

@@ -33,6 +33,13 @@ void pack(std::span<const TokenId> ids, std::vector<std::byte>& out) {
   }
 }
 
+// What was grown by one very large record is given back.
+template <class Container>
+void empty_out(Container& values) {
+  values.clear();
+  if (values.capacity() * sizeof(values[0]) > 16 * kBatch) values.shrink_to_fit();
+}
+
 // Bytes for an id. The byte tokenizer's own special tokens are never stored.
 int width_of(const Tokenizer& tokenizer) {
   if (dynamic_cast<const ByteTokenizer*>(&tokenizer) != nullptr) return 1;
@@ -64,7 +71,8 @@ TokenStoreWriter::TokenStoreWriter(std::filesystem::path place, const Tokenizer&
       tokenizer_(tokenizer),
       width_(width_of(tokenizer)),
       tokens_file_(place_ / "tokens"),
-      records_file_(place_ / "records") {}
+      records_file_(place_ / "records"),
+      encoded_(std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMaxThreads)) {}
 
 int64_t TokenStoreWriter::class_of(const Record& record, const TextFile& file) {
   if (!record.label) {
@@ -80,43 +88,66 @@ int64_t TokenStoreWriter::class_of(const Record& record, const TextFile& file) {
   return found->second;
 }
 
-void TokenStoreWriter::add(Record&& record, const TextFile& file) {
+void TokenStoreWriter::Batch::clear() {
+  empty_out(words);
+  empty_out(ends);
+  empty_out(labels);
+}
+
+std::string_view TokenStoreWriter::Batch::at(size_t i) const {
+  const auto begin = i == 0 ? 0 : ends[i - 1];
+  return std::string_view(words).substr(begin, ends[i] - begin);
+}
+
+void TokenStoreWriter::add(const Record& record, const TextFile& file) {
   if (record.text.empty()) {
     ++empty_;
     return;
   }
   ++records_;
-  batch_bytes_ += record.text.size();
-  const auto label = class_of(record, file);
-  batch_.push_back({std::move(record.text), label, {}});
-  if (batch_bytes_ >= kBatch) turn_over();
+  batch_.labels.push_back(class_of(record, file));
+  batch_.words += record.text;
+  batch_.ends.push_back(batch_.words.size());
+  if (batch_.words.size() >= kBatch) turn_over();
 }
 
 void TokenStoreWriter::turn_over() {
   write_encoded();
-  encoded_ = std::exchange(batch_, {});
-  batch_bytes_ = 0;
-  const auto threads = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMaxThreads);
-  for (size_t first = 0; first < threads; ++first)
-    threads_.push_back(std::async(std::launch::async, [this, first, threads] {
-      for (size_t i = first; i < encoded_.size(); i += threads) tokenizer_.encode(encoded_[i].words, encoded_[i].ids);
-    }));
+  std::swap(batch_, encoding_);
+  const auto texts = encoding_.ends.size(), threads = encoded_.size();
+  for (size_t i = 0; i < threads; ++i)
+    encoded_[i].done = std::async(std::launch::async,
+                                  [=, this] { encode(texts * i / threads, texts * (i + 1) / threads, encoded_[i]); });
+}
+
+void TokenStoreWriter::encode(size_t first, size_t last, Encoded& out) const {
+  for (size_t i = first; i < last; ++i) {
+    tokenizer_.encode(encoding_.at(i), out.ids);
+    out.ends.push_back(out.ids.size());
+  }
 }
 
 void TokenStoreWriter::write_encoded() {
-  for (auto& thread : threads_) thread.get();
-  threads_.clear();
-  for (const auto& one : encoded_) {
-    SHADE_CHECK(!one.ids.empty(), "a text of ", one.words.size(), " bytes has no token");
-    if (width_ == 1) pack<uint8_t>(one.ids, packed_);
-    if (width_ == 2) pack<uint16_t>(one.ids, packed_);
-    if (width_ == 4) pack<uint32_t>(one.ids, packed_);
+  size_t text_number = 0;
+  for (auto& part : encoded_) {
+    if (part.done.valid()) part.done.get();
+    size_t begin = 0;
+    for (const auto end : part.ends) {
+      SHADE_CHECK(end > begin, "a text of ", encoding_.at(text_number).size(), " bytes has no token");
+      const StoredEntry entry{tokens_ + end, encoding_.labels[text_number++]};
+      records_file_.add(std::as_bytes(std::span(&entry, 1)));
+      begin = end;
+    }
+    if (width_ == 1) pack<uint8_t>(part.ids, packed_);
+    if (width_ == 2) pack<uint16_t>(part.ids, packed_);
+    if (width_ == 4) pack<uint32_t>(part.ids, packed_);
     tokens_file_.add(packed_);
-    tokens_ += one.ids.size();
-    const StoredEntry entry{tokens_, one.label};
-    records_file_.add(std::as_bytes(std::span(&entry, 1)));
+    tokens_ += part.ids.size();
+    empty_out(packed_);
+    empty_out(part.ids);
+    empty_out(part.ends);
   }
-  encoded_.clear();
+  encoding_.clear();
 }
 
 void TokenStoreWriter::commit(const std::string& key) {

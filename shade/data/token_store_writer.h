@@ -37,25 +37,37 @@ class Appender {
 };
 
 // Texts are encoded by threads, a batch while the next one is read; what is written is the same for any number of them.
+// Batches and threads keep their buffers, so the memory in use does not depend on how much was read.
 class TokenStoreWriter {
  public:
   // Makes the folder `place`.
   TokenStoreWriter(std::filesystem::path place, const Tokenizer& tokenizer);
 
-  void add(Record&& record, const TextFile& file);
+  void add(const Record& record, const TextFile& file);
   int64_t records() const { return records_; }  // added, without the empty ones
   int64_t empty() const { return empty_; }
   void commit(const std::string& key);
 
  private:
-  struct Text {
-    std::string words;
-    int64_t label = -1;
+  struct Batch {
+    std::string words;         // all texts, one after the other
+    std::vector<size_t> ends;  // of each, in words
+    std::vector<int64_t> labels;
+
+    void clear();
+    std::string_view at(size_t i) const;
+  };
+
+  // What one thread makes of consecutive texts of a batch.
+  struct Encoded {
     std::vector<TokenId> ids;
+    std::vector<size_t> ends;  // of each text, in ids
+    std::future<void> done;
   };
 
   int64_t class_of(const Record& record, const TextFile& file);
   void turn_over();  // the batch goes to the threads; what they had is written
+  void encode(size_t first, size_t last, Encoded& out) const;
   void write_encoded();
 
   std::filesystem::path place_;
@@ -66,10 +78,9 @@ class TokenStoreWriter {
   uint64_t tokens_ = 0;
   std::map<std::string, int64_t, std::less<>> classes_;
   std::string first_unlabelled_;
-  std::vector<Text> batch_, encoded_;
-  size_t batch_bytes_ = 0;
+  Batch batch_, encoding_;
   std::vector<std::byte> packed_;
-  std::vector<std::future<void>> threads_;  // at work on encoded_, and so ended before it
+  std::vector<Encoded> encoded_;  // its threads are at work on encoding_, and so end before it
 };
 
 std::string print_manifest(const Json& manifest);
