@@ -12,7 +12,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string body(reinterpret_cast<const char*>(data), size);
   Manifest manifest;
   try {
-    manifest = parse_manifest(shade::text(body, ",\n\"checksum\": \"", to_hex(digest_of(body)), "\"}\n"));
+    manifest = parse_manifest(
+        shade::text(body, ",\n\"checksum\": \"", shade::io::to_hex(shade::io::digest_of(body)), "\"}\n"));
   } catch (const shade::io::FormatError& fault) {
     const std::string message(fault.what());
     SHADE_CHECK(message.size() < 1000 && message.find_first_of("\n\r\t\x1b\x7f") == message.npos, message);

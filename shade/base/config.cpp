@@ -165,6 +165,12 @@ Json Field::json() const {
                     value_);
 }
 
+std::vector<std::string> Field::spellings() const {
+  auto out = info_.flags;
+  out.push_back(dashed("--" + key_));
+  return out;
+}
+
 std::string Field::help() const {
   std::string out = info_.help;
   if (const auto* choice = std::get_if<Choice>(&value_)) out += text(": ", join(choice->names, "|"));

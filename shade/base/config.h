@@ -49,6 +49,7 @@ class Field {
 
   const std::string& key() const { return key_; }  // "section.name"
   const FieldInfo& info() const { return info_; }
+  std::vector<std::string> spellings() const;  // on the command line, with dashes; the first is the usual one
   bool is_switch() const { return std::holds_alternative<bool*>(value_); }
 
   // Parses, validates and assigns; lists are comma-separated. Throws UsageError naming the key.

@@ -64,10 +64,10 @@ Progress::Progress(std::string what, int64_t total, bool shown)
 
 Progress::~Progress() { wipe(); }
 
-void Progress::advance(std::string_view doing) {
-  ++done_;
+void Progress::advance_to(int64_t done, std::string_view doing) {
+  done_ = done;
   const auto now = Clock::now();
-  const Seconds pause = terminal_ ? Seconds(0.1) : Seconds(2);
+  const Seconds pause = terminal_ ? Seconds(0.1) : std::max(Seconds(2), Seconds(now - begin_) / 10);
   if (!shown_ || now - drawn_ < pause) return;
   drawn_ = now;
   draw(doing);

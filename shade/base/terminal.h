@@ -28,14 +28,16 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// One line that moves on a terminal; in a log a line at the start of each stage that takes longer than two seconds.
+// One line that moves on a terminal; in a log a line after two seconds, then ever fewer: the longer it takes, the
+// longer between two of them.
 class Progress {
  public:
   Progress(std::string what, int64_t total, bool shown = true);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  void advance(std::string_view doing = {});
+  void advance(std::string_view doing = {}) { advance_to(done_ + 1, doing); }
+  void advance_to(int64_t done, std::string_view doing = {});
 
  private:
   void draw(std::string_view doing);

@@ -48,6 +48,7 @@ std::vector<std::string> gather(const comm::Group& group, const std::string& wha
 }  // namespace
 
 void together(const comm::Group& group, const std::string& what, const std::function<void()>& part) {
+  if (group.size() == 1) return part();
   std::string fault;
   try {
     part();

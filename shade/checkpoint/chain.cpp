@@ -16,16 +16,20 @@ constexpr int kMostLines = 8;
 
 struct Line {
   std::string record;
-  Digest digest{};
+  io::Digest digest{};
   size_t size = 0;
 };
 
+io::Digest chained(const io::Digest& previous, std::string_view words) {
+  return io::Hasher().add(std::as_bytes(std::span(previous))).add(words).digest();
+}
+
 // What begins here, up to this end of line, if its digest is right.
-std::optional<Line> line_up_to(std::string_view rest, size_t end, const Digest& head) {
-  if (end < kDigestDigits + 1 || rest[end - kDigestDigits - 1] != ' ') return std::nullopt;
-  const auto covered = rest.substr(0, end - kDigestDigits - 1);
+std::optional<Line> line_up_to(std::string_view rest, size_t end, const io::Digest& head) {
+  if (end < io::kDigestDigits + 1 || rest[end - io::kDigestDigits - 1] != ' ') return std::nullopt;
+  const auto covered = rest.substr(0, end - io::kDigestDigits - 1);
   const auto digest = chained(head, covered);
-  if (to_hex(digest) != rest.substr(end - kDigestDigits, kDigestDigits)) return std::nullopt;
+  if (io::to_hex(digest) != rest.substr(end - io::kDigestDigits, io::kDigestDigits)) return std::nullopt;
   const auto seal = covered.rfind(kSeal);
   const auto record = seal == covered.npos ? covered : covered.substr(seal + 1);
   // Only a seal may cover more than one line.
@@ -33,7 +37,7 @@ std::optional<Line> line_up_to(std::string_view rest, size_t end, const Digest& 
   return Line{std::string(record), digest, end + 1};
 }
 
-std::optional<Line> next(std::string_view rest, const Digest& head) {
+std::optional<Line> next(std::string_view rest, const io::Digest& head) {
   rest = rest.substr(0, 2 * kMaxRecord);
   auto end = rest.find('\n');
   for (int lines = 0; end != rest.npos && lines < kMostLines; ++lines, end = rest.find('\n', end + 1))
@@ -72,13 +76,13 @@ Chain read_chain(std::string_view file) {
   return out;
 }
 
-std::string next_line(Digest& head, std::string_view record, std::string_view torn) {
-  SHADE_CHECK(record.find('\n') == record.npos && record.size() + kDigestDigits + 2 <= kMaxRecord,
+std::string next_line(io::Digest& head, std::string_view record, std::string_view torn) {
+  SHADE_CHECK(record.find('\n') == record.npos && record.size() + io::kDigestDigits + 2 <= kMaxRecord,
               "a record is one line of at most ", kMaxRecord, " bytes");
   const auto added = torn.empty() ? std::string(record) : "~" + std::string(record);
   SHADE_CHECK(torn.empty() || added.starts_with(kSeal), "a seal says so");
   head = chained(head, std::string(torn) + added);
-  return text(added, " ", to_hex(head), "\n");
+  return text(added, " ", io::to_hex(head), "\n");
 }
 
 }  // namespace shade::checkpoint

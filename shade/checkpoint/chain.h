@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shade/checkpoint/digest.h"
+#include "shade/io/digest.h"
 
 namespace shade::checkpoint {
 
@@ -21,7 +21,7 @@ inline constexpr size_t kMaxRecord = size_t{64} << 10;  // bytes of a line
 
 struct Chain {
   std::vector<std::string> records;  // JSON texts; seals among them
-  Digest head{};                     // of the last line
+  io::Digest head{};                 // of the last line
   size_t torn = 0;                   // bytes behind it, to be sealed
 };
 
@@ -30,6 +30,6 @@ Chain read_chain(std::string_view file);
 
 // The next line. `torn` are the bytes that a seal covers, which are in the file already: what is returned comes behind
 // them. A seal's record begins with {"torn":
-std::string next_line(Digest& head, std::string_view record, std::string_view torn = {});
+std::string next_line(io::Digest& head, std::string_view record, std::string_view torn = {});
 
 }  // namespace shade::checkpoint

@@ -16,16 +16,7 @@
 namespace shade::checkpoint {
 namespace {
 
-// transformers makes the model in the type that config.json says, whatever the files hold.
-const char* hf_name(at::ScalarType type) {
-  SHADE_REQUIRE(type == at::kFloat || type == at::kBFloat16 || type == at::kHalf || type == at::kDouble,
-                "a model can't be exported as ", at::toString(type), "; choose float, bfloat16, half or double");
-  return type == at::kFloat      ? "float32"
-         : type == at::kBFloat16 ? "bfloat16"
-         : type == at::kHalf     ? "float16"
-                                 : "float64";
-}
-
+constexpr const char* kAdapterFile = "adapter_model.safetensors";
 constexpr std::string_view kWeight = ".weight", kDown = ".lora_A.weight", kUp = ".lora_B.weight";
 
 // A weight as it is written: with its LoRA adapter added, if it has one.
@@ -75,7 +66,7 @@ class Writer {
         folder_(folder),
         config_(config),
         weights_(folder, specs(parts, options.dtype), {.max_shard = options.max_shard}) {
-    config_["torch_dtype"] = hf_name(options.dtype);
+    config_["torch_dtype"] = io::hf_name(options.dtype);
   }
   void put(const Part& part, Found found) {  // merged in the masters' type and rounded once
     if (part.adapted) found.value.addmm_(found.up, found.down, 1, *options_.lora_scale);
@@ -140,6 +131,12 @@ void export_model(shard::Runtime& runtime, const std::filesystem::path& folder, 
   on_rank0([&] { writer->commit(); });
 }
 
+void prepare_adapter_folder(const std::filesystem::path& folder) {
+  SHADE_REQUIRE(!std::filesystem::exists(folder / kAdapterFile), folder / kAdapterFile,
+                " is there already; choose another folder");
+  std::filesystem::create_directories(folder);
+}
+
 void export_adapter(shard::Runtime& runtime, const std::filesystem::path& folder, const Json& config,
                     const comm::Group& group) {
   const OnRank0 on_rank0(group, folder);
@@ -150,12 +147,10 @@ void export_adapter(shard::Runtime& runtime, const std::filesystem::path& folder
   const auto name_of = [](const nn::Weight& weight) { return "base_model.model." + weight.name(); };
   std::optional<io::SafetensorsWriter> writer;
   on_rank0([&] {
-    const auto file = folder / "adapter_model.safetensors";
-    SHADE_REQUIRE(!std::filesystem::exists(file), file, " is there already; choose another folder");
-    std::filesystem::create_directories(folder);
+    prepare_adapter_folder(folder);
     std::vector<io::TensorSpec> specs;
     for (const auto* weight : trained) specs.push_back({name_of(*weight), io::Dtype::f32, weight->shape()});
-    writer.emplace(file, specs, io::Metadata{{"format", "pt"}});
+    writer.emplace(folder / kAdapterFile, specs, io::Metadata{{"format", "pt"}});
   });
   for (const auto* weight : trained) {
     const auto value = runtime.whole(*weight);

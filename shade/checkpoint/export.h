@@ -22,6 +22,9 @@ struct ExportOptions {
 void export_model(shard::Runtime& runtime, const std::filesystem::path& folder, const Json& config,
                   const comm::Group& group, const ExportOptions& options = {});
 
+// Makes the folder if it is not there, and refuses one that has adapters.
+void prepare_adapter_folder(const std::filesystem::path& folder);
+
 // What was trained alone, in PEFT's layout: `config` becomes adapter_config.json. Collective as above.
 void export_adapter(shard::Runtime& runtime, const std::filesystem::path& folder, const Json& config,
                     const comm::Group& group);

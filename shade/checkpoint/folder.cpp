@@ -88,7 +88,7 @@ std::optional<Latest> Folder::latest() const {
   const auto entry = space == words.npos ? std::nullopt : parse_entry(words.substr(0, space));
   const auto digest = !entry || !words.ends_with('\n')
                           ? std::nullopt
-                          : digest_from_hex(words.substr(space + 1, words.size() - space - 2));
+                          : io::digest_from_hex(words.substr(space + 1, words.size() - space - 2));
   std::vector<std::string> names;
   for (const auto& found : list()) names.push_back(found.name());
   const auto choices = names.empty() ? std::string("there is no checkpoint beside it")
@@ -100,7 +100,7 @@ std::optional<Latest> Folder::latest() const {
   return Latest{*entry, *digest};
 }
 
-void Folder::commit(const Entry& entry, const Digest& manifest) const {
+void Folder::commit(const Entry& entry, const io::Digest& manifest) const {
   {
     const Span span("save_rename");
     flush_folder(path_ / entry.temporary());
@@ -108,7 +108,7 @@ void Folder::commit(const Entry& entry, const Digest& manifest) const {
     flush_folder(path_);
   }
   const Span span("save_latest");
-  const auto line = text(entry.name(), " ", to_hex(manifest), "\n");
+  const auto line = text(entry.name(), " ", io::to_hex(manifest), "\n");
   io::NewFile file(path_ / kLatest);
   file.write_at(0, std::as_bytes(std::span(line)));
   file.commit();

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "shade/checkpoint/digest.h"
+#include "shade/io/digest.h"
 
 namespace shade::checkpoint {
 
@@ -29,7 +29,7 @@ struct Entry {
 
 struct Latest {
   Entry entry;
-  Digest manifest{};
+  io::Digest manifest{};
 };
 
 // One process at a time changes a folder; nothing here is collective.
@@ -48,7 +48,7 @@ class Folder {
 
   // The temporary folder becomes the entry, and then the latest: each in one step of the file system, flushed before
   // the next.
-  void commit(const Entry& entry, const Digest& manifest) const;
+  void commit(const Entry& entry, const io::Digest& manifest) const;
 
   void remove_leftovers() const;
   void keep_last(int64_t count) const;  // and never removes the latest

@@ -30,7 +30,7 @@ Chain chain_of(const std::filesystem::path& file, std::string_view words) {
   }
 }
 
-constexpr size_t kShortestLine = std::string_view(R"({"incarnation":0,"step":0} )").size() + kDigestDigits + 1;
+constexpr size_t kShortestLine = std::string_view(R"({"incarnation":0,"step":0} )").size() + io::kDigestDigits + 1;
 constexpr int64_t kMostTorn = kMaxRecord / kShortestLine + 1;
 
 }  // namespace
@@ -120,7 +120,7 @@ std::vector<Spent> Ledger::read(const std::filesystem::path& file) {
 
 Ledger::Ledger(const std::filesystem::path& file) : path_(file), lock_(file, "a ledger") {
   const auto words = content(file);
-  Digest first{};
+  io::Digest first{};
   const auto header = next_line(first, kHeader);
   if (words.size() < header.size() && header.starts_with(words)) {  // new, or its making was interrupted
     write(std::string_view(header).substr(words.size()));

@@ -97,7 +97,7 @@ class Ledger {
 
   std::filesystem::path path_;
   FileLock lock_;
-  Digest head_{};
+  io::Digest head_{};
   Books books_;
   std::optional<uint64_t> current_;
   int64_t next_ = 0;  // the step that must come

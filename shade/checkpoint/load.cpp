@@ -51,15 +51,15 @@ void require_same_types(const Reader& reader, const std::vector<Owned>& owned) {
 }  // namespace
 
 Manifest load(const std::filesystem::path& folder, shard::Runtime& runtime, optim::Optimizer& optimizer,
-              const comm::Group& group, const std::optional<Digest>& expected) {
+              const comm::Group& group, const std::optional<io::Digest>& expected) {
   std::optional<Reader> reader;
   std::vector<Owned> owned;
   const auto what = text("loading ", folder);
   together(group, what, [&] { reader.emplace(folder, expected); });
-  const auto first = from_rank0(group, what, [&] { return to_hex(reader->digest()); });
+  const auto first = from_rank0(group, what, [&] { return io::to_hex(reader->digest()); });
   together(group, what, [&] {
-    SHADE_REQUIRE(to_hex(reader->digest()) == first, folder, " is not the checkpoint that rank 0 loads; all ranks must",
-                  " see the same folder");
+    SHADE_REQUIRE(io::to_hex(reader->digest()) == first, folder,
+                  " is not the checkpoint that rank 0 loads; all ranks must", " see the same folder");
     require_same_model(*reader, runtime);
     require_same_optimizer(*reader, optimizer);
     owned = owned_by(runtime, optimizer);

@@ -15,6 +15,6 @@ namespace shade::checkpoint {
 // written: after an error, which all ranks throw alike, weights and optimizer are as they were. The model and the kind
 // of optimizer must be the saved ones. Returns the manifest, with what the saver had to say.
 Manifest load(const std::filesystem::path& folder, shard::Runtime& runtime, optim::Optimizer& optimizer,
-              const comm::Group& group, const std::optional<Digest>& expected = {});
+              const comm::Group& group, const std::optional<io::Digest>& expected = {});
 
 }  // namespace shade::checkpoint

@@ -17,7 +17,7 @@ using io::FormatError;
 using io::quote;
 
 constexpr const char* kFormat = "shade checkpoint";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr int64_t kMaxRanks = 1'000'000;
 constexpr uint64_t kMaxWhole = uint64_t{1} << 62;
 constexpr std::string_view kTail = ",\n\"checksum\": \"", kEnd = "\"}\n";
@@ -83,13 +83,23 @@ SavedWeight weight_of(const Json& json) {
   return out;
 }
 
-SavedFile file_of(const Json& json, size_t rank) {
+SavedFile file_of(const Json& json, const std::string& expected) {
   require_keys(json, "a file", {"name", "bytes", "header"});
   const auto name = word(json["name"], "a file's name");
-  rule(name == file_name(rank), "file ", rank, " is called ", quote(name), ", expected ", file_name(rank));
-  const auto digest = digest_from_hex(word(json["header"], "a file's digest"));
+  rule(name == expected, "a file is called ", quote(name), ", expected ", expected);
+  const auto digest = io::digest_from_hex(word(json["header"], "a file's digest"));
   rule(digest.has_value(), name, " has a digest that is none");
   return {.bytes = static_cast<uint64_t>(whole(json, "bytes", 1, int64_t{1} << 60)), .header = *digest};
+}
+
+Json json_of(const std::string& name, const SavedFile& file) {
+  return {{"name", name}, {"bytes", file.bytes}, {"header", io::to_hex(file.header)}};
+}
+
+std::string numbered(const char* kind, size_t rank) {
+  char name[48];
+  std::snprintf(name, sizeof name, "%s_%05zu.safetensors", kind, rank);
+  return name;
 }
 
 // State names become a part of tensor names ("exp_avg/weight@0").
@@ -98,9 +108,9 @@ bool is_state_name(std::string_view name) {
 }
 
 Manifest manifest_of(const Json& json) {
-  require_keys(
-      json, "the manifest",
-      {"format", "version", "caller", "steps", "states", "replicate", "shard", "weights", "files", "checksum"});
+  require_keys(json, "the manifest",
+               {"format", "version", "caller", "steps", "states", "replicate", "shard", "weights", "files", "frozen",
+                "checksum"});
   rule(json["format"] == kFormat, "the manifest is of another format, not '", kFormat, "'");
   rule(json["version"].is_number_unsigned() && json["version"] == kVersion, "the manifest is of version ",
        json["version"].is_number() ? json["version"].dump() : "?", "; this program reads version ", kVersion);
@@ -120,32 +130,33 @@ Manifest manifest_of(const Json& json) {
     out.weights.push_back(weight_of(weight));
     rule(seen.insert(out.weights.back().name).second, "weight ", quote(out.weights.back().name), " is there twice");
   }
-  for (const auto& file : list(json, "files")) out.files.push_back(file_of(file, out.files.size()));
+  for (const auto& file : list(json, "files")) out.files.push_back(file_of(file, file_name(out.files.size())));
+  for (const auto& file : list(json, "frozen")) out.frozen.push_back(file_of(file, frozen_name(out.frozen.size())));
   rule(static_cast<int64_t>(out.files.size()) == int64_t{out.replicate} * out.shard, "there are ", out.files.size(),
        " files; ", out.replicate, " x ", out.shard, " ranks wrote as many");
+  rule(out.frozen.empty() || out.frozen.size() == out.files.size(), "there are ", out.frozen.size(),
+       " files of frozen weights for ", out.files.size(), " ranks");
   return out;
 }
 
 }  // namespace
 
-std::string file_name(size_t rank) {
-  char name[48];
-  std::snprintf(name, sizeof name, "rank_%05zu.safetensors", rank);
-  return name;
-}
+std::string file_name(size_t rank) { return numbered("rank", rank); }
+std::string frozen_name(size_t rank) { return numbered("frozen", rank); }
 
 std::string print_manifest(const Manifest& manifest) {
   Json json{{"format", kFormat},       {"version", kVersion},       {"caller", manifest.caller},
             {"steps", manifest.steps}, {"states", manifest.states}, {"replicate", manifest.replicate},
-            {"shard", manifest.shard}, {"weights", Json::array()},  {"files", Json::array()}};
+            {"shard", manifest.shard}, {"weights", Json::array()},  {"files", Json::array()},
+            {"frozen", Json::array()}};
   for (const auto& weight : manifest.weights)
     json["weights"].push_back({{"name", weight.name}, {"shape", weight.shape}, {"trainable", weight.trainable}});
-  for (size_t i = 0; i < manifest.files.size(); ++i)
-    json["files"].push_back(
-        {{"name", file_name(i)}, {"bytes", manifest.files[i].bytes}, {"header", to_hex(manifest.files[i].header)}});
+  for (size_t i = 0; i < manifest.files.size(); ++i) json["files"].push_back(json_of(file_name(i), manifest.files[i]));
+  for (size_t i = 0; i < manifest.frozen.size(); ++i)
+    json["frozen"].push_back(json_of(frozen_name(i), manifest.frozen[i]));
   auto body = json.dump(1);
   body.resize(body.size() - 2);  // "\n}"
-  const auto printed = text(body, kTail, to_hex(digest_of(body)), kEnd);
+  const auto printed = text(body, kTail, io::to_hex(io::digest_of(body)), kEnd);
   // What is written is what will be read: a NaN, broken UTF-8 or a wide object of the caller's shows here and not after
   // the crash.
   try {
@@ -160,11 +171,11 @@ std::string print_manifest(const Manifest& manifest) {
 Manifest parse_manifest(std::string_view words) {
   rule(words.size() <= kMaxManifest, "the manifest has ", words.size(), " bytes; at most ", kMaxManifest,
        " are possible");
-  const auto tail = kTail.size() + kDigestDigits + kEnd.size();
+  const auto tail = kTail.size() + io::kDigestDigits + kEnd.size();
   rule(words.size() > tail && words.ends_with(kEnd) && words.substr(words.size() - tail).starts_with(kTail),
        "the manifest doesn't end with a checksum: it is cut short, or something else");
   const auto body = words.substr(0, words.size() - tail);
-  rule(words.substr(body.size() + kTail.size(), kDigestDigits) == to_hex(digest_of(body)),
+  rule(words.substr(body.size() + kTail.size(), io::kDigestDigits) == io::to_hex(io::digest_of(body)),
        "the manifest is damaged: its checksum is another one");
   Width width;
   io::read_strict_json(words, "manifest", width);

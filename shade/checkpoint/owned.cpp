@@ -51,8 +51,8 @@ std::vector<Owned> owned_by(shard::Runtime& runtime, optim::Optimizer& optimizer
       for (const auto& share : unit->shares(flat)) {
         const auto slot = flat.layout->shard_name(segment++);
         for (const auto& run : shard::runs_in(*flat.layout, share.owned)) {
-          out.push_back(
-              {kWeightPart, run.weight->name(), run.begin, flat.owned.narrow(0, share.local + run.at, run.size)});
+          out.push_back({kWeightPart, run.weight->name(), run.begin,
+                         flat.owned.narrow(0, share.local + run.at, run.size), flat.layout->trainable});
           if (!flat.layout->trainable) continue;
           for (const auto& state : optimizer.state_names())
             out.push_back(

@@ -20,6 +20,7 @@ struct Owned {
   std::string weight;
   int64_t begin = 0;
   at::Tensor values;  // flat; the live ones
+  bool trainable = true;
 
   std::string name() const;  // "exp_avg/model.norm.weight@64"
 };

@@ -36,9 +36,9 @@ int64_t elements_of(const SavedWeight& weight) {
 
 }  // namespace
 
-Reader::Reader(const std::filesystem::path& folder, const std::optional<Digest>& expected) : path_(folder) {
+Reader::Reader(const std::filesystem::path& folder, const std::optional<io::Digest>& expected) : path_(folder) {
   const auto map = io::MappedFile::open(folder / kManifestFile);
-  digest_ = digest_of(map->bytes());
+  digest_ = io::digest_of(map->bytes());
   if (expected && digest_ != *expected)
     throw io::FormatError(text(map->path(), " is not the manifest that LATEST speaks of", kRemedy));
   manifest_ = parse(map->path(), words_of(map->bytes()));
@@ -47,26 +47,27 @@ Reader::Reader(const std::filesystem::path& folder, const std::optional<Digest>&
     if (weight.trainable)
       for (const auto& state : manifest_.states) tensors_[{state, weight.name}].elements = elements_of(weight);
   }
-  for (size_t i = 0; i < manifest_.files.size(); ++i) open_file(i);
+  for (size_t i = 0; i < manifest_.files.size(); ++i) open_file(file_name(i), manifest_.files[i]);
+  for (size_t i = 0; i < manifest_.frozen.size(); ++i) open_file(frozen_name(i), manifest_.frozen[i]);
   for (auto& [key, tensor] : tensors_) order(key, tensor);
 }
 
-void Reader::open_file(size_t index) {
-  const auto path = path_ / file_name(index);
-  const auto& wanted = manifest_.files[index];
+void Reader::open_file(const std::string& file, const SavedFile& wanted) {
+  const auto path = path_ / file;
   const auto map = io::MappedFile::open(path);
   const auto require = [&](bool kept, const auto&... what) {
     if (!kept) throw io::FormatError(text(path, what..., kRemedy));
   };
   require(map->bytes().size() == wanted.bytes, " has ", map->bytes().size(), " bytes; ", wanted.bytes, " were saved");
+  const auto index = files_.size();
   const auto& header = files_.emplace_back(path).header();
-  require(digest_of(map->bytes().first(header.data_begin)) == wanted.header, " has another header than was saved");
+  require(io::digest_of(map->bytes().first(header.data_begin)) == wanted.header, " has another header than was saved");
   for (const auto& [name, info] : header.tensors) {
     const auto piece = parse_piece_name(name);
     const auto place = tensors_.find({piece.part, piece.weight});
     require(place != tensors_.end(), " has the tensor ", io::quote(name), ", of which the manifest doesn't know");
     const auto said = header.metadata.find(name);
-    const auto digest = said == header.metadata.end() ? std::nullopt : digest_from_hex(said->second);
+    const auto digest = said == header.metadata.end() ? std::nullopt : io::digest_from_hex(said->second);
     require(digest.has_value(), " has no digest of ", io::quote(name));
     auto& tensor = place->second;
     require(info.shape.size() == 1 && info.shape[0] > 0, ": ", io::quote(name), " is not a flat, non-empty piece");
@@ -115,7 +116,7 @@ void Reader::check(const Range& range) {
   for_pieces(range, [&](const Piece& piece) {
     if (!checked_.insert({piece.file, piece.name}).second) return;
     const auto& file = files_[piece.file];
-    if (digest_of(file.bytes(piece.name)) != piece.digest)
+    if (io::digest_of(file.bytes(piece.name)) != piece.digest)
       throw io::FormatError(text(file.path(), ": ", io::quote(piece.name), " is not what was saved", kRemedy));
   });
 }

@@ -21,11 +21,11 @@ namespace shade::checkpoint {
 class Reader {
  public:
   // `expected` is what LATEST says the manifest is. Throws io::FormatError naming the file and what is wrong with it.
-  explicit Reader(const std::filesystem::path& folder, const std::optional<Digest>& expected = {});
+  explicit Reader(const std::filesystem::path& folder, const std::optional<io::Digest>& expected = {});
 
   const std::filesystem::path& path() const { return path_; }
   const Manifest& manifest() const { return manifest_; }
-  const Digest& digest() const { return digest_; }  // of the manifest, and so of all that it speaks of
+  const io::Digest& digest() const { return digest_; }  // of the manifest, and so of all that it speaks of
   io::Dtype dtype(const std::string& part, const std::string& weight) const;
 
   // Elements [begin, begin + size) of a weight, or of a state kept for it.
@@ -41,7 +41,7 @@ class Reader {
     int64_t begin = 0, size = 0;
     size_t file = 0;
     std::string name;
-    Digest digest{};
+    io::Digest digest{};
   };
   struct Tensor {
     int64_t elements = 0;
@@ -50,14 +50,14 @@ class Reader {
   };
   using Key = std::pair<std::string, std::string>;  // part, weight
 
-  void open_file(size_t index);
+  void open_file(const std::string& file, const SavedFile& wanted);
   void order(const Key& key, Tensor& tensor) const;
   const Tensor& tensor(const std::string& part, const std::string& weight) const;
   template <class Act>
   void for_pieces(const Range& range, Act&& act) const;
 
   std::filesystem::path path_;
-  Digest digest_{};
+  io::Digest digest_{};
   Manifest manifest_;
   std::vector<io::SafetensorsFile> files_;
   std::map<Key, Tensor> tensors_;

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstring>
 #include <system_error>
 #include <utility>
@@ -38,6 +39,24 @@ std::vector<SavedFile> gather(const comm::Group& group, const SavedFile& mine) {
   std::vector<SavedFile> out(static_cast<size_t>(group.size()));
   std::memcpy(out.data(), all.const_data_ptr(), out.size() * sizeof(SavedFile));
   return out;
+}
+
+SavedFile write_file(const std::filesystem::path& path, const std::vector<Owned>& pieces) {
+  const Span span("save_file");
+  std::vector<io::TensorSpec> specs;
+  io::Metadata digests;
+  std::vector<at::Tensor> values;
+  for (const auto& piece : pieces) {
+    values.push_back(piece.values.cpu().contiguous());
+    specs.push_back(io::spec_of(piece.name(), values.back()));
+    digests.emplace(piece.name(), io::to_hex(io::digest_of(bytes_of(values.back()))));
+  }
+  io::SafetensorsWriter writer(path, specs, digests);
+  for (size_t i = 0; i < values.size(); ++i) writer.put(specs[i].name, values[i]);
+  writer.commit();
+  const auto map = io::MappedFile::open(path);
+  const auto header = io::parse_safetensors_header(map->bytes());
+  return {.bytes = map->bytes().size(), .header = io::digest_of(map->bytes().first(header.data_begin))};
 }
 
 }  // namespace
@@ -80,6 +99,7 @@ void Store::wait() {
 
 Manifest Store::load(const Found& found, shard::Runtime& runtime, optim::Optimizer& optimizer) {
   wait();
+  frozen_.reset();
   return checkpoint::load(found.folder, runtime, optimizer, group_, found.manifest);
 }
 
@@ -111,6 +131,9 @@ Store::Job Store::begin(shard::Runtime& runtime, optim::Optimizer& optimizer, co
                   .shard = policy.shard,
                   .weights = weights_of(runtime),
                   .files = std::vector<SavedFile>(static_cast<size_t>(group_.size()), SavedFile{.bytes = 1})};
+  const auto& weights = job.manifest.weights;
+  if (std::any_of(weights.begin(), weights.end(), [](const auto& weight) { return !weight.trainable; }))
+    job.manifest.frozen = job.manifest.files;
   const auto number = from_rank0(group_, what, [&] {
     print_manifest(job.manifest);  // what the caller gave can be written: better known now than in the writer's thread
     const auto entry = folder_.next(optimizer.steps());
@@ -119,9 +142,12 @@ Store::Job Store::begin(shard::Runtime& runtime, optim::Optimizer& optimizer, co
   });
   job.entry = {std::stoll(number), optimizer.steps()};
   together(group_, what, [&] {
-    job.pieces = dealt(owned_by(runtime, optimizer), policy.replicate, runtime.groups().replicate.rank());
-    for (const auto& piece : job.pieces)
+    for (auto& piece : owned_by(runtime, optimizer)) {
       SHADE_REQUIRE(!piece.values.is_meta(), "weight '", piece.weight, "' is on the meta device and has no values");
+      (piece.trainable ? job.pieces : job.frozen).push_back(std::move(piece));
+    }
+    for (auto* kind : {&job.pieces, &job.frozen})
+      *kind = dealt(std::move(*kind), policy.replicate, runtime.groups().replicate.rank());
     if (copy) job.pieces = copied(job.pieces);
   });
   return job;
@@ -130,15 +156,20 @@ Store::Job Store::begin(shard::Runtime& runtime, optim::Optimizer& optimizer, co
 // Called by the run (save) or by the writer's thread (save_async), never by both at a time.
 void Store::write(Job job) {
   const auto what = text("saving ", folder_.place(job.entry));
-  SavedFile mine;
+  SavedFile mine, frozen;
   try {
-    together(group_, what, [&] { mine = write_file(job); });
+    together(group_, what, [&] {
+      mine = write_file(options_.folder / job.entry.temporary() / file_name(rank()), job.pieces);
+      if (!job.manifest.frozen.empty()) frozen = write_frozen(job);
+    });
     job.pieces.clear();  // a copy of the state is no longer needed
-    const auto files = gather(group_, mine);
+    job.manifest.files = gather(group_, mine);
+    if (!job.manifest.frozen.empty()) job.manifest.frozen = gather(group_, frozen);
     from_rank0(group_, what, [&] {
-      finish(job, files);
+      finish(job);
       return std::string();
     });
+    frozen_ = {job.entry, frozen};
   } catch (const comm::CommError&) {
     throw;  // others may still be writing; what is left is removed when the folder is opened again
   } catch (...) {
@@ -155,36 +186,23 @@ void Store::write(Job job) {
   }
 }
 
-SavedFile Store::write_file(const Job& job) const {
-  const Span span("save_file");
-  const auto path = options_.folder / job.entry.temporary() / file_name(static_cast<size_t>(group_.rank()));
-  std::vector<io::TensorSpec> specs;
-  io::Metadata digests;
-  std::vector<at::Tensor> values;
-  for (const auto& piece : job.pieces) {
-    values.push_back(piece.values.cpu().contiguous());
-    specs.push_back(io::spec_of(piece.name(), values.back()));
-    digests.emplace(piece.name(), to_hex(digest_of(bytes_of(values.back()))));
-  }
-  io::SafetensorsWriter writer(path, specs, digests);
-  for (size_t i = 0; i < values.size(); ++i) writer.put(specs[i].name, values[i]);
-  writer.commit();
-  const auto map = io::MappedFile::open(path);
-  const auto header = io::parse_safetensors_header(map->bytes());
-  return {.bytes = map->bytes().size(), .header = digest_of(map->bytes().first(header.data_begin))};
+SavedFile Store::write_frozen(const Job& job) const {
+  const auto name = frozen_name(rank());
+  const auto path = options_.folder / job.entry.temporary() / name;
+  std::error_code fault = std::make_error_code(std::errc::no_such_file_or_directory);
+  if (frozen_) std::filesystem::create_hard_link(folder_.place(frozen_->entry) / name, path, fault);
+  return fault ? write_file(path, job.frozen) : frozen_->file;  // not every file system has links
 }
 
-void Store::finish(const Job& job, std::vector<SavedFile> files) {
-  auto manifest = job.manifest;
-  manifest.files = std::move(files);
-  const auto words = print_manifest(manifest);
+void Store::finish(const Job& job) {
+  const auto words = print_manifest(job.manifest);
   {
     const Span span("save_manifest");
     io::NewFile file(options_.folder / job.entry.temporary() / kManifestFile);
     file.write_at(0, std::as_bytes(std::span(words)));
     file.commit();
   }
-  folder_.commit(job.entry, digest_of(words));
+  folder_.commit(job.entry, io::digest_of(words));
 }
 
 }  // namespace shade::checkpoint

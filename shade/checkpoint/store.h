@@ -5,10 +5,14 @@
 //   for (...) { step.run(...); if (due) store.save_async(runtime, optimizer, state); }
 //   store.wait();
 //
-// A save, on every rank: its pieces -> its file in a temporary folder, flushed -> all ranks agree that all files are
+// A save, on every rank: its pieces -> its files in a temporary folder, flushed -> all ranks agree that all files are
 // there -> rank 0 writes the manifest, renames the folder, replaces LATEST (folder.h) -> all agree on that -> old
 // checkpoints go. Until LATEST is replaced the checkpoint before is the latest; a failure on any rank is thrown on
 // every rank, with the same words (agreement.h).
+//
+// Frozen weights have a file of their own, written once: later checkpoints have a link to it (a second name for the
+// same bytes), so each is whole by itself and the large part of a model with adapters costs nothing again. Frozen
+// weights therefore don't change while a Store lives, but by its load().
 #pragma once
 
 #include <exception>
@@ -43,7 +47,8 @@ class Store {
   // `caller` comes back from load(). Returns when the checkpoint would survive a power cut.
   void save(shard::Runtime& runtime, optim::Optimizer& optimizer, const Json& caller);
 
-  // Copies what this rank will write (its part of the state, once more in memory) and returns; a thread does the rest.
+  // Copies what this rank will write of trained weights (its part of the state, once more in memory) and returns; a
+  // thread does the rest.
   // Waits for the save before it. An error shows at the next call.
   void save_async(shard::Runtime& runtime, optim::Optimizer& optimizer, const Json& caller);
 
@@ -51,7 +56,7 @@ class Store {
 
   struct Found {
     std::filesystem::path folder;
-    std::optional<Digest> manifest;  // as LATEST has it
+    std::optional<io::Digest> manifest;  // as LATEST has it
   };
   std::optional<Found> latest() const;              // nothing: nothing was ever committed
   std::vector<std::filesystem::path> list() const;  // oldest first
@@ -62,18 +67,24 @@ class Store {
  private:
   struct Job {
     Entry entry;
-    Manifest manifest;  // but for its files
-    std::vector<Owned> pieces;
+    Manifest manifest;  // its files are filled in when they are written
+    std::vector<Owned> pieces, frozen;
   };
+  struct Frozen {
+    Entry entry;
+    SavedFile file;
+  };
+  size_t rank() const { return static_cast<size_t>(group_.rank()); }
   Job begin(shard::Runtime& runtime, optim::Optimizer& optimizer, const Json& caller, bool copy);
   void write(Job job);
-  SavedFile write_file(const Job& job) const;
-  void finish(const Job& job, std::vector<SavedFile> files);
+  SavedFile write_frozen(const Job& job) const;
+  void finish(const Job& job);
 
   comm::Group group_;
   Options options_;
   Folder folder_;
   std::optional<FileLock> lock_;  // rank 0's
+  std::optional<Frozen> frozen_;  // this rank's, in the last checkpoint of this Store
   std::thread writer_;
   std::exception_ptr fault_;  // the writer's; read after it was joined
 };

@@ -27,11 +27,8 @@ void CommandLine::add(Config& config, const std::string& argument) {
                   "read these fields from a TOML file; options override it")
       ->type_name("FILE");
   for (auto& field : config.fields()) {
-    std::vector<std::string> names = field.info().flags;
-    names.push_back(dashed("--" + field.key()));
-    const auto spelled = join(names, ",");
     // The word is kept and applied in parse(), after the file, so that options win.
-    auto* option = app_.add_option(spelled, words_[field.key()], field.help());
+    auto* option = app_.add_option(join(field.spellings(), ","), words_[field.key()], field.help());
     option->type_name(field.is_switch() ? "[true|false]" : "VALUE");
     option->group(field.key().substr(0, field.key().find('.')));
     option->expected(field.is_switch() ? 0 : 1, 1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);

@@ -4,8 +4,8 @@
 
 #include "shade/base/error.h"
 #include "shade/data/byte_level.h"
-#include "shade/data/checksum.h"
 #include "shade/data/nfc.h"
+#include "shade/io/digest.h"
 #include "shade/io/errors.h"
 #include "shade/io/untrusted_text.h"
 
@@ -32,7 +32,10 @@ void cut(const AddedTokens& added, std::string_view words, std::vector<TokenId>&
 }  // namespace
 
 BpeTokenizer::BpeTokenizer(std::string_view json, const TextEnds& ends)
-    : fingerprint_(text("bpe ", kVersion, " ", checksum_of(json))), nfc_(false), ignore_merges_(false), merges_([&] {
+    : fingerprint_(text("bpe ", kVersion, " ", io::to_hex(io::digest_of(json)))),
+      nfc_(false),
+      ignore_merges_(false),
+      merges_([&] {
         const auto spec = parse_tokenizer(json);
         nfc_ = spec.nfc;
         ignore_merges_ = spec.ignore_merges;

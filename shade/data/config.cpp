@@ -30,13 +30,14 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& place) {
   return read_tokenizer(place);
 }
 
-std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_length, Task task) {
+std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_length, Task task, bool proven) {
   SHADE_REQUIRE(!config.data_folder.empty(), "no data; set --data-folder");
   auto tokenizer = open_tokenizer(config.tokenizer);
   auto store = TokenStore::open({.folder = config.data_folder,
                                  .unit = config.text_unit,
                                  .max_records = config.max_records,
-                                 .cache = config.cache_folder},
+                                 .cache = config.cache_folder,
+                                 .proven = proven},
                                 *tokenizer);
   return std::make_unique<TextDataset>(std::move(store), std::move(tokenizer),
                                        TextOptions{.seq_length = seq_length, .task = task, .packing = config.packing});

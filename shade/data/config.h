@@ -20,8 +20,9 @@ struct DataConfig {
 
 std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& place);  // empty: bytes
 
-// Texts of `seq_length` tokens. Throws UsageError if no folder is set, and all that TokenStore and TextDataset throw.
-std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_length, Task task);
+// Texts of `seq_length` tokens; `proven` as in StoreRequest. Throws UsageError if no folder is set, and all that
+// TokenStore and TextDataset throw.
+std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_length, Task task, bool proven = false);
 
 // Images for a denoiser. Throws UsageError if no folder is set, and all that ImageDataset throws.
 std::unique_ptr<ImageDataset> open_images(const DataConfig& config, const ImageOptions& options);

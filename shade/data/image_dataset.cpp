@@ -4,13 +4,13 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+#include <cstring>
 
 #include "shade/base/error.h"
 #include "shade/base/memory_scope.h"
-#include "shade/data/checksum.h"
 #include "shade/data/image_file.h"
+#include "shade/io/digest.h"
 
 namespace shade::data {
 namespace {
@@ -33,9 +33,9 @@ std::vector<fs::path> images_below(const fs::path& folder) {
 
 // One generator for each image and draw.
 at::Generator generator_of(uint64_t seed, int64_t record, uint64_t draw) {
-  const auto sum = checksum_of(text("image ", seed, ' ', record, ' ', draw));
+  const auto digest = io::digest_of(text("image ", seed, ' ', record, ' ', draw));
   uint64_t number = 0;
-  std::from_chars(sum.data(), sum.data() + 16, number, 16);
+  std::memcpy(&number, digest.data(), sizeof number);
   return at::make_generator<at::CPUGeneratorImpl>(number);
 }
 
@@ -100,11 +100,11 @@ std::string ImageDataset::describe() const {
 }
 
 std::string ImageDataset::fingerprint() const {
-  Checksum all;
+  io::Hasher all;
   for (const auto& [path, label] : files_)
     all.add(text(label, ' ', path.filename().string(), ' ', fs::file_size(path), ' ',
                  fs::last_write_time(path).time_since_epoch().count(), '\n'));
-  return all.hex();
+  return io::to_hex(all.digest());
 }
 
 }  // namespace shade::data

@@ -7,6 +7,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/json.h"
+#include "shade/base/terminal.h"
 
 namespace shade::data {
 namespace {
@@ -191,7 +192,15 @@ void write_sample_corpus(const std::filesystem::path& folder, Bytes size, uint64
   SHADE_REQUIRE(fs::is_empty(folder), folder, " is not empty; a sample corpus gets a folder of its own");
   fs::create_directories(folder / "labelled");
   fs::create_directories(folder / "plain");
+  Progress progress(text("writing ", folder.string(), ", MB"), size.count / 1'000'000);
   uint64_t n = 0;
+  int64_t written = 0;
+  const auto next = [&] {
+    auto sample = sample_text(seed, n++);
+    written += static_cast<int64_t>(sample.text.size());
+    progress.advance_to(written / 1'000'000);
+    return sample;
+  };
   const auto entry = [&](const SampleText& sample) { return Json{{"text", sample.text}, {"label", sample.topic}}; };
 
   const auto plain = std::min(size.count / 16, kMaxPlain), array_share = size.count * 3 / 16;
@@ -199,7 +208,7 @@ void write_sample_corpus(const std::filesystem::path& folder, Bytes size, uint64
   for (int64_t file = 0; left > 0; ++file) {
     std::string lines;
     while (left > 0 && static_cast<int64_t>(lines.size()) < kFileBytes) {
-      const auto sample = sample_text(seed, n++);
+      const auto sample = next();
       lines += entry(sample).dump() + "\n";
       left -= static_cast<int64_t>(sample.text.size());
     }
@@ -209,7 +218,7 @@ void write_sample_corpus(const std::filesystem::path& folder, Bytes size, uint64
   for (int64_t file = 0; left > 0; ++file) {
     std::string array;
     while (left > 0 && static_cast<int64_t>(array.size()) < kFileBytes) {
-      const auto sample = sample_text(seed, n++);
+      const auto sample = next();
       array += (array.empty() ? "[\n" : ",\n") + entry(sample).dump();
       left -= static_cast<int64_t>(sample.text.size());
     }
@@ -217,7 +226,7 @@ void write_sample_corpus(const std::filesystem::path& folder, Bytes size, uint64
   }
   left = plain;
   for (int64_t file = 0; left > 0; ++file) {
-    const auto sample = sample_text(seed, n++);
+    const auto sample = next();
     write_file(folder / "plain" / numbered("text_", file, ".txt"), sample.text + "\n");
     left -= static_cast<int64_t>(sample.text.size());
   }

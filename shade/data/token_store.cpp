@@ -12,6 +12,7 @@
 #include "shade/base/error.h"
 #include "shade/base/log.h"
 #include "shade/base/strings.h"
+#include "shade/base/terminal.h"
 #include "shade/data/token_store_writer.h"
 
 namespace shade::data {
@@ -38,12 +39,14 @@ class FolderLock {
   int descriptor_;
 };
 
+int64_t megabytes(uint64_t bytes) { return static_cast<int64_t>(bytes / 1'000'000); }
+
 std::string key_of(const StoreRequest& request, const Tokenizer& tokenizer, const std::vector<TextFile>& files) {
-  Checksum sum;
-  sum.add(text(kStoreVersion, '\n', tokenizer.fingerprint(), '\n', to_string(request.unit), '\n', request.max_records,
-               '\n', fs::weakly_canonical(request.folder).string(), '\n'));
-  for (const auto& file : files) sum.add(text(file.name, '\0', file.size, ' ', file.modified, '\n'));
-  return sum.hex();
+  io::Hasher hasher;
+  hasher.add(text(kStoreVersion, '\n', tokenizer.fingerprint(), '\n', to_string(request.unit), '\n',
+                  request.max_records, '\n', fs::weakly_canonical(request.folder).string(), '\n'));
+  for (const auto& file : files) hasher.add(text(file.name, '\0', file.size, ' ', file.modified, '\n'));
+  return io::to_hex(hasher.digest());
 }
 
 fs::path cache_of(const StoreRequest& request) {
@@ -64,29 +67,25 @@ void make_store(const fs::path& place, const std::string& key, const StoreReques
   std::error_code ignored;
   fs::remove_all(place, ignored);
   TokenStoreWriter writer(place, tokenizer);
+  uint64_t size = 0, done = 0;
+  for (const auto& file : files) size += file.size;
+  Progress progress(text("reading ", request.folder.string(), ", MB"), megabytes(size));
   for (const auto& file : files) {
+    uint64_t read = 0;
     const bool more = read_records(file, request.unit, [&](Record&& record) {
       writer.add(record, file);
+      read += record.text.size();
+      progress.advance_to(megabytes(done + std::min(read, file.size)));
       return request.max_records == 0 || writer.records() < request.max_records;
     });
     if (!more) break;
+    done += file.size;
   }
   SHADE_REQUIRE(writer.records() > 0, request.folder, " has no record with text: ", files.size(), " files, ",
                 writer.empty(), " empty records");
   SHADE_REQUIRE(find_text_files(request.folder) == files, "the files of ", request.folder,
                 " changed while they were read; start again when nobody writes to them");
   writer.commit(key);
-}
-
-void check_sum(const io::InputFile& file, const std::string& expected) {
-  Checksum sum;
-  std::vector<std::byte> block(size_t{1} << 20);
-  for (uint64_t at = 0; at < file.size(); at += block.size()) {
-    const auto part = std::span(block).first(std::min<uint64_t>(block.size(), file.size() - at));
-    file.read_at(at, part);
-    sum.add(part);
-  }
-  if (sum.hex() != expected) throw Error(text(file.path(), " is not what was written"));
 }
 
 // Whole numbers by value, before everything else; words by their bytes.
@@ -119,18 +118,18 @@ std::shared_ptr<const TokenStore> TokenStore::open(const StoreRequest& request, 
   const FolderLock lock(cache / "lock");
   if (fs::exists(place / "manifest")) {
     try {
-      return std::shared_ptr<const TokenStore>(new TokenStore(place, key));
+      return std::shared_ptr<const TokenStore>(new TokenStore(place, key, request.proven));
     } catch (const std::exception& fault) {
       log::warning("the token cache is made again: ", fault.what());
     }
   }
   make_store(place, key, request, tokenizer, files);
-  auto store = std::shared_ptr<TokenStore>(new TokenStore(place, key));
+  auto store = std::shared_ptr<TokenStore>(new TokenStore(place, key, /*proven=*/false));
   store->reused_ = false;
   return store;
 }
 
-TokenStore::TokenStore(fs::path place, const std::string& key) : place_(std::move(place)) {
+TokenStore::TokenStore(fs::path place, const std::string& key, bool proven) : place_(std::move(place)) {
   const auto manifest = read_json(place_ / "manifest");
   const auto size = print_manifest(manifest).size();
   if (fs::file_size(place_ / "manifest") != size || manifest.at("version") != kStoreVersion ||
@@ -144,8 +143,7 @@ TokenStore::TokenStore(fs::path place, const std::string& key) : place_(std::mov
   classes_ = manifest.at("classes").get<std::vector<std::string>>();
   token_file_ = std::make_unique<io::InputFile>(place_ / "tokens");
   record_file_ = std::make_unique<io::InputFile>(place_ / "records");
-  check_sum(*token_file_, manifest.at("tokens_sum"));
-  check_sum(*record_file_, manifest.at("records_sum"));
+  if (!proven) check_sums(manifest);
 
   std::vector<size_t> sorted(classes_.size());
   std::iota(sorted.begin(), sorted.end(), 0);
@@ -155,6 +153,23 @@ TokenStore::TokenStore(fs::path place, const std::string& key) : place_(std::mov
   std::sort(classes_.begin(), classes_.end(), class_before);
 
   for (int64_t record = 0; record < records_; record += kStride) begins_.push_back(entry(record).begin);
+}
+
+void TokenStore::check_sums(const Json& manifest) const {
+  Progress progress(text("checking ", place_.string(), ", MB"), megabytes(token_file_->size() + record_file_->size()));
+  std::vector<std::byte> block(size_t{1} << 20);
+  uint64_t done = 0;
+  for (const auto& [file, sum] : {std::pair(token_file_.get(), "tokens_sum"), {record_file_.get(), "records_sum"}}) {
+    io::Hasher hasher;
+    for (uint64_t at = 0; at < file->size(); at += block.size()) {
+      const auto part = std::span(block).first(std::min<uint64_t>(block.size(), file->size() - at));
+      file->read_at(at, part);
+      hasher.add(part);
+      progress.advance_to(megabytes(done += part.size()));
+    }
+    if (io::to_hex(hasher.digest()) != manifest.at(sum).get<std::string>())
+      throw Error(text(file->path(), " is not what was written"));
+  }
 }
 
 std::vector<TokenStore::Entry> TokenStore::entries(int64_t first, int64_t count) const {

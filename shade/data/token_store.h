@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "shade/base/json.h"
 #include "shade/data/records.h"
 #include "shade/data/tokenizer.h"
 #include "shade/io/input_file.h"
@@ -26,6 +27,7 @@ struct StoreRequest {
   TextUnit unit = TextUnit::file;
   int64_t max_records = 0;      // 0: all
   std::filesystem::path cache;  // empty: .shade in the folder
+  bool proven = false;          // another process of this host has just opened it: its bytes are not read once more
 };
 
 // Const methods are thread-safe.
@@ -61,7 +63,8 @@ class TokenStore {
   Found find(uint64_t position, uint64_t extra) const;
 
  private:
-  TokenStore(std::filesystem::path place, const std::string& key);  // throws Error if it isn't whole
+  TokenStore(std::filesystem::path place, const std::string& key, bool proven);  // throws Error if it isn't whole
+  void check_sums(const Json& manifest) const;
 
   std::vector<Entry> entries(int64_t first, int64_t count) const;
 

@@ -55,7 +55,7 @@ void Appender::add(std::span<const std::byte> bytes) {
 
 void Appender::flush() {
   file_.write_at(written_, buffer_);
-  sum_.add(buffer_);
+  hasher_.add(buffer_);
   written_ += buffer_.size();
   buffer_.clear();
 }
@@ -63,7 +63,7 @@ void Appender::flush() {
 std::string Appender::commit() {
   flush();
   file_.commit();
-  return sum_.hex();
+  return io::to_hex(hasher_.digest());
 }
 
 TokenStoreWriter::TokenStoreWriter(std::filesystem::path place, const Tokenizer& tokenizer)
@@ -177,7 +177,7 @@ std::string print_manifest(const Json& manifest) { return manifest.dump(2) + "\n
 
 std::string manifest_sum(Json manifest) {
   manifest.erase("sum");
-  return checksum_of(manifest.dump());
+  return io::to_hex(io::digest_of(manifest.dump()));
 }
 
 }  // namespace shade::data

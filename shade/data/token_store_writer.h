@@ -5,13 +5,13 @@
 #include <map>
 
 #include "shade/base/json.h"
-#include "shade/data/checksum.h"
 #include "shade/data/token_store.h"
+#include "shade/io/digest.h"
 #include "shade/io/new_file.h"
 
 namespace shade::data {
 
-inline constexpr int kStoreVersion = 1;
+inline constexpr int kStoreVersion = 2;
 inline constexpr int64_t kMaxClasses = 65536;
 
 // What lies in `records`, little-endian.
@@ -25,7 +25,7 @@ class Appender {
  public:
   explicit Appender(const std::filesystem::path& path) : file_(path) {}
   void add(std::span<const std::byte> bytes);
-  std::string commit();  // the checksum
+  std::string commit();  // the digest, as hex
 
  private:
   void flush();
@@ -33,7 +33,7 @@ class Appender {
   io::NewFile file_;
   uint64_t written_ = 0;
   std::vector<std::byte> buffer_;
-  Checksum sum_;
+  io::Hasher hasher_;
 };
 
 // Texts are encoded by threads, a batch while the next one is read; what is written is the same for any number of them.
@@ -85,7 +85,7 @@ class TokenStoreWriter {
 
 std::string print_manifest(const Json& manifest);
 
-// The manifest's own checksum: of its text without that key.
+// The manifest's own digest: of its text without that key.
 std::string manifest_sum(Json manifest);
 
 }  // namespace shade::data

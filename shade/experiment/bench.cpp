@@ -51,6 +51,8 @@ void BenchConfig::declare(Fields& f) {
         {.help = "write a Chrome trace of the whole run here, for Perfetto; a name that ends in / is a folder for "
                  "TensorBoard, with one below it for this configuration",
          .flags = {"--trace"}});
+  f.add("use_profiler", use_profiler,
+        {.help = "the same as --trace traces/, as PyTorch's scripts call it", .flags = {"--use-profiler"}});
   f.add(
       "tensorboard", tensorboard,
       {.help = "write time, loss, memory and phases of each measured step as TensorBoard's scalars, in a folder below "
@@ -145,7 +147,7 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
   model->parameters().wiring.tap = &gradients;
   profile::TensorMemory::reset_peak();
   std::optional<profile::Trace> trace;
-  if (!config.trace.empty()) trace.emplace();
+  if (!config.trace_place().empty()) trace.emplace();
   Progress progress("bench", config.warmup_iter + config.num_iter);
   for (int64_t i = 0; i < config.warmup_iter + config.num_iter; ++i) {
     const auto begin = Clock::now();
@@ -171,7 +173,7 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
     }
     progress.advance();
   }
-  if (trace) trace->save(trace_file(config.trace, result.log_key, 0, 1));
+  if (trace) trace->save(trace_file(config.trace_place(), result.log_key, 0, 1));
   result.peak = profile::TensorMemory::peak();
   result.at_peak = profile::TensorMemory::peak_breakdown();
   result.resident_peak = profile::process_memory().peak_resident;

@@ -35,9 +35,10 @@ struct BenchConfig {
   int64_t seed = 0;
   int64_t lora_rank = 0;
   bool peers = false;
-  bool bare = false;
+  bool bare = false, use_profiler = false;
   std::string trace, tensorboard;
 
+  std::string trace_place() const { return trace.empty() && use_profiler ? "traces/" : trace; }  // empty: no trace
   void declare(Fields& fields);
 };
 

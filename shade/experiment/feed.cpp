@@ -6,6 +6,7 @@
 #include "shade/base/span.h"
 #include "shade/data/config.h"
 #include "shade/models/decoder.h"
+#include "shade/train/records.h"
 
 namespace shade::experiment {
 namespace {
@@ -14,15 +15,7 @@ std::unique_ptr<data::Dataset> opened(const Experiment& experiment, const models
   const auto* const decoder = dynamic_cast<const models::Decoder*>(&model);
   SHADE_REQUIRE(decoder != nullptr, "--data-folder holds texts and ", model.describe(),
                 " doesn't read them; drop it, or choose a language model");
-  const auto& config = decoder->config();
-  const auto task = config.classifier ? data::Task::classify : data::Task::lm;
-  auto dataset = data::open_dataset(experiment.data, experiment.bench.seq_length, task);
-  const int64_t words = dataset->tokenizer().vocab(), classes = std::ssize(dataset->classes());
-  SHADE_REQUIRE(words <= config.vocab, "the tokenizer has ", words, " ids and the model knows ", config.vocab,
-                "; set --vocab-size ", words, " or more");
-  SHADE_REQUIRE(!config.classifier || classes <= config.classes, "the data has ", classes,
-                " classes and the model knows ", config.classes, "; set --num-classes ", classes, ", or --task lm");
-  return dataset;
+  return train::open_texts(experiment.data, experiment.bench.seq_length, *decoder);
 }
 
 }  // namespace

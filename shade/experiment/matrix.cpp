@@ -20,8 +20,7 @@ std::string first_spelling(const std::string& option) {
     Config config;
     experiment.declare(config);
     for (const auto& field : config.fields()) {
-      auto names = field.info().flags;
-      names.push_back(dashed("--" + field.key()));
+      const auto names = field.spellings();
       for (const auto& name : names) out[name] = names.front();
     }
     return out;

@@ -24,11 +24,6 @@ double number(const Json& json, const char* key) {
   return value.get<double>();
 }
 
-// A run that was continued from a checkpoint goes back: what it had made after that is made again, or never was.
-void forget_from(TrainingRun& run, int64_t step) {
-  for (auto* curve : {&run.loss, &run.held_out, &run.epsilon}) curve->erase(curve->lower_bound(step), curve->end());
-}
-
 void add_line(TrainingRun& run, const Json& line) {
   if (!line.is_object() || !line.contains("step") || !line["step"].is_number_integer())
     throw Error("expected an object with the whole number 'step'");
@@ -37,7 +32,7 @@ void add_line(TrainingRun& run, const Json& line) {
   const auto& own = is_private ? line["not_private"] : line;
   if (line.contains("test_loss")) return;  // of the end, no part of a curve
   if (!own.contains("loss") && !line.contains("eval_loss")) throw Error("it has neither 'loss' nor 'eval_loss'");
-  if (step < run.steps()) forget_from(run, step);
+  if (step < run.steps()) throw Error(text("step ", step, " comes after step ", run.steps()));
   run.is_private = run.is_private || is_private;
   if (own.contains("loss")) run.loss[step] = number(own, "loss");
   if (line.contains("eval_loss")) run.held_out[step] = number(line, "eval_loss");

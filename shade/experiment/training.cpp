@@ -168,7 +168,8 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   std::optional<profile::Phases> phases;
   if (!config.bare) phases.emplace();
   std::optional<profile::Trace> trace;
-  if (!config.trace.empty()) trace.emplace(profile::TraceOwner{world.rank(), world.size(), to_string(world.backend())});
+  if (!config.trace_place().empty())
+    trace.emplace(profile::TraceOwner{world.rank(), world.size(), to_string(world.backend())});
   std::optional<Progress> progress;
   if (world.rank() == 0) progress.emplace("bench", config.warmup_iter + config.num_iter);
   for (int64_t i = 0; i < config.warmup_iter + config.num_iter; ++i) {
@@ -210,7 +211,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   const auto traffic = world.traffic().drain();
   if (trace) {
     trace->collectives(traffic);
-    trace->save(trace_file(config.trace, result.log_key, world.rank(), world.size()));
+    trace->save(trace_file(config.trace_place(), result.log_key, world.rank(), world.size()));
   }
   result.snapshots.push_back(memory_line("after training"));
   add_traffic(result, traffic, config.num_iter);

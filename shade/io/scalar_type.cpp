@@ -39,4 +39,16 @@ Dtype dtype_of(at::ScalarType type, std::string_view tensor) {
                         join(all_names<Dtype>(), ", ")));
 }
 
+const char* hf_name(at::ScalarType type) {
+  switch (type) {
+    case at::kDouble: return "float64";
+    case at::kFloat: return "float32";
+    case at::kBFloat16: return "bfloat16";
+    case at::kHalf: return "float16";
+    default:
+      throw UsageError(
+          text("a model can't be written as ", c10::toString(type), "; choose float, bfloat16, half or double"));
+  }
+}
+
 }  // namespace shade::io

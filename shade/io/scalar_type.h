@@ -14,4 +14,8 @@ at::ScalarType scalar_type(Dtype dtype);
 // Throws UsageError for types that files don't hold; `tensor` is the name for the message.
 Dtype dtype_of(at::ScalarType type, std::string_view tensor);
 
+// As config.json has it; transformers makes the model in this type, whatever the files hold. Throws UsageError for
+// types that weights don't have.
+const char* hf_name(at::ScalarType type);
+
 }  // namespace shade::io

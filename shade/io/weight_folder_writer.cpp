@@ -14,8 +14,13 @@ std::string shard_name(size_t number, size_t count) {
   return name;
 }
 
-// Weights of any layout, whole or half written: shards without an index come from a run that was interrupted.
-void refuse_weights_in(const std::filesystem::path& folder) {
+}  // namespace
+
+void prepare_weight_folder(const std::filesystem::path& folder) {
+  std::error_code fault;
+  std::filesystem::create_directories(folder, fault);
+  if (fault) throw Error(text("cannot make the folder ", folder, ": ", fault.message()));
+  // Weights of any layout, whole or half written: shards without an index come from a run that was interrupted.
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const auto name = entry.path().filename().string();
     SHADE_REQUIRE(name != kWeightsIndex && !(name.starts_with("model") && name.ends_with(".safetensors")), folder,
@@ -23,16 +28,11 @@ void refuse_weights_in(const std::filesystem::path& folder) {
   }
 }
 
-}  // namespace
-
 WeightFolderWriter::WeightFolderWriter(const std::filesystem::path& folder, const std::vector<TensorSpec>& tensors,
                                        const WeightFolderOptions& options)
     : folder_(folder) {
   SHADE_REQUIRE(options.max_shard > Bytes{0}, "the largest shard must have more than ", to_string(options.max_shard));
-  std::error_code fault;
-  std::filesystem::create_directories(folder, fault);
-  if (fault) throw Error(text("cannot make the folder ", folder, ": ", fault.message()));
-  refuse_weights_in(folder);
+  prepare_weight_folder(folder);
 
   std::vector<std::vector<TensorSpec>> shards(1);
   uint64_t filled = 0;

@@ -17,11 +17,14 @@ struct WeightFolderOptions {
   Metadata metadata{{"format", "pt"}};  // transformers refuses files that don't say this
 };
 
-// As SafetensorsWriter: declare, put in any order, commit. The index is written last, and a folder that has weights
-// already is refused, so a folder never mixes two models: without an index its shards are not weights.
+// Makes the folder if it is not there. Throws UsageError if it has weights: a folder never mixes two models.
+void prepare_weight_folder(const std::filesystem::path& folder);
+
+// As SafetensorsWriter: declare, put in any order, commit. The index is written last: without it shards are not
+// weights.
 class WeightFolderWriter {
  public:
-  // Makes the folder. Tensors are packed in the order given.
+  // prepare_weight_folder(), too. Tensors are packed in the order given.
   WeightFolderWriter(const std::filesystem::path& folder, const std::vector<TensorSpec>& tensors,
                      const WeightFolderOptions& options = {});
 

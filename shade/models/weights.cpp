@@ -17,17 +17,6 @@ namespace {
 // Files in the wild carry buffers that are no weights.
 bool is_buffer(std::string_view name) { return name.ends_with("rotary_emb.inv_freq"); }
 
-// transformers makes the model in the type that config.json says, whatever the files hold.
-std::string hf_name(at::ScalarType type) {
-  switch (type) {
-    case at::kDouble: return "float64";
-    case at::kFloat: return "float32";
-    case at::kBFloat16: return "bfloat16";
-    case at::kHalf: return "float16";
-    default: throw UsageError(text("weights of type ", at::toString(type), " can't be written as a model"));
-  }
-}
-
 }  // namespace
 
 void load_weights(nn::Parameters& parameters, const std::filesystem::path& from, at::ScalarType type, bool copy) {
@@ -63,7 +52,7 @@ void save_model(const Model& model, const std::filesystem::path& folder, Bytes m
     SHADE_REQUIRE(!nn::is_adapter(weight.name()), "the model has a LoRA adapter '", weight.name(),
                   "', which readers of ", folder.string(), " would leave out; write its weights with save_weights");
   auto config = model.config_json();
-  config["torch_dtype"] = hf_name(weights.front().value().scalar_type());
+  config["torch_dtype"] = io::hf_name(weights.front().value().scalar_type());
   save_weights(model.parameters(), folder, max_shard.count);
   write_json(folder / "config.json", config);
 }

@@ -4,6 +4,7 @@
 
 #include "shade/base/memory_scope.h"
 #include "shade/base/span.h"
+#include "shade/nn/losses.h"
 #include "shade/train/deal.h"
 
 namespace shade::train {
@@ -25,12 +26,13 @@ Evaluation evaluate(models::Model& model, shard::Runtime& runtime, const data::D
   auto seen = at::zeros({0}, at::kDouble);  // records of each class
   for (const auto& mine : deal(records, control.size(), control.rank(), micro_batch)) {
     const auto batch = dataset.batch(mine);
+    const bool has_classes = batch.ids_BT.defined() && batch.labels.dim() == 1;
     runtime.begin_forward();
-    loss += model.losses(batch).sum(at::kDouble).item<double>();
+    const auto logits_BC = has_classes ? model.outputs(batch) : at::Tensor();
+    const auto losses = has_classes ? nn::class_losses(logits_BC, batch.labels) : model.losses(batch);
+    loss += losses.sum(at::kDouble).item<double>();
     count += static_cast<double>(mine.size());
-    if (!batch.ids_BT.defined() || batch.labels.dim() != 1) continue;
-    runtime.begin_forward();
-    const auto logits_BC = model.outputs(batch);
+    if (!has_classes) continue;
     right += logits_BC.argmax(-1).eq(batch.labels).sum().item<double>();
     if (seen.numel() == 0) seen = at::zeros({logits_BC.size(-1)}, at::kDouble);
     seen += at::bincount(batch.labels, {}, logits_BC.size(-1));

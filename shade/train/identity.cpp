@@ -6,7 +6,7 @@
 
 #include <fstream>
 
-#include "shade/checkpoint/digest.h"
+#include "shade/io/digest.h"
 #include "shade/io/mapped_file.h"
 #include "shade/io/weight_folder.h"
 
@@ -37,19 +37,19 @@ std::string identity_of(const Config& config, const data::Dataset& records, cons
   Json all{{"threads", at::get_num_threads()},
            {"libtorch", TORCH_VERSION},
            {"processor", processor()},
-           {"program", checkpoint::to_hex(checkpoint::digest_of(program->bytes()))},
+           {"program", io::to_hex(io::digest_of(program->bytes()))},
            {"records", records.size()},
            {"fingerprint", records.fingerprint()},
            {"weights", weight_files(json["model"]["weights"])}};
   for (const auto* section : {"model", "data", "shard", "optim", "dp"}) all[section] = json[section];
   for (const auto* field : {"batch_size", "micro_batch", "seq_length", "records", "eval_records", "seed"})
     all["train"][field] = json["train"][field];
-  auto mine = checkpoint::digest_of(all.dump());
+  auto mine = io::digest_of(all.dump());
   const auto length = static_cast<int64_t>(mine.size());
   auto everybody = at::empty({length * group.size()}, at::kByte);
   group.all_gather(everybody, at::from_blob(mine.data(), {length}, at::kByte), {.label = "identity"}).wait();
-  return checkpoint::to_hex(checkpoint::digest_of(
-      std::as_bytes(std::span(everybody.data_ptr<uint8_t>(), static_cast<size_t>(everybody.numel())))));
+  return io::to_hex(
+      io::digest_of(std::as_bytes(std::span(everybody.data_ptr<uint8_t>(), static_cast<size_t>(everybody.numel())))));
 }
 
 }  // namespace shade::train

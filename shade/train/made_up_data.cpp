@@ -5,11 +5,11 @@
 namespace shade::train {
 
 nn::Batch MadeUpData::batch(std::span<const int64_t> records) const {
-  if (records.empty()) return model_->synthetic({.samples = 0, .seq_length = seq_length_}, seed_, at::kFloat);
+  if (records.empty()) return model_->synthetic({.samples = 0, .seq_length = seq_length_}, seed_, type_);
   std::vector<nn::Batch> rows;
   for (const auto record : records)
     rows.push_back(model_->synthetic({.samples = 1, .seq_length = seq_length_},
-                                     seed_ + 0x9e3779b97f4a7c15u * static_cast<uint64_t>(record + 1), at::kFloat));
+                                     seed_ + 0x9e3779b97f4a7c15u * static_cast<uint64_t>(record + 1), type_));
   nn::Batch out;
   for (const auto field : {&nn::Batch::ids_BT, &nn::Batch::mask_BT, &nn::Batch::labels, &nn::Batch::images_BCHW,
                            &nn::Batch::noise_BCHW, &nn::Batch::timesteps_B, &nn::Batch::x_BD, &nn::Batch::y_BD}) {

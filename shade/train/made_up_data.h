@@ -8,9 +8,10 @@ namespace shade::train {
 
 class MadeUpData final : public data::Dataset {
  public:
-  // The model must outlive it. Record r is the same whatever batch it is in.
-  MadeUpData(const models::Model& model, int64_t records, int64_t seq_length, uint64_t seed)
-      : model_(&model), records_(records), seq_length_(seq_length), seed_(seed) {}
+  // The model must outlive it; numbers are of the type it computes in. Record r is the same whatever batch it is in.
+  MadeUpData(const models::Model& model, int64_t records, int64_t seq_length, uint64_t seed,
+             at::ScalarType type = at::kFloat)
+      : model_(&model), records_(records), seq_length_(seq_length), seed_(seed), type_(type) {}
 
   int64_t size() const override { return records_; }
   nn::Batch batch(std::span<const int64_t> records) const override;
@@ -20,6 +21,7 @@ class MadeUpData final : public data::Dataset {
   const models::Model* model_;
   int64_t records_, seq_length_;
   uint64_t seed_;
+  at::ScalarType type_;
 };
 
 }  // namespace shade::train

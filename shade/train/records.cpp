@@ -5,16 +5,28 @@
 #include "shade/checkpoint/agreement.h"
 #include "shade/data/sample_corpus.h"
 #include "shade/data/text_dataset.h"
-#include "shade/models/decoder.h"
 #include "shade/train/made_up_data.h"
 
 namespace shade::train {
 
+std::unique_ptr<data::TextDataset> open_texts(const data::DataConfig& config, int64_t seq_length,
+                                              const models::Decoder& model, bool proven) {
+  const auto& sizes = model.config();
+  auto texts = data::open_dataset(config, seq_length, sizes.classifier ? data::Task::classify : data::Task::lm, proven);
+  const int64_t words = texts->tokenizer().vocab(), classes = std::ssize(texts->classes());
+  SHADE_REQUIRE(words <= sizes.vocab, "the tokenizer (", texts->tokenizer().describe(), ") has ", words,
+                " tokens, the model ", sizes.vocab, "; set --vocab-size ", words, " or more");
+  SHADE_REQUIRE(!sizes.classifier || classes <= sizes.classes, "the data has ", classes, " classes, the model ",
+                sizes.classes, "; set --num-classes ", classes);
+  return texts;
+}
+
 std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const models::Model& model,
-                                                  const comm::Group& group) {
+                                                  const comm::Place& place, const comm::Group& group) {
   const auto& [data, train] = std::tie(recipe.data, recipe.train);
   if (data.data_folder.empty())
-    return std::make_unique<MadeUpData>(model, train.records, train.seq_length, static_cast<uint64_t>(train.seed));
+    return std::make_unique<MadeUpData>(model, train.records, train.seq_length, static_cast<uint64_t>(train.seed),
+                                        nn::scalar_type(recipe.model.dtype));
   const auto* decoder = dynamic_cast<const models::Decoder*>(&model);
   if (const auto json = model.config_json(); json.contains("patch_size"))
     return data::open_images(data, {.image_size = json["image_size"],
@@ -31,24 +43,24 @@ std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const mo
         data::write_sample_corpus(data.data_folder, train.sample_corpus, static_cast<uint64_t>(train.seed));
       return std::string();
     });
-  const auto& sizes = decoder->config();
-  auto texts = data::open_dataset(data, train.seq_length, sizes.classifier ? data::Task::classify : data::Task::lm);
-  SHADE_REQUIRE(texts->tokenizer().vocab() <= sizes.vocab, "the tokenizer (", texts->tokenizer().describe(), ") has ",
-                texts->tokenizer().vocab(), " tokens, the model ", sizes.vocab, "; set --vocab-size");
-  if (sizes.classifier)
-    SHADE_REQUIRE(static_cast<int64_t>(texts->classes().size()) <= sizes.classes, "the data has ",
-                  texts->classes().size(), " classes, the model ", sizes.classes, "; set --num-classes");
+  // The first rank of a host makes or proves the token cache; the others find it done.
+  std::unique_ptr<data::TextDataset> texts;
+  for (const bool first : {true, false})
+    checkpoint::together(group, "opening the data", [&] {
+      if (first == (place.local_rank == 0)) texts = open_texts(data, train.seq_length, *decoder, /*proven=*/!first);
+    });
   return texts;
 }
 
 std::unique_ptr<const data::Dataset> open_test_records(const Recipe& recipe, const models::Model& model,
-                                                       const data::Dataset& trained_on, const comm::Group& group) {
+                                                       const data::Dataset& trained_on, const comm::Place& place,
+                                                       const comm::Group& group) {
   if (recipe.train.test_folder.empty()) return nullptr;
   auto other = recipe;
   other.data.data_folder = recipe.train.test_folder;
   other.data.max_records = 0;
   other.train.sample_corpus = Bytes{0};
-  auto found = open_records(other, model, group);
+  auto found = open_records(other, model, place, group);
   SHADE_REQUIRE(found->classes() == trained_on.classes(), "test_folder ", recipe.train.test_folder, " has the classes ",
                 join(found->classes(), ", "), "; data_folder has ", join(trained_on.classes(), ", "),
                 ", and both must have the same");

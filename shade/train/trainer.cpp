@@ -10,6 +10,7 @@
 #include "shade/checkpoint/agreement.h"
 #include "shade/checkpoint/export.h"
 #include "shade/io/weight_folder.h"
+#include "shade/io/weight_folder_writer.h"
 #include "shade/nn/adapter.h"
 #include "shade/profile/heap.h"
 #include "shade/profile/memory.h"
@@ -67,8 +68,8 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
       options_(std::move(options)),
       model_(counted_model(recipe)),
       groups_(shard::connect_groups(world, shard::policy_of(recipe.shard, world.size()))),
-      dataset_(dataset ? std::move(dataset) : open_records(recipe, *model_, groups_.control)),
-      test_records_(open_test_records(recipe, *model_, *dataset_, groups_.control)),
+      dataset_(dataset ? std::move(dataset) : open_records(recipe, *model_, world.place(), groups_.control)),
+      test_records_(open_test_records(recipe, *model_, *dataset_, world.place(), groups_.control)),
       split_(dataset_->size(), recipe.train.eval_records),
       folder_(std::make_unique<RunFolder>(recipe.train.output)) {
   const auto& train = recipe.train;
@@ -79,6 +80,7 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
   identity_ = identity_of(config, *dataset_, groups_.control);
   start_model();
   resume();
+  if (optimizer_->steps() < last_) prepare_exports();
   introduce();
   if (world.rank() == 0) folder_->write_recipe(print_toml(config));
 }
@@ -139,7 +141,7 @@ void Trainer::resume() {
 // Rank 0 has the ledger; everybody learns which incarnation this is, what was spent and how far it may go.
 void Trainer::open_ledger(const std::optional<checkpoint::Origin>& from) {
   const auto bytes = std::as_bytes(std::span(key_));
-  const checkpoint::PrivateRun run{.key = checkpoint::to_hex(checkpoint::digest_of(bytes)),
+  const checkpoint::PrivateRun run{.key = io::to_hex(io::digest_of(bytes)),
                                    .exact = text(identity_, " micro-batch ", micro_batch_),
                                    .event = event_json(event_)};
   const auto words = checkpoint::from_rank0(groups_.control, "opening the ledger", [&] {
@@ -309,6 +311,16 @@ Evaluation Trainer::test() {
   const auto found = evaluate(*model_, *runtime_, *test_records_, all, micro_batch_);
   report_->evaluation(optimizer_->steps(), found, "test");
   return found;
+}
+
+// A folder that can't be written to is better known before the first step than after the last.
+void Trainer::prepare_exports() {
+  const auto& train = recipe_->train;
+  checkpoint::together(groups_.control, "looking where to export to", [&] {
+    if (world_->rank() != 0) return;
+    if (!train.export_folder.empty()) io::prepare_weight_folder(train.export_folder);
+    if (!train.adapter_folder.empty()) checkpoint::prepare_adapter_folder(train.adapter_folder);
+  });
 }
 
 void Trainer::write_adapter() {

@@ -77,6 +77,7 @@ class Trainer {
   void save(bool wait);
   StepOptions step_options() const;
   int64_t find_micro_batch();
+  void prepare_exports();
   void introduce();
   StepReport measured(const StepRecord& record, const Loaded& batch, Seconds took, Seconds waited);
 

@@ -228,13 +228,13 @@ TEST_F(LedgerTest, RefusesWellChainedNonsense) {
         R"({"incarnation":0,"key":"","exact":"","from":{"incarnation":0,"step":0},"event":{}})",
         R"({"incarnation":0,"key":3,"exact":"","from":null,"event":{}})", R"({"torn":5,"incarnation":0,"step":0})",
         R"({"torn":5,"incarnation":0,"step":0,"count":99999999})", "nonsense"}) {
-    Digest head{};
+    io::Digest head{};
     auto words = next_line(head, R"({"format":"shade ledger","version":1})");
     words += next_line(head, record);
     scratch.write("ledger", words);
     EXPECT_THROW(total(), io::FormatError) << record;
   }
-  Digest head{};
+  io::Digest head{};
   scratch.write("ledger", next_line(head, R"({"format":"shade ledger","version":2})"));
   EXPECT_THROW(total(), io::FormatError);
   scratch.write("ledger", "something else entirely\n");

@@ -10,17 +10,21 @@ namespace shade::checkpoint {
 namespace {
 
 Manifest sample() {
-  return {.caller = {{"step", 3}, {"lr", 0.25}, {"name", "Zoë"}, {"list", {1, -2, nullptr}}},
-          .steps = 3,
-          .states = {"exp_avg", "exp_avg_sq"},
-          .replicate = 2,
-          .shard = 1,
-          .weights = {{"a.weight", {4, 2}, true}, {"b/c@d", {}, false}},
-          .files = {{.bytes = 100, .header = digest_of("one")}, {.bytes = 200, .header = digest_of("two")}}};
+  return {
+      .caller = {{"step", 3}, {"lr", 0.25}, {"name", "Zoë"}, {"list", {1, -2, nullptr}}},
+      .steps = 3,
+      .states = {"exp_avg", "exp_avg_sq"},
+      .replicate = 2,
+      .shard = 1,
+      .weights = {{"a.weight", {4, 2}, true}, {"b/c@d", {}, false}},
+      .files = {{.bytes = 100, .header = io::digest_of("one")}, {.bytes = 200, .header = io::digest_of("two")}},
+      .frozen = {{.bytes = 300, .header = io::digest_of("three")}, {.bytes = 400, .header = io::digest_of("four")}}};
 }
 
 // As an attacker would: any text, with its right checksum.
-std::string sealed(std::string body) { return text(body, ",\n\"checksum\": \"", to_hex(digest_of(body)), "\"}\n"); }
+std::string sealed(std::string body) {
+  return text(body, ",\n\"checksum\": \"", io::to_hex(io::digest_of(body)), "\"}\n");
+}
 
 std::string body() {
   const auto words = print_manifest(sample());
@@ -44,6 +48,15 @@ TEST(Manifest, ReadsWhatItPrints) {
   EXPECT_EQ(Json::parse(print_manifest(sample()))["steps"], 3) << "for people and other programs it is plain JSON";
 }
 
+TEST(Manifest, FrozenFilesAreAsManyAsRanksOrNone) {
+  auto manifest = sample();
+  manifest.frozen.clear();
+  EXPECT_EQ(parse_manifest(print_manifest(manifest)), manifest);
+  manifest.frozen.push_back({.bytes = 1});
+  const auto message = io::message_of<UsageError>([&] { print_manifest(manifest); });
+  EXPECT_NE(message.find("there are 1 files of frozen weights for 2 ranks"), std::string::npos) << message;
+}
+
 TEST(Manifest, EveryFlippedBitShows) {
   const auto words = print_manifest(sample());
   for (size_t at = 0; at < words.size(); ++at)
@@ -65,13 +78,15 @@ struct Hostile {
 TEST(Manifest, RefusesHostileOnes) {
   const std::vector<Hostile> cases{
       {"\"shade checkpoint\"", "\"zip\"", "another format"},
-      {"\"version\": 1", "\"version\": 2", "version 2; this program reads version 1"},
-      {"\"version\": 1", "\"version\": \"1\"", "of version ?"},
-      {"\"version\": 1", "\"version\": -1", "of version -1"},
+      {"\"version\": 2", "\"version\": 1", "version 1; this program reads version 2"},
+      {"\"version\": 2", "\"version\": \"2\"", "of version ?"},
+      {"\"version\": 2", "\"version\": -2", "of version -2"},
       {"rank_00000.safetensors", "../../etc/passwd", "expected rank_00000.safetensors"},
       {"rank_00000.safetensors", "/etc/passwd", "expected rank_00000.safetensors"},
       {"rank_00000.safetensors", "rank_00001.safetensors", "expected rank_00000.safetensors"},
       {"rank_00000.safetensors", "rank_00000.safetensors\\u0000", "expected rank_00000.safetensors"},
+      {"frozen_00000.safetensors", "rank_00000.safetensors", "expected frozen_00000.safetensors"},
+      {"\"frozen\": [", "\"frozen\": [], \"x\": [", "unknown key 'x'"},
       {"\"bytes\": 100", "\"bytes\": 18446744073709551615", "'bytes' must be a whole number"},
       {"\"bytes\": 100", "\"bytes\": 1e30", "'bytes' must be a whole number"},
       {"\"bytes\": 100", "\"bytes\": -100", "'bytes' must be a whole number"},

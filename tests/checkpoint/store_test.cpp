@@ -78,15 +78,55 @@ TEST(Store, CopiesOfTheModelWriteItOnce) {
     });
     // 149 trained elements with two states, 17 frozen ones; headers come on top.
     uint64_t data = 0, most = 0;
-    for (int rank = 0; rank < 4; ++rank) {
-      const io::SafetensorsFile file(scratch.path() / "00001_step_0" / file_name(static_cast<size_t>(rank)));
+    for (size_t rank = 0; rank < 4; ++rank) {
       uint64_t mine = 0;
-      for (const auto& [name, info] : file.header().tensors) mine += info.size();
+      for (const auto& name : {file_name(rank), frozen_name(rank)}) {
+        const io::SafetensorsFile file(scratch.path() / "00001_step_0" / name);
+        for (const auto& [tensor, info] : file.header().tensors) mine += info.size();
+      }
       data += mine;
       most = std::max(most, mine);
     }
     EXPECT_EQ(data, (149u * 3 + 17) * 4);
     EXPECT_LE(most, data * 2 / 5) << "everybody writes its part";
+  }
+}
+
+TEST(Store, FrozenWeightsAreWrittenOnce) {
+  for (const auto strategy : {Strategy::ddp, Strategy::zero3}) {
+    const Scratch scratch;
+    run_ranks(2, As::threads, [&](comm::World& world) {
+      SmallRun run(world, strategy);
+      const auto group = world.group("all");
+      const auto name = frozen_name(static_cast<size_t>(world.rank()));
+      Store store(world.group("checkpoint"), {.folder = scratch.path(), .keep = 2});
+      const auto save = [&](bool async) {
+        run.step();
+        async ? store.save_async(*run.runtime, *run.optimizer, {}) : store.save(*run.runtime, *run.optimizer, {});
+        store.wait();
+        group.barrier().wait();
+        return store.latest()->folder / name;
+      };
+      const auto first = save(false), second = save(true);
+      EXPECT_TRUE(std::filesystem::equivalent(first, second));
+      const auto third = save(false);
+      EXPECT_FALSE(std::filesystem::exists(first));
+      EXPECT_TRUE(std::filesystem::equivalent(second, third));
+
+      // Whole by itself when the ones before are gone, and after it was loaded nothing is taken for granted.
+      const auto before = run.everything(group);
+      run.step();
+      store.load(*store.latest(), *run.runtime, *run.optimizer);
+      const auto after = run.everything(group);
+      if (world.rank() == 0) expect_equal(after, before, "third");
+      const auto fourth = save(false);
+      EXPECT_FALSE(std::filesystem::equivalent(third, fourth));
+
+      std::filesystem::remove(fourth);  // where nothing can be linked it is written
+      group.barrier().wait();
+      save(true);
+      store.load(*store.latest(), *run.runtime, *run.optimizer);
+    });
   }
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "shade/base/json.h"
+#include "tests/io/scratch.h"
 #include "tests/support/process.h"
 #include "tests/support/result_keys.h"
 
@@ -86,6 +87,18 @@ TEST(Bench, ALostRankEndsTheJobNamingUnitAndCollective) {
   EXPECT_TRUE(outcome.output.find("all_gather gather ") != std::string::npos ||
               outcome.output.find("reduce_scatter reduce ") != std::string::npos)
       << outcome.output;
+}
+
+TEST(Bench, UseProfilerIsATraceInItsUsualFolder) {
+  const io::Scratch here;
+  const auto outcome = run({"/bin/sh", "-c",
+                            text("cd ", here.path().string(), " && exec ", shade_binary(),
+                                 " bench --model llama-nano --seq-length 16 --num-iter 1 --use_profiler")});
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  int traces = 0;
+  for (const auto& item : std::filesystem::recursive_directory_iterator(here.path() / "traces"))
+    traces += item.path().filename() == "rank0.pt.trace.json" ? 1 : 0;
+  EXPECT_EQ(traces, 1);
 }
 
 }  // namespace

@@ -101,18 +101,6 @@ TEST_F(Runs, ReferenceLinesAreInThePictureWithTheirWords) {
   EXPECT_NE(script.find(":7.49"), std::string::npos) << "the line is above all curves and has room: " << script;
 }
 
-TEST_F(Runs, OfAStepMadeAgainTheLaterLineCounts) {
-  std::string lines;
-  for (int step = 1; step <= 5; ++step) lines += plain_step(step, 10 + step) + (step == 4 ? evaluation(4, 20) : "");
-  lines += plain_step(3, 3) + plain_step(4, 4);  // continued after step 2, and stopped after 4
-  const auto run = read_training_runs({add("run", lines)}).front();
-  EXPECT_EQ(run.loss, (Curve{{1, 11}, {2, 12}, {3, 3}, {4, 4}})) << "step 5 was not made again";
-  EXPECT_TRUE(run.held_out.empty());
-  EXPECT_EQ(run.steps(), 4);
-  const auto twice = read_training_runs({add("twice", plain_step(1, 5) + plain_step(2, 6) + plain_step(2, 7))}).front();
-  EXPECT_EQ(twice.loss.at(2), 7);
-}
-
 TEST_F(Runs, AreNamedByTheirDirectory) {
   const auto names = [](const std::vector<fs::path>& folders) {
     std::vector<std::string> out;
@@ -152,7 +140,7 @@ TEST_F(Runs, FaultsNameFileAndLine) {
     return "no error";
   };
   for (const auto* broken : {"{\"step\": 2, \"lo", "[]", "{\"loss\": 1}", "{\"step\": 1.5, \"loss\": 1}",
-                             "{\"step\": 2}", "{\"step\": 2, \"loss\": \"low\"}", ""})
+                             "{\"step\": 2}", "{\"step\": 2, \"loss\": \"low\"}", "{\"step\": 0, \"loss\": 1}", ""})
     EXPECT_NE(message(text(plain_step(1, 2), broken, "\n")).find("metrics.jsonl:2: not a line that shade train writes"),
               std::string::npos)
         << broken;

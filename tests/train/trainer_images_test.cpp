@@ -1,4 +1,5 @@
 // The trainer on a folder of images: recipes/dit_nano.toml on real PNG and JPEG files.
+#include <cmath>
 #include <set>
 
 #include "tests/data/folder.h"
@@ -70,6 +71,19 @@ TEST(TrainerImages, EveryStepDrawsAnew) {
   ASSERT_EQ(losses.size(), 6u);
   EXPECT_EQ(std::set<double>(losses.begin(), losses.end()).size(), 6u);
   EXPECT_EQ(train_in(again.path(), 1, recipe_on(images, still)).losses(), losses) << "and the same in another run";
+}
+
+TEST(TrainerImages, MadeUpOnesAreOfTheTypeThatTheModelComputesIn) {
+  const io::Scratch here;
+  const auto found = train_in(here.path(), 1,
+                              {{"model.model", "dit-nano"},
+                               {"model.dtype", "bf16"},
+                               {"train.steps", "2"},
+                               {"train.records", "8"},
+                               {"train.batch_size", "4"},
+                               {"dp.sampler", "shuffled"}});
+  ASSERT_EQ(found.losses().size(), 2u);
+  for (const auto loss : found.losses()) EXPECT_TRUE(std::isfinite(loss));
 }
 
 // The same name and number of files, but another picture: steps made again would have the same noise on another sum.

@@ -3,7 +3,6 @@
 
 #include "shade/data/sample_corpus.h"
 #include "tests/io/scratch.h"
-#include "tests/support/fault.h"
 #include "tests/support/process.h"
 #include "tests/train/training.h"
 
@@ -316,6 +315,12 @@ TEST(Trainer, AnExportedAdapterIsTestedAlike) {
   EXPECT_EQ(again.accuracy, tested.accuracy);
   EXPECT_EQ(again.majority, tested.majority);
   EXPECT_EQ(again.records, tested.records);
+
+  for (const auto& [option, taken] : Words{{"train.export_folder", "model"}, {"train.adapter_folder", "adapter"}}) {
+    const auto place = made.place(taken.c_str());
+    const auto said = refused(made.place("other_run"), with(made.words, {{"model.lora_rank", "4"}, {option, place}}));
+    EXPECT_NE(said.find(place), std::string::npos) << option << ": " << said;
+  }
 }
 
 TEST(Trainer, AnExportedAdapterIsReadByPeft) {
@@ -341,19 +346,11 @@ TEST(Trainer, ATestFolderWithOtherClassesIsRefused) {
                              "\n"
                              R"({"text": "b", "label": "air"})"
                              "\n");
-  test::run_ranks(1, test::As::threads, [&](comm::World& world) {
-    Recipe recipe;
-    Config config;
-    recipe.declare(config);
-    for (const auto& [key, word] : Words{{"model.task", "classify"},
-                                         {"model.vocab_size", "260"},
-                                         {"data.data_folder", (here.path() / "train").string()},
-                                         {"train.test_folder", (here.path() / "test").string()},
-                                         {"train.output", (here.path() / "run").string()}})
-      config.set(key, word);
-    const auto said = test::fault([&] { Trainer(world, recipe, config, nullptr, {.quiet = true}); });
-    EXPECT_NE(said.find("has the classes air, sea; data_folder has sea, sky"), std::string::npos) << said;
-  });
+  const auto said = refused(here.path() / "run", {{"model.task", "classify"},
+                                                  {"model.vocab_size", "260"},
+                                                  {"data.data_folder", (here.path() / "train").string()},
+                                                  {"train.test_folder", (here.path() / "test").string()}});
+  EXPECT_NE(said.find("has the classes air, sea; data_folder has sea, sky"), std::string::npos) << said;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "shade/train/trainer.h"
+#include "tests/support/fault.h"
 #include "tests/support/ranks.h"
 #include "tests/train/remains.h"
 
@@ -71,6 +72,20 @@ inline Trained train_in(const std::filesystem::path& folder, int ranks, const Wo
   });
   out.metrics = read_metrics(folder);
   return out;
+}
+
+// What a run says that is refused before its first step.
+inline std::string refused(const std::filesystem::path& folder, const Words& words) {
+  std::string said;
+  test::run_ranks(1, test::As::threads, [&](comm::World& world) {
+    Recipe recipe;
+    Config config;
+    recipe.declare(config);
+    set_words(config, words);
+    config.set("train.output", folder.string());
+    said = test::fault([&] { Trainer(world, recipe, config, nullptr, {.quiet = true}); });
+  });
+  return said;
 }
 
 inline double distance(const Trained& a, const Trained& b) {
