@@ -185,7 +185,16 @@ Field& Config::find(std::string_view key, const std::string& source) {
     if (field.key() == wanted) return field;
     keys.push_back(field.key());
   }
-  throw UsageError(text(source.empty() ? "" : source + ": ", "unknown key '", key, "'", suggestion(wanted, keys)));
+  // The right word in the wrong section, or an option's name, is likelier than a slip.
+  const auto name = wanted.substr(wanted.find('.') + 1);
+  const auto option = dashed("--" + name);
+  auto guess = suggestion(wanted, keys);
+  for (const auto& field : fields_) {
+    const auto names = field.spellings();
+    if (field.key().ends_with("." + name) || std::find(names.begin(), names.end(), option) != names.end())
+      guess = text("; did you mean '", field.key(), "'?");
+  }
+  throw UsageError(text(source.empty() ? "" : source + ": ", "unknown key '", key, "'", guess));
 }
 
 void Config::set(std::string_view key, std::string_view word) { find(key, "").set(word); }
@@ -212,7 +221,7 @@ void Config::read_toml_text(std::string_view toml_text, const std::string& sourc
                   "' stands outside of a [section]; expected keys inside sections");
     for (const auto& [name, value] : *table) {
       const auto key = text(section.str(), ".", name.str());
-      auto& field = find(key, source);
+      auto& field = find(key, text(source, ":", value.source().begin.line));
       try {
         field.set(toml_word(value, key, source));
       } catch (const UsageError& fault) {

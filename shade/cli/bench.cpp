@@ -61,16 +61,6 @@ void print_stages(const experiment::BenchResult& result) {
   std::printf("\nmemory of rank 0, %s\n%s", result.log_key.c_str(), table.str().c_str());
 }
 
-// ghost_fsdp and flash_fsdp are methods under full sharding, unless a strategy is given.
-bool implies_zero3(const Arguments& arguments) {
-  bool fsdp = false, given = false;
-  for (const auto& word : arguments) {
-    fsdp = fsdp || word.ends_with("ghost_fsdp") || word.ends_with("flash_fsdp");
-    given = given || word.starts_with("--shard") || word.starts_with("--data-parallel");
-  }
-  return fsdp && !given;
-}
-
 }  // namespace
 
 int run_bench(const Arguments& arguments) {

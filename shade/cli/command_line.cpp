@@ -35,8 +35,19 @@ void CommandLine::add(Config& config, const std::string& argument) {
   }
 }
 
+bool CommandLine::given(const std::string& key) const { return app_.get_option(dashed("--" + key))->count() > 0; }
+
 std::string CommandLine::config_name() const {
   return config_file_.empty() ? verb_ : std::filesystem::path(config_file_).stem().string();
+}
+
+bool implies_zero3(const Arguments& arguments) {
+  bool fsdp = false, given = false;
+  for (const auto& word : arguments) {
+    fsdp = fsdp || word.ends_with("ghost_fsdp") || word.ends_with("flash_fsdp");
+    given = given || word.starts_with("--shard") || word.starts_with("--data-parallel");
+  }
+  return fsdp && !given;
 }
 
 std::optional<int> parse_words(CLI::App& app, const Arguments& arguments) {
@@ -62,8 +73,7 @@ std::optional<int> CommandLine::parse(const Arguments& arguments) {
   if (config_ != nullptr) {
     if (!config_file_.empty()) config_->read_toml(config_file_);
     for (auto& field : config_->fields()) {
-      const auto* option = app_.get_option(dashed("--" + field.key()));
-      if (option->count() == 0) continue;
+      if (!given(field.key())) continue;
       const auto& word = words_[field.key()];
       field.set(field.is_switch() && word.empty() ? "true" : word);
     }

@@ -2,13 +2,27 @@
 #include "shade/train/trainer.h"
 
 #include <csignal>
+#include <ctime>
 
 #include "shade/cli/verb.h"
 
 namespace shade::cli {
 namespace {
 
-volatile std::sig_atomic_t asked = 0;  // by SIGTERM: finish the step, save, end well
+volatile std::sig_atomic_t asked = 0;  // by a signal: finish the step, save, end well
+volatile std::time_t asked_at = 0;
+
+// Asked again, the process ends at once. A terminal and the launcher may both pass the same Ctrl-C on: not within a
+// second.
+void ask(int signal) {
+  const auto now = ::time(nullptr);
+  if (asked != 0 && now > asked_at + 1) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
+  if (asked == 0) asked_at = now;
+  asked = 1;
+}
 
 }  // namespace
 
@@ -22,9 +36,14 @@ int run_train(const Arguments& arguments) {
                    "shade train recipes/llama_nano_private.toml --ranks 2 --shard.shard zero3");
   line.add(config, "RECIPE");
   if (const auto status = line.parse(arguments)) return *status;
+  if (implies_zero3(arguments)) recipe.shard.shard = shard::Strategy::zero3;
+  // A recipe may bring a corpus along; the folder of somebody's own is never filled with it.
+  if (line.given("data.data_folder") && !line.given("train.sample_corpus")) recipe.train.sample_corpus = Bytes{0};
+  recipe.resolve();
+  optim::make_schedule(recipe.optim);  // better refused now than when all data has been read
   if (recipe.train.output.empty()) recipe.train.output = "runs/" + line.config_name();
   if (const auto status = start_ranks(line, "train", arguments, recipe.comm)) return *status;
-  std::signal(SIGTERM, [](int) { asked = 1; });
+  for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, ask);
   in_world(line.ranks, recipe.comm, [&](comm::World& world) {
     train::Trainer trainer(world, recipe, config, nullptr, {.stop = [] { return asked != 0; }});
     const auto result = trainer.run();
@@ -34,6 +53,7 @@ int run_train(const Arguments& arguments) {
     if (result.evaluation) out.update(result.evaluation->json("eval"));
     if (result.test) out.update(result.test->json("test"));
     if (result.spent) out["epsilon"] = result.spent->epsilon;
+    if (result.spent && recipe.dp.noise_seed >= 0) out["epsilon_void"] = true;
     out["run"] = recipe.train.output;
     out["config"] = config.json();
     write_json(line.json_file, out);

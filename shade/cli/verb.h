@@ -53,9 +53,10 @@ class CommandLine {
   // Empty: go on. Otherwise the verb is over (help was printed) with this status. Throws UsageError.
   std::optional<int> parse(const Arguments& arguments);
 
-  std::string json_file;            // --json
-  std::optional<int> ranks;         // --ranks
-  std::string config_name() const;  // of the TOML file, without folder and ending; the verb if none was given
+  std::string json_file;                     // --json
+  std::optional<int> ranks;                  // --ranks
+  bool given(const std::string& key) const;  // on the command line, in whatever spelling
+  std::string config_name() const;           // of the TOML file, without folder and ending; the verb if none was given
 
  private:
   std::string suggestion_for(const std::string& word) const;
@@ -67,6 +68,9 @@ class CommandLine {
   std::string config_file_;
   std::string log_level_ = "warning";
 };
+
+// ghost_fsdp and flash_fsdp are methods under full sharding, unless a strategy is given.
+bool implies_zero3(const Arguments& arguments);
 
 // With --ranks N outside of a world: starts N ranks of this very command and returns their status. Otherwise empty.
 std::optional<int> start_ranks(const CommandLine& line, const std::string& verb, const Arguments& arguments,

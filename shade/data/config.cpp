@@ -8,7 +8,8 @@ namespace shade::data {
 void DataConfig::declare(Fields& f) {
   f.add("data_folder", data_folder,
         {.help =
-             "folder of .txt, .json and .jsonl files, or of a folder of images for each class; made-up data if not set",
+             "folder of .txt, .json and .jsonl files or, to train on images, of a folder for each class; made-up data "
+             "if not set",
          .flags = {"--data-folder"}});
   f.add("tokenizer", tokenizer,
         {.help = "tokenizer.json of Hugging Face (byte-level BPE) or its folder; every byte is a token if not set",

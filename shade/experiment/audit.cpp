@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "shade/base/error.h"
+#include "shade/base/log.h"
 #include "shade/optim/config.h"
 #include "shade/privacy/accounting/gaussian.h"
 #include "shade/train/deal.h"
@@ -108,6 +109,8 @@ AuditResult audit(comm::World& world, const Audit& what) {
   SHADE_REQUIRE(dp.is_private() && dp.sigma > 0, "an audit needs a private step with noise; set --dp and --sigma");
   SHADE_REQUIRE(dp.clip_style != privacy::ClipStyle::adaptive,
                 "adaptive clipping releases a second number, which this audit doesn't look at; choose another style");
+  SHADE_REQUIRE(config.fault != AuditFault::rank0_noise || world.size() > 1,
+                "noise by rank 0 alone is no fault in a world of one rank; add --ranks 2 --shard zero3");
   at::set_num_threads(1);
   AuditResult out{.runs = config.runs,
                   .claimed_mu = 1 / dp.sigma,
@@ -141,6 +144,9 @@ AuditResult audit(comm::World& world, const Audit& what) {
   };
   const double length = everybody(at::full({1}, dot(canary, canary), at::kDouble)).item<double>();
   out.canary = std::sqrt(length) / clip_norm;
+  if (out.canary < 0.9)
+    log::warning("the canary is ", significant(out.canary, 2),
+                 " clip norms long, so the audit sees less than could be ", "seen; lower --max-grad-norm");
   const bool noisy = config.fault != AuditFault::rank0_noise || world.rank() == 0;
   const auto shards = runtime.shards();
   const auto seen = at::zeros({2, config.runs}, at::kDouble);  // along the canary, from the sum without it

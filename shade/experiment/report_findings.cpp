@@ -214,6 +214,7 @@ void change_time(const Results& results, std::vector<Finding>& out) {
       {"To use less time",
        text(percent, " % of a step waits for traffic (", worst->name, "); try a larger --batch-size or --grad-accum",
             worst->shard == "zero3" ? ", --forward-prefetch, or --shard zero2 if the memory allows it."
+            : worst->is_private()   ? "."
                                     : ", or fewer bytes with --reduce-dtype bf16.")});
 }
 

@@ -21,22 +21,26 @@ bool is_buffer(std::string_view name) { return name.ends_with("rotary_emb.inv_fr
 
 void load_weights(nn::Parameters& parameters, const std::filesystem::path& from, at::ScalarType type, bool copy) {
   const io::WeightFolder folder(from);
-  std::set<std::string> known;
   for (auto& weight : parameters.weights()) {
     SHADE_REQUIRE(folder.contains(weight.name()), from.string(), " has no tensor '", weight.name(),
                   "', which the model needs; is it a checkpoint of this architecture and task?");
-    known.insert(weight.name());
     const auto& found = folder.info(weight.name());
     SHADE_REQUIRE(found.shape == weight.shape(), from.string(), ": tensor '", weight.name(), "' has shape ",
                   at::IntArrayRef(found.shape), ", the model expects ", at::IntArrayRef(weight.shape()));
     const bool view = !copy && io::scalar_type(found.dtype) == type;
     weight.bind(view ? folder.tensor(weight.name()) : folder.read(weight.name(), type));
   }
+  refuse_strangers(folder, parameters);
+}
+
+void refuse_strangers(const io::WeightFolder& folder, const nn::Parameters& parameters) {
+  std::set<std::string> known;
+  for (const auto& weight : parameters.weights()) known.insert(weight.name());
   std::vector<std::string> strangers;
   for (const auto& name : folder.names())
     // A tied head is sometimes stored all the same; it repeats the embedding.
     if (!known.contains(name) && !is_buffer(name) && name != "lm_head.weight") strangers.push_back(name);
-  SHADE_REQUIRE(strangers.empty(), from.string(), " has ", strangers.size(),
+  SHADE_REQUIRE(strangers.empty(), folder.path().string(), " has ", strangers.size(),
                 " tensors that the model doesn't know, e.g. '", strangers.empty() ? "" : strangers.front(), "'");
 }
 

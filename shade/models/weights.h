@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "shade/base/units.h"
+#include "shade/io/weight_folder.h"
 #include "shade/models/model.h"
 
 namespace shade::models {
@@ -13,6 +14,9 @@ namespace shade::models {
 // the mapped file, whose pages come in as they are used. A missing weight, a wrong shape or a tensor that the model
 // doesn't know is an error that names it.
 void load_weights(nn::Parameters& parameters, const std::filesystem::path& from, at::ScalarType type, bool copy = true);
+
+// Throws UsageError if the folder has tensors that are no weights of the model: it would be another model's.
+void refuse_strangers(const io::WeightFolder& folder, const nn::Parameters& parameters);
 
 // Writes what is bound, in the layout above.
 void save_weights(const nn::Parameters& parameters, const std::filesystem::path& folder, int64_t max_shard_bytes);

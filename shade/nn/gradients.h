@@ -17,8 +17,12 @@ class GradientSink {
   virtual void final(const Weight&) {}  // nothing more will be added in this pass over the data
 };
 
+// product: a sum over samples is rounded to the type of its factors and then added, as PyTorch does. buffer: it is made
+// in the buffer's type, so that one sample more or less moves it by no more than that sample.
+enum class SumType { product, buffer };
+
 // Adds the gradient, summed over samples, to the sink; the first contribution is written, not added.
-void add_gradient(const LayerGrad& grad, GradientSink& sink);
+void add_gradient(const LayerGrad& grad, GradientSink& sink, SumType type = SumType::product);
 
 // The default tap: every weight's gradient, whole, in one process.
 class PlainGradients : public GradientTap, public GradientSink {

@@ -31,7 +31,7 @@ PrivacyEvent event_of(const Recipe& recipe, int64_t records) {
     SHADE_REQUIRE(mechanism.population >= records, "population ", mechanism.population, " is less than the ", records,
                   " records of the data; expected a bound on their number");
   }
-  if (budget.target_epsilon > 0)
+  if (budget.target_epsilon > 0 && train.steps > 0)
     mechanism.noise_multiplier =
         privacy::calibrate(budget.accountant, event.accounted(), budget.target_epsilon, budget.delta).sigma;
   if (recipe.dp.is_private() && no_epsilon(recipe).empty()) {
@@ -66,11 +66,12 @@ std::string no_epsilon(const Recipe& recipe) {
   return {};
 }
 
-Json event_json(const PrivacyEvent& event) {
+Json event_json(const PrivacyEvent& event, bool seeded) {
   const auto& m = event.mechanism;
-  return {{"sampler", to_string(m.sampler)}, {"sample_rate", m.sample_rate}, {"sigma", m.noise_multiplier},
-          {"max_batch", m.max_batch},        {"population", m.population},   {"clip_norm", event.clip_norm},
-          {"divisor", event.divisor}};
+  return {{"sampler", to_string(m.sampler)}, {"sample_rate", m.sample_rate},
+          {"sigma", m.noise_multiplier},     {"max_batch", m.max_batch},
+          {"population", m.population},      {"clip_norm", event.clip_norm},
+          {"divisor", event.divisor},        {"seeded", seeded}};
 }
 
 std::optional<privacy::Mechanism> mechanism_in(const Json& event) {

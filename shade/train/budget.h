@@ -24,7 +24,7 @@ std::unique_ptr<data::Sampler> make_sampler(const privacy::PrivacyEvent& event, 
 std::string no_epsilon(const Recipe& recipe);
 
 // The mechanism in a ledger's event, and back. No mechanism: steps that no accountant answers for.
-Json event_json(const privacy::PrivacyEvent& event);
+Json event_json(const privacy::PrivacyEvent& event, bool seeded);  // seeded noise protects nothing
 std::optional<privacy::Mechanism> mechanism_in(const Json& event);
 
 // What was spent in a run directory, and may be.

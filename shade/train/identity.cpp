@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/Version.h>
 #include <torch/version.h>
 
 #include <fstream>
@@ -13,11 +14,14 @@
 namespace shade::train {
 namespace {
 
+// All that is said of the first one but its clock: names alone are shared by generations.
 std::string processor() {
   std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line);)
-    if (line.starts_with("model name")) return line;
-  return "unknown";
+  std::string out;
+  for (std::string line; std::getline(in, line) && !line.empty();)
+    for (const auto* kept : {"vendor", "cpu family", "model", "stepping", "flags", "Features", "CPU "})
+      if (line.starts_with(kept)) out += line + "\n";
+  return out + at::get_cpu_capability();
 }
 
 Json weight_files(const std::string& place) {
@@ -31,13 +35,15 @@ Json weight_files(const std::string& place) {
 
 }  // namespace
 
-std::string identity_of(const Config& config, const data::Dataset& records, const comm::Group& group) {
+std::string identity_of(const Config& config, const models::Model& model, const data::Dataset& records,
+                        const comm::Group& group) {
   const auto json = config.json();
   const auto program = io::MappedFile::open("/proc/self/exe");
   Json all{{"threads", at::get_num_threads()},
            {"libtorch", TORCH_VERSION},
            {"processor", processor()},
            {"program", io::to_hex(io::digest_of(program->bytes()))},
+           {"architecture", model.config_json()},
            {"records", records.size()},
            {"fingerprint", records.fingerprint()},
            {"weights", weight_files(json["model"]["weights"])}};

@@ -135,10 +135,20 @@ void Recipe::resolve() {
       train.adapter_folder.empty() || model.lora_rank > 0,
       "adapter_folder is set, and the model has no adapters; set --lora-rank, or --export for the whole model");
   if (!dp.is_private()) {
-    SHADE_REQUIRE(budget.target_epsilon == 0 && budget.max_epsilon == 0,
-                  "an epsilon is asked of a run that is not private; choose how samples are clipped, e.g. --dp auto");
+    SHADE_REQUIRE(
+        budget.target_epsilon == 0 && budget.max_epsilon == 0,
+        "an epsilon is asked of a run that is not private; choose how samples are clipped, e.g. --dp auto, or ask "
+        "for none: --target-epsilon 0 --max-epsilon 0");
     return;
   }
+  SHADE_REQUIRE(shard.reduce_dtype == nn::DType::fp32, "gradients of a private run are reduced in fp32, not ",
+                to_string(shard.reduce_dtype),
+                ": a rounded sum moves by more than the clip norm when one record comes or goes; drop --reduce-dtype");
+  SHADE_REQUIRE(budget.accountant != privacy::Accountant::gdp,
+                "--accountant gdp says less than was spent and is for looking only (shade account); choose prv or rdp");
+  SHADE_REQUIRE(!dp.norm_timing,
+                "--norm-timing chooses by the clock, so a step made again after a crash would be "
+                "another step with the same noise; measure with shade bench");
   SHADE_REQUIRE(budget.sampler != privacy::Sampler::shuffled || (budget.target_epsilon == 0 && budget.max_epsilon == 0),
                 "no accountant answers for shuffled batches, so no epsilon can be kept; choose --sampler poisson");
   if (budget.max_epsilon == 0) budget.max_epsilon = budget.target_epsilon;

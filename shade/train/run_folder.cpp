@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "shade/base/error.h"
+#include "shade/base/log.h"
 #include "shade/io/new_file.h"
 
 namespace shade::train {
@@ -38,6 +39,13 @@ privacy::NoiseKey RunFolder::key() const {
   const auto file = path_ / "key";
   privacy::NoiseKey key;
   int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  // A key without a ledger may have been used: its noise must not be used again, and there is nothing to replay.
+  if (descriptor >= 0 && !std::filesystem::exists(ledger())) {
+    log::warning(file.string(), " has no ledger beside it and is not used again: a new key is made");
+    ::close(descriptor);
+    descriptor = -1;
+    errno = ENOENT;
+  }
   if (descriptor < 0 && errno == ENOENT) {
     // Nobody else's at any moment, and whole or not there.
     key = privacy::secret_key();
@@ -64,7 +72,14 @@ privacy::NoiseKey RunFolder::key() const {
 }
 
 void RunFolder::write_recipe(const std::string& toml) const {
-  io::NewFile file(path_ / "recipe.toml");
+  const auto place = path_ / "recipe.toml";
+  if (std::ifstream in(place, std::ios::binary); in) {
+    if (std::string(std::istreambuf_iterator<char>(in), {}) == toml) return;
+    int number = 1;
+    while (std::filesystem::exists(path_ / text("recipe.", number, ".toml"))) ++number;
+    std::filesystem::rename(place, path_ / text("recipe.", number, ".toml"));
+  }
+  io::NewFile file(place);
   file.write_at(0, std::as_bytes(std::span(toml)));
   file.commit();
 }

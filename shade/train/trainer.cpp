@@ -11,6 +11,7 @@
 #include "shade/checkpoint/export.h"
 #include "shade/io/weight_folder.h"
 #include "shade/io/weight_folder_writer.h"
+#include "shade/models/weights.h"
 #include "shade/nn/adapter.h"
 #include "shade/profile/heap.h"
 #include "shade/profile/memory.h"
@@ -41,8 +42,11 @@ privacy::NoiseKey shared(const comm::Group& group, privacy::NoiseKey key) {
 bool may_be_new(const std::string& name) { return nn::is_adapter(name) || name == "score.weight"; }
 
 // Each rank reads the elements it owns.
-void start_from(const std::string& place, shard::Runtime& runtime, uint64_t seed) {
+void start_from(const std::string& place, const nn::Parameters& parameters, shard::Runtime& runtime, uint64_t seed) {
+  SHADE_REQUIRE(std::filesystem::exists(place), "no weights at ", place,
+                " (--weights); expected a folder or file of safetensors");
   const io::WeightFolder folder(place);
+  models::refuse_strangers(folder, parameters);
   runtime.fill([&](const nn::Weight& weight, int64_t begin, const at::Tensor& out) {
     if (may_be_new(weight.name()) && !folder.contains(weight.name())) return nn::initialise(out, weight, seed, begin);
     SHADE_REQUIRE(folder.contains(weight.name()), place, " has no tensor '", weight.name(),
@@ -77,11 +81,12 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
   use_threads(train.threads, world.size());
   event_ = event_of(recipe, split_.training());
   recipe.dp.sigma = event_.mechanism.noise_multiplier;
-  identity_ = identity_of(config, *dataset_, groups_.control);
+  identity_ = identity_of(config, *model_, *dataset_, groups_.control);
   start_model();
   resume();
-  if (optimizer_->steps() < last_) prepare_exports();
   introduce();
+  if (optimizer_->steps() >= last_) return;
+  prepare_exports();
   if (world.rank() == 0) folder_->write_recipe(print_toml(config));
 }
 
@@ -95,7 +100,7 @@ void Trainer::start_model() {
   if (recipe.model.weights.empty())
     runtime_->initialise(seed);
   else
-    start_from(recipe.model.weights, *runtime_, seed);
+    start_from(recipe.model.weights, model_->parameters(), *runtime_, seed);
   optimizer_ = prepared_optimizer(recipe.optim, *runtime_);
   if (!recipe.dp.is_private())
     key_ = privacy::seeded_key(seed);
@@ -112,9 +117,17 @@ void Trainer::resume() {
       world_->group("checkpoint"),
       checkpoint::Store::Options{.folder = folder_->checkpoints(), .keep = recipe.train.keep});
   Json earlier;
-  if (const auto found = store_->latest()) {
-    earlier = store_->load(*found, *runtime_, *optimizer_).caller;
+  // Rank 0 says from where: a folder on the network may not look the same to all.
+  const auto place = checkpoint::from_rank0(groups_.control, "looking for a checkpoint", [&] {
+    const auto found = store_->latest();
+    return found ? text(io::to_hex(found->manifest.value()), found->folder.filename().string()) : std::string();
+  });
+  if (!place.empty()) {
+    const checkpoint::Store::Found found{folder_->checkpoints() / place.substr(io::kDigestDigits),
+                                         io::digest_from_hex(place.substr(0, io::kDigestDigits))};
+    earlier = store_->load(found, *runtime_, *optimizer_).caller;
     saved_ = optimizer_->steps();
+    changed_ = earlier.at("identity") != identity_;
     SHADE_REQUIRE(earlier.contains("origin") == recipe.dp.is_private(), "the run in ", folder_->path().string(),
                   " was ",
                   recipe.dp.is_private() ? "not private; what it has seen can't be protected any more"
@@ -123,7 +136,7 @@ void Trainer::resume() {
   }
   if (recipe.train.micro_batch != "auto")
     micro_batch_ = *parse_integer(recipe.train.micro_batch);
-  else if (saved_ >= 0 && earlier.at("identity") == identity_)
+  else if (saved_ >= 0 && !changed_)
     micro_batch_ = earlier.at("micro_batch");
   else
     micro_batch_ = find_micro_batch();
@@ -143,7 +156,7 @@ void Trainer::open_ledger(const std::optional<checkpoint::Origin>& from) {
   const auto bytes = std::as_bytes(std::span(key_));
   const checkpoint::PrivateRun run{.key = io::to_hex(io::digest_of(bytes)),
                                    .exact = text(identity_, " micro-batch ", micro_batch_),
-                                   .event = event_json(event_)};
+                                   .event = event_json(event_, recipe_->dp.noise_seed >= 0)};
   const auto words = checkpoint::from_rank0(groups_.control, "opening the ledger", [&] {
     ledger_.emplace(folder_->ledger());
     Json out{{"incarnation", ledger_->start(run, from)}, {"made", ledger_->made()}, {"spent", Json::array()}};
@@ -156,6 +169,8 @@ void Trainer::open_ledger(const std::optional<checkpoint::Origin>& from) {
   std::vector<privacy::Steps> spent;
   for (const auto& entry : found.at("spent")) {
     if (entry.at("steps") == 0) continue;
+    if (entry.at("event").value("seeded", false) && recipe_->dp.noise_seed < 0 && no_epsilon_.empty())
+      no_epsilon_ = "the ledger has earlier steps whose noise had a seed";
     if (const auto mechanism = mechanism_in(entry.at("event")))
       spent.push_back({*mechanism, entry.at("steps")});
     else if (no_epsilon_.empty())
@@ -234,6 +249,12 @@ void Trainer::introduce() {
   }
   report_->say(text("run      ", folder_->path().string(),
                     saved_ >= 0 ? text(", continued after step ", saved_) : ", from the beginning"));
+  if (changed_)
+    report_->say(text("         with other settings, data, ranks or program than before",
+                      recipe.dp.is_private() ? ": steps from here have noise of their own, and count anew" : ""));
+  if (budget_ && optimizer_->steps() >= last_ && last_ < train.steps)
+    report_->say(text("         nothing is left of epsilon ", recipe.budget.max_epsilon,
+                      "; a larger --max-epsilon goes on, another --output begins anew"));
 }
 
 Trainer::Loaded Trainer::load(int64_t step) const {
@@ -261,7 +282,8 @@ StepReport Trainer::measured(const StepRecord& record, const Loaded& batch, Seco
 
 TrainResult Trainer::run() {
   const auto& train = recipe_->train;
-  TrainResult result{.steps = optimizer_->steps(), .ended = last_ < train.steps ? Ended::budget : Ended::finished};
+  const auto first = optimizer_->steps();
+  TrainResult result{.steps = first, .ended = last_ < train.steps ? Ended::budget : Ended::finished};
   const auto ahead = [&](int64_t step) { return std::async(std::launch::async, [this, step] { return load(step); }); };
   profile::return_unused_heap();  // what only the beginning needed: files that were read, batches that were tried
   const auto due = [&](int64_t every) { return every > 0 && result.steps % every == 0; };
@@ -300,6 +322,12 @@ TrainResult Trainer::run() {
                     result.ended == Ended::asked ? "; saved, and the same command goes on from here" : ""));
   if (result.ended == Ended::asked) return result;
   if (test_records_) result.test = test();
+  try {
+    if (result.steps == first) prepare_exports();
+  } catch (const UsageError& taken) {
+    report_->say(text("no step was made, and nothing is exported: ", taken.what()));
+    return result;
+  }
   if (!train.export_folder.empty()) write_model();
   if (!train.adapter_folder.empty()) write_adapter();
   return result;

@@ -105,6 +105,7 @@ class Trainer {
   std::string identity_;
   std::unique_ptr<checkpoint::Store> store_;
   int64_t saved_ = -1;                        // after which step
+  bool changed_ = false;                      // not what was saved in identity, e.g. settings or data
   std::optional<checkpoint::Ledger> ledger_;  // rank 0's, of a private run
   std::optional<Report> report_;
 };

@@ -96,8 +96,10 @@ TEST_F(ConfigTest, WrittenTypedIntoResults) {
 TEST_F(ConfigTest, UnknownKeysSuggestTheNearest) {
   EXPECT_EQ(fault([&] { config.set("work.batsh", "1"); }), "unknown key 'work.batsh'; did you mean 'work.batch'?");
   EXPECT_EQ(fault([&] { config.read_toml_text("[work]\nofload = true\n", "r.toml"); }),
-            "r.toml: unknown key 'work.ofload'; did you mean 'work.offload'?");
-  EXPECT_EQ(fault([&] { config.read_toml_text("[play]\nx = 1\n", "r.toml"); }), "r.toml: unknown key 'play.x'");
+            "r.toml:2: unknown key 'work.ofload'; did you mean 'work.offload'?");
+  EXPECT_EQ(fault([&] { config.read_toml_text("[play]\nx = 1\n", "r.toml"); }), "r.toml:2: unknown key 'play.x'");
+  EXPECT_EQ(fault([&] { config.read_toml_text("\n[play]\nbatch = 1\n", "r.toml"); }),
+            "r.toml:3: unknown key 'play.batch'; did you mean 'work.batch'?");
 }
 
 TEST_F(ConfigTest, ValuesAreValidated) {

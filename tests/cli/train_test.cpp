@@ -114,13 +114,16 @@ TEST(Train, ReportDrawsItsRuns) {
             std::string::npos);
 }
 
-TEST(Train, ASignalSavesAndTheSameCommandGoesOn) {
+class Asked : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(By, Asked, testing::Values("TERM", "INT"));
+
+TEST_P(Asked, ASignalSavesAndTheSameCommandGoesOn) {
   const Scratch scratch;
   const auto recipe = scratch.write("recipe.toml", kRecipe).string();
   const auto folder = scratch.path() / "run";
   const auto command =
       text(shade_binary(), " train ", recipe, " --output ", folder.string(), " --ranks 2 --shard zero3");
-  const auto first = run({"sh", "-c", when_saved(folder, "TERM") + "exec " + command}, kPatient);
+  const auto first = run({"sh", "-c", when_saved(folder, GetParam()) + "exec " + command}, kPatient);
   EXPECT_EQ(first.status, 0) << first.output;
   EXPECT_TRUE(says(first, "asked to stop after step ")) << first.output;
   const auto second = run({"sh", "-c", command}, kPatient);
@@ -155,8 +158,8 @@ TEST(Train, RecordsAreThereWhenAStepBegins) {
   const Scratch scratch;
   const auto folder = scratch.path() / "run";
   const auto seen = run({shade_binary(), "train", test::source_root() + "/recipes/qwen2_nano.toml", "--ranks", "2",
-                         "--output", folder.string(), "--data-folder", (scratch.path() / "texts").string(), "--steps",
-                         "40", "--log-every", "1", "--eval-records", "0"},
+                         "--output", folder.string(), "--data-folder", (scratch.path() / "texts").string(),
+                         "--train.sample-corpus", "2MiB", "--steps", "40", "--log-every", "1", "--eval-records", "0"},
                         kPatient);
   ASSERT_EQ(seen.status, 0) << seen.output;
   double waited = 0, loaded = 0, took = 0;
@@ -179,6 +182,13 @@ TEST(Train, FaultsAreExplained) {
   EXPECT_EQ(seen.status, 2);
   EXPECT_TRUE(says(seen, "unknown key 'train.step'; did you mean 'train.steps'?")) << seen.output;
   EXPECT_EQ(run({shade_binary(), "train", "no-such.toml"}).status, 2);
+  // The recipe brings a corpus along; a folder that was mistyped is not filled with it.
+  const auto mistyped = (scratch.path() / "my_texst").string();
+  const auto absent = run({shade_binary(), "train", test::source_root() + "/recipes/llama_nano.toml", "--output",
+                           (scratch.path() / "run").string(), "--data-folder", mistyped});
+  EXPECT_EQ(absent.status, 2);
+  EXPECT_TRUE(says(absent, "no data at")) << absent.output;
+  EXPECT_FALSE(std::filesystem::exists(mistyped));
 }
 
 }  // namespace

@@ -45,10 +45,17 @@ TEST(Recipe, IsWrittenDownAsItReadsBack) {
 }
 
 TEST(Recipe, RefusesWhatCantBeKept) {
-  EXPECT_EQ(fault_of("[dp]\ntarget_epsilon = 8\n"),
-            "an epsilon is asked of a run that is not private; choose how samples are clipped, e.g. --dp auto");
+  EXPECT_EQ(
+      fault_of("[dp]\ntarget_epsilon = 8\n"),
+      "an epsilon is asked of a run that is not private; choose how samples are clipped, e.g. --dp auto, or ask for "
+      "none: --target-epsilon 0 --max-epsilon 0");
   EXPECT_EQ(fault_of("[dp]\ndp = \"flash\"\nsampler = \"shuffled\"\ntarget_epsilon = 8\n"),
             "no accountant answers for shuffled batches, so no epsilon can be kept; choose --sampler poisson");
+  const std::string kPrivate = "[dp]\ndp = \"auto\"\n";
+  EXPECT_NE(fault_of(kPrivate + "[shard]\nreduce_dtype = \"bf16\"\n").find("are reduced in fp32"), std::string::npos);
+  EXPECT_NE(fault_of(kPrivate + "accountant = \"gdp\"\n").find("says less than was spent"), std::string::npos);
+  EXPECT_NE(fault_of(kPrivate + "norm_timing = true\n").find("another step with the same noise"), std::string::npos);
+  EXPECT_EQ(fault_of("[shard]\nreduce_dtype = \"bf16\"\n"), "no error");
   EXPECT_EQ(fault_of("[train]\nmicro_batch = \"many\"\n"),
             "micro_batch is 'many'; expected auto or a number of samples from 1");
   EXPECT_EQ(fault_of("[train]\nsteps = 10\n[optim]\nschedule = \"cosine\"\n"), "no error");
@@ -91,7 +98,7 @@ TEST(Event, SamplerAndAccountantSeeTheSameOne) {
   EXPECT_EQ(event.mechanism.sample_rate, 0.04);
   EXPECT_EQ(event.mechanism.population, 401);
   EXPECT_EQ(event.divisor, 16);
-  EXPECT_EQ(mechanism_in(event_json(event)), event.mechanism);
+  EXPECT_EQ(mechanism_in(event_json(event, false)), event.mechanism);
   const auto sampler = make_sampler(event, 400, 16, {1}, 0);
   EXPECT_EQ(sampler->expected_batch(), 16);
   for (int64_t step = 0; step < 200; ++step) EXPECT_LE(sampler->draw(step).size(), 24u);
@@ -120,7 +127,9 @@ TEST(MicroBatch, IsTheLargestThatFits) {
 TEST(RunFolder, KeepsItsKeyToItself) {
   const io::Scratch scratch;
   const RunFolder folder(scratch.path() / "run");
-  const auto key = folder.key();
+  const auto unused = folder.key(), key = folder.key();
+  EXPECT_NE(key, unused) << "without a ledger nobody knows what it was used for";
+  std::ofstream(folder.ledger()) << "";
   EXPECT_EQ(RunFolder(scratch.path() / "run").key(), key);
   const auto file = scratch.path() / "run/key";
   EXPECT_EQ(std::filesystem::status(file).permissions(),

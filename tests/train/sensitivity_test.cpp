@@ -171,5 +171,38 @@ TEST(OneSample, MovesTheSumByAtMostTheNorm) {
   });
 }
 
+// Factors in bf16, the sum in fp32. Of 64 equal samples the sum is so long that its neighbours in bf16 are further away
+// than a small sample: rounded, it would stay or jump.
+TEST(OneSample, MovesAWideSumOfNarrowFactorsByItself) {
+  test::run_ranks(1, test::As::threads, [&](comm::World& world) {
+    at::set_num_threads(1);
+    Linear model(models::LinearStackConfig{.width = 24, .depth = 3}, models::ModelOptions{});
+    shard::Runtime runtime(model.parameters(), shard::connect_groups(world, {}), {}, {.compute = nn::DType::bf16});
+    runtime.initialise(1);
+    const auto optimizer = optim::make_optimizer({});
+    constexpr int64_t kMany = 64;
+    auto all = model.make(kMany + 1, 1);
+    all.x_BD = at::cat({all.x_BD.narrow(0, 0, 1).repeat({kMany, 1}), all.x_BD.narrow(0, kMany, 1)}).to(at::kBFloat16);
+    all.y_BD = at::cat({all.y_BD.narrow(0, 0, 1).repeat({kMany, 1}), all.y_BD.narrow(0, kMany, 1)}).to(at::kBFloat16);
+    for (const auto method : kMethods) {
+      Step step(model, runtime, *optimizer, optim::make_schedule({}),
+                {.dp = {.dp = method, .tile_size = 2, .max_grad_norm = 1e-3, .noise_seed = 1}});
+      const auto sum = [&](const nn::Batch& batch) {
+        step.gradients(std::vector{batch});
+        std::vector<at::Tensor> parts;
+        for (const auto& shard : runtime.shards()) parts.push_back(shard.gradient.to(at::kDouble));
+        return at::cat(parts);
+      };
+      for (const double factor : {1e-4, 1e-3, 1e-2, 1.0}) {
+        Linear::set_factor(all, kMany, factor);
+        const auto alone = sum(all.rows(kMany, 1)), moved = sum(all) - sum(all.rows(0, kMany));
+        const auto size = alone.norm().item<double>();
+        EXPECT_GT(size, 0);
+        EXPECT_LE((moved - alone).norm().item<double>(), 0.02 * size + 1e-9) << to_string(method) << " x " << factor;
+      }
+    }
+  });
+}
+
 }  // namespace
 }  // namespace shade::train

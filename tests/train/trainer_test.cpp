@@ -152,6 +152,18 @@ TEST(Trainer, SaysNoMoreThanItMay) {
   EXPECT_FALSE(none.result.spent);
 }
 
+// Whoever knows the seed can take the noise of those steps away: what comes after them has no epsilon either.
+TEST(Trainer, StepsWithSeededNoiseAreNeverCountedAsProtected) {
+  const Scratch here;
+  const auto words = small(with(kPrivate, {{"train.save_every", "2"}, {"train.steps", "2"}}));
+  EXPECT_TRUE(train_in(here.path(), 1, words).result.spent);
+  const auto secret = train_in(here.path(), 1, with(words, {{"dp.noise_seed", "-1"}, {"train.steps", "4"}}));
+  EXPECT_EQ(secret.result.steps, 4);
+  EXPECT_FALSE(secret.result.spent);
+  EXPECT_FALSE(secret.metrics.back().contains("epsilon"));
+  EXPECT_TRUE(std::filesystem::exists(here.path() / "recipe.1.toml")) << "what the first steps were made with";
+}
+
 // A run that ends at every step and goes on is the run that never ended: weights, state, ledger, to the bit.
 TEST(Trainer, ResumesToTheBit) {
   for (const auto& kind : {kPrivate, kPlain}) {
@@ -321,6 +333,21 @@ TEST(Trainer, AnExportedAdapterIsTestedAlike) {
     const auto said = refused(made.place("other_run"), with(made.words, {{"model.lora_rank", "4"}, {option, place}}));
     EXPECT_NE(said.find(place), std::string::npos) << option << ": " << said;
   }
+}
+
+TEST(Trainer, AFinishedRunIsTestedAgainAndExportsNothing) {
+  const Adapters made;
+  const Words again{{"model.weights", made.place("base")},
+                    {"model.lora_rank", "4"},
+                    {"model.lora_alpha", "12"},
+                    {"model.lora_targets", "q_proj,v_proj,down_proj"},
+                    {"shard.shard", "zero3"},
+                    {"train.steps", "30"},
+                    {"train.export_folder", made.place("model")}};
+  EXPECT_EQ(made.run("run", 2, again).accuracy, made.tested.accuracy);
+  const auto said = refused(made.place("fewer"),
+                            with(made.words, {{"model.weights", made.place("base")}, {"model.num_layers", "1"}}));
+  EXPECT_NE(said.find("tensors that the model doesn't know"), std::string::npos) << said;
 }
 
 TEST(Trainer, AnExportedAdapterIsReadByPeft) {
