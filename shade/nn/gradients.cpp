@@ -18,35 +18,21 @@ void put(at::Tensor into, const at::Tensor& value, bool add) {
     into.copy_(value);
 }
 
-// into (+)= g^T a of narrower factors. A GPU multiplies them as they are and sums wide; a CPU widens some rows at a
-// time.
-void put_wide_product(at::Tensor into, const at::Tensor& g_NP, const at::Tensor& a_ND, bool add) {
-  if (g_NP.is_cuda()) return put(into, at::mm(g_NP.t(), a_ND, into.scalar_type()), add);
-  constexpr int64_t kRows = 1024;
-  if (!add) into.zero_();
-  for (int64_t row = 0; row < g_NP.size(0); row += kRows) {
-    const auto rows = std::min(kRows, g_NP.size(0) - row);
-    const auto widened = [&](const at::Tensor& x) { return x.narrow(0, row, rows).to(into.scalar_type()); };
-    into.addmm_(widened(g_NP).t(), widened(a_ND));
-  }
-}
-
 // into (+)= g^T a, without a temporary where the types agree.
-void put_product(at::Tensor into, const at::Tensor& g_NP, const at::Tensor& a_ND, bool add, SumType type) {
-  if (into.scalar_type() != g_NP.scalar_type())
-    return type == SumType::buffer ? put_wide_product(into, g_NP, a_ND, add) : put(into, at::mm(g_NP.t(), a_ND), add);
+void put_product(at::Tensor into, const at::Tensor& g_NP, const at::Tensor& a_ND, bool add) {
+  if (into.scalar_type() != g_NP.scalar_type()) return put(into, at::mm(g_NP.t(), a_ND), add);
   if (add)
     into.addmm_(g_NP.t(), a_ND);
   else
     at::mm_out(into, g_NP.t(), a_ND);
 }
 
-void add(const LinearGrad& grad, GradientSink& sink, SumType type) {
+void add(const LinearGrad& grad, GradientSink& sink) {
   const auto g_NP = grad.g_BTP.reshape({-1, grad.g_BTP.size(-1)});
   if (grad.weight != nullptr) {
     const auto& weight = *grad.weight;
     auto rows = sink.buffer(weight).view({weight.shape()[0], -1}).narrow(0, grad.row, g_NP.size(1));
-    put_product(rows, g_NP, grad.a_BTD.reshape({-1, grad.a_BTD.size(-1)}), sink.written(weight), type);
+    put_product(rows, g_NP, grad.a_BTD.reshape({-1, grad.a_BTD.size(-1)}), sink.written(weight));
     if (grad.last) sink.mark_written(weight);
   }
   if (grad.bias != nullptr) {
@@ -55,7 +41,7 @@ void add(const LinearGrad& grad, GradientSink& sink, SumType type) {
   }
 }
 
-void add(const EmbeddingGrad& grad, GradientSink& sink, SumType) {
+void add(const EmbeddingGrad& grad, GradientSink& sink) {
   auto buffer = sink.buffer(*grad.table);
   if (!sink.written(*grad.table)) buffer.zero_();
   auto ids = grad.ids_BT.reshape({-1});
@@ -65,7 +51,7 @@ void add(const EmbeddingGrad& grad, GradientSink& sink, SumType) {
   sink.mark_written(*grad.table);
 }
 
-void add(const ScaleShiftGrad& grad, GradientSink& sink, SumType) {
+void add(const ScaleShiftGrad& grad, GradientSink& sink) {
   const auto type = wide(grad.g_BTD.scalar_type());
   if (grad.scale != nullptr) {
     put(sink.buffer(*grad.scale), (grad.xhat_BTD * grad.g_BTD).sum({0, 1}, false, type), sink.written(*grad.scale));
@@ -77,16 +63,72 @@ void add(const ScaleShiftGrad& grad, GradientSink& sink, SumType) {
   }
 }
 
-void add(const AddedGrad& grad, GradientSink& sink, SumType) {
+void add(const AddedGrad& grad, GradientSink& sink) {
   put(sink.buffer(*grad.added), grad.g_BTD.sum(0, false, wide(grad.g_BTD.scalar_type())), sink.written(*grad.added));
   sink.mark_written(*grad.added);
 }
 
+// Rows of a sample count as often as it does.
+at::Tensor rows_of(const at::Tensor& c_B, int64_t positions, at::ScalarType type) {
+  return c_B.to(type).repeat_interleave(positions).unsqueeze(1);
+}
+
+// The product is made in the buffer's type, some rows at a time. A GPU multiplies narrow numbers faster than wide ones:
+// there the weighted factor is two of them, which together have it to 16 bits, and the sums are wide.
+void add_narrow(const LinearGrad& grad, const at::Tensor& c_B, GradientSink& sink) {
+  const auto g_NP = grad.g_BTP.reshape({-1, grad.g_BTP.size(-1)}), a_ND = grad.a_BTD.reshape({-1, grad.a_BTD.size(-1)});
+  const auto type = wide(g_NP.scalar_type());
+  const auto c_N1 = rows_of(c_B, grad.g_BTP.size(1), type);
+  if (grad.bias != nullptr) {
+    put(sink.buffer(*grad.bias), (g_NP.to(type) * c_N1).sum(0), sink.written(*grad.bias));
+    sink.mark_written(*grad.bias);
+  }
+  if (grad.weight == nullptr) return;
+  const auto& weight = *grad.weight;
+  auto into = sink.buffer(weight).view({weight.shape()[0], -1}).narrow(0, grad.row, g_NP.size(1));
+  if (!sink.written(weight)) into.zero_();
+  if (g_NP.is_cuda()) {
+    const auto scaled = g_NP.to(type) * c_N1;
+    const auto high = scaled.to(g_NP.scalar_type()), low = (scaled - high).to(g_NP.scalar_type());
+    for (const auto& part : {high, low}) into.add_(at::mm(part.t(), a_ND, type));
+  } else {
+    constexpr int64_t kRows = 1024;
+    for (int64_t row = 0; row < g_NP.size(0); row += kRows) {
+      const auto rows = std::min(kRows, g_NP.size(0) - row);
+      const auto g = g_NP.narrow(0, row, rows).to(type), a = a_ND.narrow(0, row, rows).to(type);
+      into.addmm_((g * c_N1.narrow(0, row, rows)).t().to(into.scalar_type()), a.to(into.scalar_type()));
+    }
+  }
+  if (grad.last) sink.mark_written(weight);
+}
+
+void add_weighted(const LinearGrad& grad, const at::Tensor& c_B, GradientSink& sink) {
+  const auto own = grad.g_BTP.scalar_type();
+  if (own != wide(own)) return add_narrow(grad, c_B, sink);
+  auto scaled = grad;
+  auto& smaller = grad.bias == nullptr && grad.a_BTD.size(2) < grad.g_BTP.size(2) ? scaled.a_BTD : scaled.g_BTP;
+  smaller = smaller * c_B.to(own).view({-1, 1, 1});
+  add(scaled, sink);
+}
+
+// The others are as large as an activation: weighted as a whole, in a wide type.
+template <class Grad>
+void add_weighted(Grad grad, const at::Tensor& c_B, GradientSink& sink) {
+  const auto type = wide(grad.g_BTD.scalar_type());
+  grad.g_BTD = grad.g_BTD.to(type) * c_B.to(type).view({-1, 1, 1});
+  add(grad, sink);
+}
+
 }  // namespace
 
-void add_gradient(const LayerGrad& grad, GradientSink& sink, SumType type) {
+void add_gradient(const LayerGrad& grad, GradientSink& sink) {
   const at::NoGradGuard no_graph;
-  std::visit([&](const auto& kind) { add(kind, sink, type); }, grad);
+  std::visit([&](const auto& kind) { add(kind, sink); }, grad);
+}
+
+void add_gradient(const LayerGrad& grad, const at::Tensor& c_B, GradientSink& sink) {
+  const at::NoGradGuard no_graph;
+  std::visit([&](const auto& kind) { add_weighted(kind, c_B, sink); }, grad);
 }
 
 at::Tensor PlainGradients::buffer(const Weight& weight) {

@@ -17,12 +17,13 @@ class GradientSink {
   virtual void final(const Weight&) {}  // nothing more will be added in this pass over the data
 };
 
-// product: a sum over samples is rounded to the type of its factors and then added, as PyTorch does. buffer: it is made
-// in the buffer's type, so that one sample more or less moves it by no more than that sample.
-enum class SumType { product, buffer };
-
 // Adds the gradient, summed over samples, to the sink; the first contribution is written, not added.
-void add_gradient(const LayerGrad& grad, GradientSink& sink, SumType type = SumType::product);
+void add_gradient(const LayerGrad& grad, GradientSink& sink);
+
+// The same of each sample's gradient times c_b, multiplied and summed in fp32 at least: a sample more or less moves the
+// sum by its own c_b g_b, whatever the factors' type. (The other one rounds a sum of narrow factors once, as PyTorch
+// does.)
+void add_gradient(const LayerGrad& grad, const at::Tensor& c_B, GradientSink& sink);
 
 // The default tap: every weight's gradient, whole, in one process.
 class PlainGradients : public GradientTap, public GradientSink {

@@ -105,6 +105,16 @@ TEST(LinearNorms, NotFiniteStaysWithItsSample) {
   }
 }
 
+// Few large numbers before a million small ones, which a single accumulator would forget.
+TEST(Squares, ForgetNoneOfManySmallNumbers) {
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    auto gradients = at::ones({2, 1024, 1024 + 1}, type);
+    gradients.view({2, -1}).narrow(1, 0, 64).fill_(4096);
+    const double wanted = 64.0 * 4096 * 4096 + (1024.0 * 1025 - 64);
+    for (const int64_t b : {0, 1}) EXPECT_NEAR(squares_of(gradients)[b].item<double>() / wanted, 1, 1e-5);
+  }
+}
+
 // With T > 1 the norm of the sum is not the sum of the squares.
 TEST(BiasNorms, AreOfTheSumOverPositions) {
   for (const auto& [type, made, summed] : kTypes)

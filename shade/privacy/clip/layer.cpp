@@ -10,10 +10,6 @@ struct Overloaded : Cases... {
   using Cases::operator()...;
 };
 
-at::Tensor times(const at::Tensor& x_B, const at::Tensor& c_B) {
-  return x_B * rounded_down(c_B, x_B.scalar_type()).view({-1, 1, 1});
-}
-
 }  // namespace
 
 std::vector<const nn::Weight*> weights_of(const nn::LayerGrad& grad) {
@@ -32,12 +28,6 @@ const at::Tensor& output_gradient(const nn::LayerGrad& grad) {
                     grad);
 }
 
-at::Tensor rounded_down(const at::Tensor& c_B, at::ScalarType type) {
-  const auto c = c_B.to(type);
-  if (c.element_size() >= 4) return c;
-  return at::where(c.to(c_B.scalar_type()) > c_B, at::nextafter(c, at::zeros_like(c)), c);
-}
-
 nn::LayerGrad selected(const nn::LayerGrad& grad, const at::Tensor& samples) {
   auto out = grad;
   const auto pick = [&](auto&... tensors) {
@@ -48,18 +38,6 @@ nn::LayerGrad selected(const nn::LayerGrad& grad, const at::Tensor& samples) {
                  [&](nn::EmbeddingGrad& g) { pick(g.ids_BT, g.g_BTD); },
                  [&](nn::ScaleShiftGrad& g) { pick(g.xhat_BTD, g.g_BTD); }, [&](nn::AddedGrad& g) { pick(g.g_BTD); }},
       out);
-  return out;
-}
-
-nn::LayerGrad weighted(const nn::LayerGrad& grad, const at::Tensor& c_B) {
-  auto out = grad;
-  std::visit(Overloaded{[&](nn::LinearGrad& g) {
-                          const bool narrow_input = g.bias == nullptr && g.a_BTD.size(2) < g.g_BTP.size(2);
-                          auto& smaller = narrow_input ? g.a_BTD : g.g_BTP;
-                          smaller = times(smaller, c_B);
-                        },
-                        [&](auto& g) { g.g_BTD = times(g.g_BTD, c_B); }},
-             out);
   return out;
 }
 

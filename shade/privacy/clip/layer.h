@@ -32,11 +32,6 @@ void for_each_tensor(const SampleGradients& grad, const Visit& visit) {
   visit(grad.gradients_B);
 }
 
-// Coefficients in a gradient's type, never rounded up: in bf16 that would lift a sample above its norm by up to 0.4 %.
-at::Tensor rounded_down(const at::Tensor& c_B, at::ScalarType type);
-
 nn::LayerGrad selected(const nn::LayerGrad& grad, const at::Tensor& samples);  // only these samples
-// Its sum over samples is the sum weighted by c. Never in place: a gradient may belong to two layers.
-nn::LayerGrad weighted(const nn::LayerGrad& grad, const at::Tensor& c_B);
 
 }  // namespace shade::privacy

@@ -80,8 +80,8 @@ void Method::count() {
 
 void Method::add_clipped(const nn::LayerGrad& grad, const at::Tensor& c_B) {
   const auto used = (c_B > 0).nonzero().squeeze(1);
-  if (used.numel() == c_B.numel()) return nn::add_gradient(weighted(grad, c_B), *sink_, nn::SumType::buffer);
-  nn::add_gradient(weighted(selected(grad, used), c_B.index_select(0, used)), *sink_, nn::SumType::buffer);
+  if (used.numel() == c_B.numel()) return nn::add_gradient(grad, c_B, *sink_);
+  nn::add_gradient(selected(grad, used), c_B.index_select(0, used), *sink_);
 }
 
 void Method::add_clipped(const SampleGradients& grad, const at::Tensor& c_B) {
@@ -89,20 +89,19 @@ void Method::add_clipped(const SampleGradients& grad, const at::Tensor& c_B) {
   const auto used = (c_B > 0).nonzero().squeeze(1);
   const bool all = used.numel() == c_B.numel();
   const auto& gradients_B = all ? grad.gradients_B : grad.gradients_B.index_select(0, used);
-  const auto c = rounded_down(all ? c_B : c_B.index_select(0, used), gradients_B.scalar_type());
   const auto flat_BN = gradients_B.flatten(1);
   auto rows = buffer.view({buffer.size(0), -1});
   if (gradients_B.dim() > 2) rows = rows.narrow(0, grad.row, gradients_B.size(1));  // else the whole of a vector
   auto into = rows.view({-1});
+  const auto c = (all ? c_B : c_B.index_select(0, used)).to(into.scalar_type());
   const bool add = sink_->written(*grad.weight);
   if (into.scalar_type() != flat_BN.scalar_type()) {
-    // Summed in the buffer's type (nn::SumType), some columns at a time.
+    // Multiplied and summed in the buffer's type, some columns at a time.
     constexpr int64_t kColumns = int64_t{1} << 16;
-    const auto wide_c = c.to(into.scalar_type());
     if (!add) into.zero_();
     for (int64_t at = 0; at < into.numel(); at += kColumns) {
       const auto columns = std::min(kColumns, into.numel() - at);
-      into.narrow(0, at, columns).addmv_(flat_BN.narrow(1, at, columns).to(into.scalar_type()).t(), wide_c);
+      into.narrow(0, at, columns).addmv_(flat_BN.narrow(1, at, columns).to(into.scalar_type()).t(), c);
     }
   } else if (flat_BN.size(0) == 1 && !add) {
     at::mul_out(into, flat_BN[0], c);

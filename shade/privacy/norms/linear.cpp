@@ -67,9 +67,17 @@ at::Tensor sample_gradients(const at::Tensor& a_BTD, const at::Tensor& g_BTP) {
   return at::bmm(g_BTP.transpose(1, 2), a_BTD);
 }
 
+// libtorch sums a row in one accumulator, which forgets the small ones of many: rows are short here, and added in fp64.
 at::Tensor squares_of(const at::Tensor& gradients_B) {
-  const auto flat = gradients_B.flatten(1);
-  return at::linalg_vector_norm(flat, 2, {1}, false, nn::wide(flat.scalar_type())).to(at::kDouble).square_();
+  constexpr int64_t kRow = 4096;
+  const auto flat_BN = gradients_B.flatten(1);
+  const auto squares = [&](const at::Tensor& rows) {
+    return at::linalg_vector_norm(rows, 2, {-1}, false, nn::wide(rows.scalar_type())).to(at::kDouble).square_();
+  };
+  const auto whole = flat_BN.size(1) / kRow * kRow;
+  auto out = squares(flat_BN.narrow(1, whole, flat_BN.size(1) - whole));
+  if (whole > 0) out += squares(flat_BN.narrow(1, 0, whole).unflatten(1, {whole / kRow, kRow})).sum(1);
+  return out;
 }
 
 int64_t gram_tile(int64_t positions, int64_t wanted) {

@@ -7,7 +7,7 @@
 namespace shade::privacy {
 
 at::Tensor scale_gradients(const nn::ScaleShiftGrad& grad) {
-  return (grad.xhat_BTD * grad.g_BTD).sum(1, false, nn::wide(grad.g_BTD.scalar_type()));
+  return (grad.xhat_BTD.to(nn::wide(grad.g_BTD.scalar_type())) * grad.g_BTD).sum(1);
 }
 
 at::Tensor shift_gradients(const nn::ScaleShiftGrad& grad) {
