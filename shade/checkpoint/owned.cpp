@@ -74,20 +74,23 @@ std::vector<Owned> dealt(std::vector<Owned> owned, int copies, int copy) {
   return out;
 }
 
-// In one block, for the system to back with large pages: a run stands still while it is copied, and half of that time
-// would go into being given small ones.
-std::vector<Owned> copied(const std::vector<Owned>& pieces) {
+// A run stands still while it is copied, and half of that time would go into being given pages: so they are asked for
+// as large ones, in one block, which is used again by the next save.
+std::vector<Owned> copied(const std::vector<Owned>& pieces, at::Tensor& block) {
   constexpr int64_t kAlignment = 64;
   const auto padded = [](const Owned& piece) {
     return (static_cast<int64_t>(piece.values.nbytes()) + kAlignment - 1) / kAlignment * kAlignment;
   };
   int64_t size = 0;
   for (const auto& piece : pieces) size += padded(piece);
-  auto block = at::empty({size}, at::kByte);
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<uintptr_t>(block.data_ptr()) + page - 1) / page * page;
-  const auto end = (reinterpret_cast<uintptr_t>(block.data_ptr()) + block.nbytes()) / page * page;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // advice: may be refused
+  if (!block.defined() || block.numel() < size) {
+    block = at::Tensor();
+    block = at::empty({size}, at::kByte);
+    const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+    const auto begin = (reinterpret_cast<uintptr_t>(block.data_ptr()) + page - 1) / page * page;
+    const auto end = (reinterpret_cast<uintptr_t>(block.data_ptr()) + block.nbytes()) / page * page;
+    if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // advice: may be refused
+  }
   std::vector<Owned> out;
   int64_t at = 0;
   for (const auto& piece : pieces) {

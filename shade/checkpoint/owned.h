@@ -38,8 +38,8 @@ std::vector<Owned> owned_by(shard::Runtime& runtime, optim::Optimizer& optimizer
 // Of these the ones that this copy writes, each written by one: as even as whole pieces allow.
 std::vector<Owned> dealt(std::vector<Owned> owned, int copies, int copy);
 
-// The same with copies of the values, in memory of the host.
-std::vector<Owned> copied(const std::vector<Owned>& pieces);
+// The same with copies of the values in `block`, memory of the host that is made or made larger where needed.
+std::vector<Owned> copied(const std::vector<Owned>& pieces, at::Tensor& block);
 
 std::vector<SavedWeight> weights_of(const shard::Runtime& runtime);
 

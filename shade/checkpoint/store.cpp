@@ -148,7 +148,7 @@ Store::Job Store::begin(shard::Runtime& runtime, optim::Optimizer& optimizer, co
     }
     for (auto* kind : {&job.pieces, &job.frozen})
       *kind = dealt(std::move(*kind), policy.replicate, runtime.groups().replicate.rank());
-    if (copy) job.pieces = copied(job.pieces);
+    if (copy) job.pieces = copied(job.pieces, copy_);
   });
   return job;
 }
@@ -162,7 +162,7 @@ void Store::write(Job job) {
       mine = write_file(options_.folder / job.entry.temporary() / file_name(rank()), job.pieces);
       if (!job.manifest.frozen.empty()) frozen = write_frozen(job);
     });
-    job.pieces.clear();  // a copy of the state is no longer needed
+    job.pieces.clear();
     job.manifest.files = gather(group_, mine);
     if (!job.manifest.frozen.empty()) job.manifest.frozen = gather(group_, frozen);
     from_rank0(group_, what, [&] {

@@ -47,8 +47,8 @@ class Store {
   // `caller` comes back from load(). Returns when the checkpoint would survive a power cut.
   void save(shard::Runtime& runtime, optim::Optimizer& optimizer, const Json& caller);
 
-  // Copies what this rank will write of trained weights (its part of the state, once more in memory) and returns; a
-  // thread does the rest.
+  // Copies what this rank will write of trained weights (its part of the state, once more in memory from the first time
+  // on) and returns; a thread does the rest.
   // Waits for the save before it. An error shows at the next call.
   void save_async(shard::Runtime& runtime, optim::Optimizer& optimizer, const Json& caller);
 
@@ -85,6 +85,7 @@ class Store {
   Folder folder_;
   std::optional<FileLock> lock_;  // rank 0's
   std::optional<Frozen> frozen_;  // this rank's, in the last checkpoint of this Store
+  at::Tensor copy_;               // what save_async copies into, kept for the next time
   std::thread writer_;
   std::exception_ptr fault_;  // the writer's; read after it was joined
 };
