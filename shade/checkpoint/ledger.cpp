@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 
 #include "shade/base/error.h"
 #include "shade/checkpoint/folder.h"
@@ -14,7 +15,9 @@
 namespace shade::checkpoint {
 namespace {
 
-constexpr const char* kHeader = R"({"format":"shade ledger","version":1})";
+constexpr const char* kHeaders[] = {R"({"format":"shade ledger","version":1})",
+                                    R"({"format":"shade ledger","version":2})"};
+constexpr int64_t kOpen = std::numeric_limits<int64_t>::max();
 
 std::string content(const std::filesystem::path& file) {
   const auto map = io::MappedFile::open(file);
@@ -30,8 +33,17 @@ Chain chain_of(const std::filesystem::path& file, std::string_view words) {
   }
 }
 
-constexpr size_t kShortestLine = std::string_view(R"({"incarnation":0,"step":0} )").size() + io::kDigestDigits + 1;
-constexpr int64_t kMostTorn = kMaxRecord / kShortestLine + 1;
+// Of a step, with its digest and end.
+size_t shortest_line(int version) {
+  const auto old = std::string_view(R"({"incarnation":0,"step":0} )").size() + io::kDigestDigits + 1;
+  return version == 1 ? old : old + std::string_view(R"(,"sum":"")").size() + io::kDigestDigits;
+}
+
+std::array<uint8_t, 32> bytes_in(const Json& hex) {
+  const auto bytes = io::digest_from_hex(hex.get<std::string>());
+  if (!bytes) throw UsageError("expected 64 hexadecimal digits");
+  return *bytes;
+}
 
 }  // namespace
 
@@ -44,6 +56,24 @@ Origin Origin::from_json(const Json& json) {
   return {json["incarnation"].get<uint64_t>(), json["step"].get<int64_t>()};
 }
 
+int64_t Ledger::Incarnation::known() const {
+  const auto torn = std::find(sums.begin(), sums.end(), std::nullopt);
+  return begin() + (torn - sums.begin());
+}
+
+void Ledger::Books::take_incarnation(const Json& json, const std::function<void(bool)>& rule) {
+  const bool fresh = json.contains("fresh");
+  rule(last == incarnations.size() && json.size() == (fresh ? 6 : 5) && (fresh || version == 1));
+  Incarnation found{.run = {json.at("key"), json.at("exact"), json.at("event")}, .fresh = {}, .from = {}};
+  if (fresh) found.fresh = bytes_in(json.at("fresh"));
+  if (!json.at("from").is_null()) {
+    found.from = Origin::from_json(json.at("from"));
+    rule(found.from->incarnation < last && found.from->step <= incarnations[found.from->incarnation].head);
+  }
+  found.head = found.begin();
+  incarnations.push_back(std::move(found));
+}
+
 void Ledger::Books::take(const std::string& record, size_t line) {
   const auto rule = [&](bool kept) {
     if (!kept) throw io::FormatError(text("line ", line, " of the ledger is no record: ", record.substr(0, 200)));
@@ -53,21 +83,26 @@ void Ledger::Books::take(const std::string& record, size_t line) {
     rule(json.is_object());
     if (json.contains("torn") && json.size() == 1) return;  // before the first incarnation: nothing was spent
     last = json.at("incarnation").get<uint64_t>();
-    if (json.contains("key")) {
-      rule(last == incarnations.size() && json.size() == 5);
-      Incarnation fresh{.run = {json.at("key"), json.at("exact"), json.at("event")}, .from = {}};
-      if (!json.at("from").is_null()) {
-        fresh.from = Origin::from_json(json.at("from"));
-        rule(fresh.from->incarnation < last && fresh.from->step <= incarnations[fresh.from->incarnation].head);
-      }
-      fresh.head = fresh.begin();
-      incarnations.push_back(std::move(fresh));
+    if (json.contains("key")) return take_incarnation(json, rule);
+    rule(last < incarnations.size());
+    auto& here = incarnations[last];
+    if (json.contains("diverged")) {
+      const auto step = json.at("diverged").get<int64_t>();
+      rule(json.size() == 2 && step >= here.begin() && step < here.head);
+      here.diverged = true;
       return;
     }
-    const auto steps = json.contains("torn") ? json.at("count").get<int64_t>() : 1;
-    rule(last < incarnations.size() && json.size() == (json.contains("torn") ? 4 : 2) && steps >= 1 &&
-         steps <= kMostTorn && json.at("step").get<int64_t>() == incarnations[last].head);
-    incarnations[last].head += steps;
+    const bool torn = json.contains("torn"), summed = json.contains("sum");
+    const auto steps = torn ? json.at("count").get<int64_t>() : 1;
+    const auto most = static_cast<int64_t>(kMaxRecord / shortest_line(version)) + 1;
+    rule(json.size() == (torn     ? 4U
+                         : summed ? 3U
+                                  : 2U) &&
+         (torn || summed == here.fresh.has_value()) && steps >= 1 && steps <= most &&
+         json.at("step").get<int64_t>() == here.head);
+    here.head += steps;
+    here.sums.resize(static_cast<size_t>(here.head - here.begin()));
+    if (summed) here.sums.back() = bytes_in(json.at("sum"));
   } catch (const Json::exception&) {
     rule(false);
   } catch (const UsageError&) {
@@ -80,7 +115,8 @@ Json Ledger::Books::seal(size_t torn) const {
   if (incarnations.empty()) return out;
   out["incarnation"] = last;
   out["step"] = incarnations[last].head;
-  out["count"] = (torn + kShortestLine - 1) / kShortestLine;
+  const auto line = shortest_line(version);
+  out["count"] = (torn + line - 1) / line;
   return out;
 }
 
@@ -104,8 +140,10 @@ Ledger::Books Ledger::books_of(const Chain& chain) {
   for (size_t i = 0; i < chain.records.size(); ++i) {
     if (i > 0)
       books.take(chain.records[i], i + 1);
-    else if (chain.records[i] != kHeader)
-      throw io::FormatError("the file doesn't begin as a ledger of version 1 does");
+    else if (chain.records[i] == kHeaders[0])
+      books.version = 1;
+    else if (chain.records[i] != kHeaders[1])
+      throw io::FormatError("the file doesn't begin as a ledger of version 1 or 2 does");
   }
   return books;
 }
@@ -121,7 +159,7 @@ std::vector<Spent> Ledger::read(const std::filesystem::path& file) {
 Ledger::Ledger(const std::filesystem::path& file) : path_(file), lock_(file, "a ledger") {
   const auto words = content(file);
   io::Digest first{};
-  const auto header = next_line(first, kHeader);
+  const auto header = next_line(first, kHeaders[1]);
   if (words.size() < header.size() && header.starts_with(words)) {  // new, or its making was interrupted
     write(std::string_view(header).substr(words.size()));
     flush_folder(file.has_parent_path() ? file.parent_path() : ".");
@@ -161,52 +199,82 @@ void Ledger::append(const Json& record, std::string_view torn) {
   books_.take(words, 0);
 }
 
-uint64_t Ledger::start(const PrivateRun& run, const std::optional<Origin>& from) {
-  SHADE_REQUIRE(Json::parse(run.event.dump()) == run.event, "the event would not be read back as it is (a NaN?)");
-  auto& all = books_.incarnations;
+std::vector<Stretch> Ledger::replayed(const PrivateRun& run, const std::optional<Origin>& from, bool repeatable) const {
+  const auto& all = books_.incarnations;
   const bool known = !from || (from->incarnation < all.size() && from->step >= all[from->incarnation].begin() &&
                                from->step <= all[from->incarnation].head);
   if (!known)
     throw Error(text("the checkpoint comes from step ", from->step, " of incarnation ", from->incarnation,
                      ", which the ledger ", path_,
                      " doesn't know: it is another run's, or it lost what was spent. Give the ledger of that run"));
-  current_.reset();
-  if (from && all[from->incarnation].run == run) current_ = from->incarnation;
-  for (size_t i = 0; i < all.size() && !current_; ++i)
-    if (all[i].from == from && all[i].run == run) current_ = i;
-  if (!current_) {
-    append({{"incarnation", all.size()},
-            {"key", run.key},
-            {"exact", run.exact},
-            {"from", from ? from->json() : Json()},
-            {"event", run.event}});
-    current_ = all.size() - 1;
+  std::vector<Stretch> out;
+  auto state = from;
+  const auto end_of = [&](size_t i) { return repeatable ? all[i].head : all[i].known(); };
+  const auto again = [&](size_t i, int64_t begin) {
+    return all[i].fresh && !all[i].diverged && all[i].run == run && (repeatable || begin < end_of(i));
+  };
+  const auto follow = [&](size_t i, int64_t begin) {
+    out.push_back({i, *all[i].fresh, begin, end_of(i)});
+    state = Origin{i, end_of(i)};
+  };
+  if (from && again(from->incarnation, from->step)) follow(from->incarnation, from->step);
+  for (;;) {  // of several that continued from here, the one that came furthest
+    std::optional<size_t> next;
+    for (size_t i = 0; i < all.size(); ++i)
+      if (all[i].from == state && again(i, all[i].begin()) && (!next || end_of(i) >= end_of(*next))) next = i;
+    if (!next) return out;
+    follow(*next, all[*next].begin());
   }
-  next_ = from ? from->step : 0;
-  return *current_;
 }
 
-bool Ledger::spend(int64_t step) {
-  SHADE_CHECK(current_.has_value(), "start() comes before the first step");
+int64_t Ledger::made(const PrivateRun& run, const std::optional<Origin>& from, bool repeatable) const {
+  const auto again = replayed(run, from, repeatable);
+  return !again.empty() ? again.back().end : from ? from->step : 0;
+}
+
+std::vector<Stretch> Ledger::start(const PrivateRun& run, const std::optional<Origin>& from, const NewSteps& steps) {
+  SHADE_REQUIRE(Json::parse(run.event.dump()) == run.event, "the event would not be read back as it is (a NaN?)");
+  stretches_ = replayed(run, from, steps.repeatable);
+  next_ = from ? from->step : 0;
+  if (steps.repeatable && !stretches_.empty()) {
+    stretches_.back().end = kOpen;
+    return stretches_;
+  }
+  const auto state =
+      stretches_.empty() ? from : std::optional(Origin{stretches_.back().incarnation, stretches_.back().end});
+  const uint64_t incarnation = books_.incarnations.size();
+  const auto fresh = steps.fresh(incarnation);
+  append({{"incarnation", incarnation},
+          {"fresh", io::to_hex(fresh)},
+          {"key", run.key},
+          {"exact", run.exact},
+          {"from", state ? state->json() : Json()},
+          {"event", run.event}});
+  stretches_.push_back({incarnation, fresh, state ? state->step : 0, kOpen});
+  return stretches_;
+}
+
+bool Ledger::spend(int64_t step, const SumDigest& sum) {
+  SHADE_CHECK(!stretches_.empty(), "start() comes before the first step");
   SHADE_CHECK(!broken_, "the ledger ", path_, " could not be written before");
   SHADE_CHECK(step == next_, "step ", step, " is spent, but step ", next_,
               " must come; after going back, start() anew");
-  const bool replay = step < books_.incarnations[*current_].head;
-  if (!replay) append({{"incarnation", *current_}, {"step", step}});
+  const auto stretch =
+      std::find_if(stretches_.begin(), stretches_.end(), [&](const auto& of) { return step < of.end; });
+  const auto& here = books_.incarnations[stretch->incarnation];
+  const bool replay = step < here.head;
+  if (!replay) append({{"incarnation", stretch->incarnation}, {"step", step}, {"sum", io::to_hex(sum)}});
+  if (const auto& before = here.sums[static_cast<size_t>(step - here.begin())]; replay && before && *before != sum) {
+    append({{"incarnation", stretch->incarnation}, {"diverged", step}});
+    broken_ = true;
+    throw Error(text("step ", step,
+                     " was made before, and its sum of clipped gradients was another one: records, "
+                     "program or machine differ in a way that was not noticed. The same noise on both would give away "
+                     "their difference, so none was drawn. Start again: the steps since the last checkpoint then get "
+                     "noise of their own and are counted again"));
+  }
   ++next_;
   return replay;
-}
-
-int64_t Ledger::made() const {
-  SHADE_CHECK(current_.has_value(), "start() comes before the first step");
-  return std::max(next_, books_.incarnations[*current_].head);
-}
-
-Origin Ledger::origin(int64_t step) const {
-  SHADE_CHECK(current_.has_value(), "start() comes before the first step");
-  const auto& here = books_.incarnations[*current_];
-  SHADE_CHECK(step >= here.begin() && step <= here.head, "a state after step ", step, " was never made");
-  return {*current_, step};
 }
 
 std::vector<Spent> Ledger::spent() const { return books_.spent(); }

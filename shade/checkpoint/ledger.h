@@ -8,14 +8,22 @@
 //    before, and is counted once.
 //  - Anything else. The same noise on another sum would give away the difference of the two, exactly. So it needs other
 //    noise, and is counted again.
-// An incarnation is a stretch of steps with noise of its own (privacy::Noise takes the number). It has one history: it
-// begins where a state came from, and its steps follow each other. A state is known by its Origin: (incarnation, number
-// of steps made). Who goes on from a state in the incarnation that made it, with the same PrivateRun, can only repeat
-// that history, and later extend it. Everybody else gets a new incarnation. Checkpoints carry the Origin.
+//
+// An incarnation is a stretch of steps whose batches and noise come from random bytes of its own, written here before
+// they are used. Only steps that this file has are made again from the bytes they were made from; every step that is
+// new to it comes from bytes drawn by the process that makes it. So two copies of a run directory that go on never
+// share noise, whatever was changed in either. Exception: runs with a seed, which protect nothing, go on where they
+// were, so that they can be repeated.
+//
+// A state is known by its Origin: (incarnation, number of steps made). Checkpoints carry it. Steps are made again along
+// the history that begins at that state: the rest of its incarnation, then the incarnation that continued from there,
+// and so on. A keyed hash of each step's clipped sum is kept: if a step comes out otherwise, it stops before its noise
+// is drawn, and that incarnation is not made again.
 #pragma once
 
+#include <array>
 #include <filesystem>
-#include <map>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,7 +37,7 @@ namespace shade::checkpoint {
 // All that decides a step's bits. If one of them changes, steps that were made are not made again but anew.
 struct PrivateRun {
   std::string key;    // which noise key: a digest of it, never the key
-  std::string exact;  // the rest: first weights, data, sampler's seed, world size, strategy, types, threads, program
+  std::string exact;  // the rest: first weights, data, world size, strategy, types, threads, program (train/identity.h)
   Json event;         // for the accountant: sampler, rate, sigma, clip norm, divisor, delta
 
   bool operator==(const PrivateRun&) const = default;
@@ -49,28 +57,45 @@ struct Spent {
   int64_t steps = 0;
 };
 
+using FreshBytes = std::array<uint8_t, 32>;  // what an incarnation's batches and noise are derived from
+using SumDigest = io::Digest;                // keyed: it tells nothing of the sum but whether it is the same
+
+// Steps [begin, end) come from these bytes.
+struct Stretch {
+  uint64_t incarnation = 0;
+  FreshBytes fresh{};
+  int64_t begin = 0, end = 0;
+};
+
+// How steps that are new to the ledger are made.
+struct NewSteps {
+  std::function<FreshBytes(uint64_t incarnation)> fresh;  // random; of a seeded run a function of the seed
+  bool repeatable = false;                                // seeded: go on with the last incarnation's bytes
+};
+
 // One process writes (rank 0), one run at a time: the file is locked. Not thread-safe.
 class Ledger {
  public:
   // Makes the file if there is none. Reads and proves it all; throws io::FormatError if it is damaged. A last line
   // whose writing was interrupted counts as spent by the incarnation before it, though its flush can't have returned:
-  // as many steps as its bytes could have been.
+  // as many steps as its bytes could have been. Files of version 1 are read; their steps are never made again.
   explicit Ledger(const std::filesystem::path& file);
 
-  // Before the first step. `from` is the Origin that the loaded checkpoint carries; none: from the first weights.
-  // Returns the incarnation for the noise. Throws Error if the ledger doesn't know that state: then it is not the
-  // ledger of that checkpoint, or it lost what was spent.
-  uint64_t start(const PrivateRun& run, const std::optional<Origin>& from = {});
+  bool empty() const { return books_.incarnations.empty(); }  // nothing was ever started
 
-  // Before a step's noise is drawn, in order. When it returns, the step is on the disk. True: it was there before, this
-  // is an exact replay. After an error nothing more is accepted: the disk's state is unknown.
-  bool spend(int64_t step);
+  // Steps below it are in the file and would be made again to the bit by this run from that state. Writes nothing.
+  // `from` is the Origin that the loaded checkpoint carries; none: from the first weights. Throws Error if the ledger
+  // doesn't know that state: then it is not the ledger of that checkpoint, or it lost what was spent.
+  int64_t made(const PrivateRun& run, const std::optional<Origin>& from, bool repeatable = false) const;
 
-  // After start(): steps below it were spent by this incarnation before, so making them again is a replay.
-  int64_t made() const;
+  // Before the first step: which bytes each step comes from, in order; the last stretch is open. Steps before it are
+  // made again, those of the last one are new. Its random bytes are on the disk when this returns.
+  std::vector<Stretch> start(const PrivateRun& run, const std::optional<Origin>& from, const NewSteps& steps);
 
-  // Of a state after `step` steps of this run.
-  Origin origin(int64_t step) const;
+  // When a step's clipped sum is complete, before its noise is drawn, in order. When it returns, the step is on the
+  // disk. True: it was there before, this is an exact replay. Throws Error if the step was made before with another
+  // sum. After an error nothing more is accepted.
+  bool spend(int64_t step, const SumDigest& sum);
 
   std::vector<Spent> spent() const;  // by event, of all runs; a replay counts once
 
@@ -80,18 +105,25 @@ class Ledger {
  private:
   struct Incarnation {
     PrivateRun run;
+    std::optional<FreshBytes> fresh;  // none: of version 1
     std::optional<Origin> from;
     int64_t head = 0;  // steps [begin, head) were spent
+    bool diverged = false;
+    std::vector<std::optional<SumDigest>> sums{};  // of those steps; none: its line was torn
     int64_t begin() const { return from ? from->step : 0; }
+    int64_t known() const;  // steps [begin, known) have their sums
   };
   struct Books {
+    int version = 2;
     std::vector<Incarnation> incarnations;
     uint64_t last = 0;  // the incarnation of the last line
     void take(const std::string& record, size_t line);
+    void take_incarnation(const Json& json, const std::function<void(bool)>& rule);
     Json seal(size_t torn) const;
     std::vector<Spent> spent() const;
   };
   static Books books_of(const Chain& chain);
+  std::vector<Stretch> replayed(const PrivateRun& run, const std::optional<Origin>& from, bool repeatable) const;
   void append(const Json& record, std::string_view torn = {});
   void write(std::string_view words);
 
@@ -99,8 +131,8 @@ class Ledger {
   FileLock lock_;
   io::Digest head_{};
   Books books_;
-  std::optional<uint64_t> current_;
-  int64_t next_ = 0;  // the step that must come
+  std::vector<Stretch> stretches_;  // of this process
+  int64_t next_ = 0;                // the step that must come
   bool broken_ = false;
 };
 

@@ -49,9 +49,13 @@ int run_train(const Arguments& arguments) {
     const auto result = trainer.run();
     if (world.rank() != 0 || line.json_file.empty()) return;
     Json out{{"steps", result.steps}, {"ended", to_string(result.ended)}};
-    out[recipe.dp.is_private() ? "not_private_loss" : "loss"] = result.loss;
-    if (result.evaluation) out.update(result.evaluation->json("eval"));
-    if (result.test) out.update(result.test->json("test"));
+    Json own{{"loss", result.loss}};  // from the records, without noise
+    if (result.evaluation) own.update(result.evaluation->json("eval"));
+    if (result.test) own.update(result.test->json("test"));
+    if (recipe.dp.is_private())
+      out["not_private"] = own;
+    else
+      out.update(own);
     if (result.spent) out["epsilon"] = result.spent->epsilon;
     if (result.spent && recipe.dp.noise_seed >= 0) out["epsilon_void"] = true;
     out["run"] = recipe.train.output;

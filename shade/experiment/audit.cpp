@@ -128,7 +128,7 @@ AuditResult audit(comm::World& world, const Audit& what) {
                          what.shard);
   runtime.initialise(static_cast<uint64_t>(config.seed));
   const auto optimizer = optim::make_optimizer({});
-  train::Step step(*model, runtime, *optimizer, {}, {.dp = dp});
+  train::Step step(*model, runtime, *optimizer, {}, {.dp = dp, .rehearsal = true});
   const train::MadeUpData records(*model, config.batch_size + 1, config.seq_length, static_cast<uint64_t>(config.seed));
   const Parts without = sums_of(step, runtime, records, config.batch_size);
   const Parts with = sums_of(step, runtime, records, config.batch_size + 1);

@@ -29,13 +29,14 @@ void add_line(TrainingRun& run, const Json& line) {
     throw Error("expected an object with the whole number 'step'");
   const auto step = line["step"].get<int64_t>();
   const bool is_private = line.contains("not_private") && line["not_private"].is_object();
-  const auto& own = is_private ? line["not_private"] : line;
-  if (line.contains("test_loss")) return;  // of the end, no part of a curve
-  if (!own.contains("loss") && !line.contains("eval_loss")) throw Error("it has neither 'loss' nor 'eval_loss'");
+  Json own = line;
+  if (is_private) own.update(line["not_private"]);
+  if (own.contains("test_loss")) return;  // of the end, no part of a curve
+  if (!own.contains("loss") && !own.contains("eval_loss")) throw Error("it has neither 'loss' nor 'eval_loss'");
   if (step < run.steps()) throw Error(text("step ", step, " comes after step ", run.steps()));
   run.is_private = run.is_private || is_private;
   if (own.contains("loss")) run.loss[step] = number(own, "loss");
-  if (line.contains("eval_loss")) run.held_out[step] = number(line, "eval_loss");
+  if (own.contains("eval_loss")) run.held_out[step] = number(own, "eval_loss");
   if (!line.contains("epsilon")) return;
   run.epsilon[step] = number(line, "epsilon");
   run.delta = line.contains("delta") ? number(line, "delta") : 0;

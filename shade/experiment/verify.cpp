@@ -157,7 +157,7 @@ Differences compare(const VerifyCase& c, const Reference& wanted, const shard::G
     out.copy_(value_of(weight, seed).view(-1).narrow(0, begin, out.numel()));
   });
   const auto optimizer = optim::make_optimizer({});
-  train::Step step(*model, runtime, *optimizer, optim::make_schedule({}), {.dp = c.dp});
+  train::Step step(*model, runtime, *optimizer, optim::make_schedule({}), {.dp = c.dp, .rehearsal = true});
   step.method()->record_norms(true);
   const int rank = groups.control.rank();
   std::vector<nn::Batch> batches;

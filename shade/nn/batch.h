@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 namespace shade::nn {
 
 // B samples (0 is allowed), T tokens, C x H x W images.
@@ -14,6 +16,8 @@ struct Batch {
   at::Tensor noise_BCHW;   // what a denoiser must predict
   at::Tensor timesteps_B;
   at::Tensor x_BD, y_BD;  // regression
+  // Which privacy unit each sample is; none of them may be in a step twice. Empty: not known.
+  std::vector<int64_t> records;
 
   int64_t samples() const {
     for (const auto* tensor : {&ids_BT, &images_BCHW, &x_BD})
@@ -23,7 +27,9 @@ struct Batch {
 
   // Samples [begin, begin + size), as views.
   Batch rows(int64_t begin, int64_t size) const {
-    return each([&](const at::Tensor& tensor) { return tensor.narrow(0, begin, size); });
+    auto out = each([&](const at::Tensor& tensor) { return tensor.narrow(0, begin, size); });
+    if (!records.empty()) out.records.assign(records.begin() + begin, records.begin() + begin + size);
+    return out;
   }
   Batch to(at::Device device) const {
     return each([&](const at::Tensor& tensor) { return tensor.to(device); });

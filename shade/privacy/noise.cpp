@@ -13,11 +13,6 @@
 namespace shade::privacy {
 namespace {
 
-void require_sodium() {
-  static const int status = sodium_init();
-  SHADE_CHECK(status >= 0, "libsodium can't be initialised: the system has no source of randomness");
-}
-
 struct Subkey {
   uint8_t bytes[32];
   ~Subkey() { sodium_memzero(bytes, sizeof bytes); }
@@ -27,12 +22,10 @@ void put(uint8_t*& to, uint64_t value) {
   for (int i = 0; i < 8; ++i) *to++ = static_cast<uint8_t>(value >> (8 * i));
 }
 
-// One for each (incarnation, step, stream), and each used from block 0 on: no counter is met twice.
-Subkey subkey(const NoiseKey& key, uint64_t incarnation, uint64_t step, int64_t stream) {
-  require_sodium();
-  uint8_t message[24];
+// One for each (step, stream), and each used from block 0 on: no counter is met twice.
+Subkey subkey(const NoiseKey& key, uint64_t step, int64_t stream) {
+  uint8_t message[16];
   auto* at = message;
-  put(at, incarnation);
   put(at, step);
   put(at, static_cast<uint64_t>(stream));
   Subkey out;
@@ -49,23 +42,6 @@ void fill(const Subkey& key, int64_t chunk, float* out) {
 
 }  // namespace
 
-NoiseKey secret_key() {
-  require_sodium();
-  NoiseKey key;
-  randombytes_buf(key.data(), key.size());
-  return key;
-}
-
-NoiseKey seeded_key(uint64_t seed) {
-  require_sodium();
-  uint8_t message[8];
-  auto* at = message;
-  put(at, seed);
-  NoiseKey key;
-  crypto_generichash(key.data(), key.size(), message, sizeof message, nullptr, 0);
-  return key;
-}
-
 Noise::~Noise() { sodium_memzero(key_.data(), key_.size()); }
 
 void Noise::add(at::Tensor flat, double deviation, uint64_t step, int64_t weight, int64_t begin) const {
@@ -75,7 +51,7 @@ void Noise::add(at::Tensor flat, double deviation, uint64_t step, int64_t weight
               "noise is added to flat fp32 or fp64 gradients, not to ", flat.toString(), " of shape ", flat.sizes());
   const bool elsewhere = !flat.is_cpu();
   const auto target = elsewhere ? at::zeros(flat.sizes(), flat.options().device(at::kCPU)) : flat;
-  const auto key = subkey(key_, incarnation_, step, weight);
+  const auto key = subkey(key_, step, weight);
   const int64_t end = begin + flat.numel();
   const int64_t first = begin / kNormalChunk, last = (end + kNormalChunk - 1) / kNormalChunk;
   AT_DISPATCH_FLOATING_TYPES(flat.scalar_type(), "noise", [&] {
@@ -99,7 +75,7 @@ void Noise::add(at::Tensor flat, double deviation, uint64_t step, int64_t weight
 double Noise::draw(uint64_t step, int64_t stream) const {
   SHADE_CHECK(stream < 0, "streams of weights are counted from 0, others down from -1");
   alignas(64) float drawn[kNormalChunk];
-  fill(subkey(key_, incarnation_, step, stream), 0, drawn);
+  fill(subkey(key_, step, stream), 0, drawn);
   return static_cast<double>(drawn[0]);
 }
 

@@ -1,25 +1,22 @@
 // Gaussian noise as a function, not a stream.
 //
-// Element i of a weight gets, in a step, a number that depends on (run key, incarnation, step, weight, i) and nothing
+// Element i of a weight gets, in a step, a number that depends on (key, step, weight, i) and nothing
 // else: the same for every world size, strategy and order, nothing drawn twice, no state to save. A rank draws what it
-// owns. The bits are ChaCha20's: a subkey for each (incarnation, step, weight) by keyed BLAKE2b (libsodium), a chunk of
+// owns. The bits are ChaCha20's: a subkey for each (step, weight) by keyed BLAKE2b (libsodium), a chunk of
 // counters for 256 elements. Normal numbers come from Box-Muller in fp32, the same on every machine (normal.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
 #include <cstdint>
+
+#include "shade/privacy/key.h"
 
 namespace shade::privacy {
 
-using NoiseKey = std::array<uint8_t, 32>;
-NoiseKey secret_key();               // from the operating system
-NoiseKey seeded_key(uint64_t seed);  // repeatable: whoever knows the seed can subtract the noise
-
 class Noise {
  public:
-  explicit Noise(const NoiseKey& key, uint64_t incarnation = 0) : key_(key), incarnation_(incarnation) {}
+  explicit Noise(const NoiseKey& key) : key_(key) {}
   ~Noise();  // the key is wiped
 
   // Adds deviation * N(0, 1) to `flat`, which are elements [begin, begin + size) of a weight. fp32 or fp64.
@@ -30,7 +27,6 @@ class Noise {
 
  private:
   NoiseKey key_;
-  uint64_t incarnation_;
 };
 
 }  // namespace shade::privacy

@@ -54,6 +54,8 @@ class Runtime : public nn::UnitObserver, public nn::GradientSink {
   const Groups& groups() const { return around_.groups; }
   const Policy& policy() const { return around_.groups.policy; }
   at::ScalarType compute() const { return around_.compute; }
+  nn::DType reduce_type() const { return config_.reduce_dtype; }  // of gradients on the way
+  at::Device device() const { return around_.device; }
 
   // Every rank fills what it owns. `source` writes elements [begin, begin + out.numel()) of a weight.
   using Source = std::function<void(const nn::Weight& weight, int64_t begin, at::Tensor out)>;

@@ -1,7 +1,5 @@
 #include "shade/train/budget.h"
 
-#include <sodium.h>
-
 #include <algorithm>
 
 #include "shade/base/error.h"
@@ -44,12 +42,8 @@ PrivacyEvent event_of(const Recipe& recipe, int64_t records) {
 }
 
 std::unique_ptr<data::Sampler> make_sampler(const PrivacyEvent& event, int64_t records, int64_t batch_size,
-                                            const privacy::NoiseKey& key, uint64_t incarnation) {
-  data::SampleKey own;  // BLAKE2b has a place for what a key is for: nothing else under this key has these bits
-  uint8_t salt[crypto_generichash_blake2b_SALTBYTES] = {};
-  for (int i = 0; i < 8; ++i) salt[i] = static_cast<uint8_t>(incarnation >> (8 * i));
-  constexpr uint8_t kPurpose[crypto_generichash_blake2b_PERSONALBYTES + 1] = "shade sampler   ";
-  crypto_generichash_blake2b_salt_personal(own.data(), own.size(), nullptr, 0, key.data(), key.size(), salt, kPurpose);
+                                            const privacy::NoiseKey& key) {
+  const data::SampleKey own = privacy::derived_key(key, "shade sampler");
   const auto& mechanism = event.mechanism;
   if (mechanism.sampler == Sampler::shuffled)
     return data::make_shuffled(own, {.records = records, .batch = batch_size});

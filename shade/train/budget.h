@@ -7,7 +7,7 @@
 
 #include "shade/data/sampler.h"
 #include "shade/privacy/accounting/accountant.h"
-#include "shade/privacy/noise.h"
+#include "shade/privacy/key.h"
 #include "shade/train/recipe.h"
 
 namespace shade::train {
@@ -15,10 +15,10 @@ namespace shade::train {
 // Of a private run over so many records; sigma is found if a target epsilon is set. Throws UsageError.
 privacy::PrivacyEvent event_of(const Recipe& recipe, int64_t records);
 
-// Batches of a run, from one key: an incarnation that isn't an exact replay draws other batches (train/trainer.h). For
-// runs that are not private the event's sampler, rate and sizes are all that is looked at.
+// Batches under a key (of an incarnation, train/history.h). For runs that are not private the event's sampler, rate and
+// sizes are all that is looked at.
 std::unique_ptr<data::Sampler> make_sampler(const privacy::PrivacyEvent& event, int64_t records, int64_t batch_size,
-                                            const privacy::NoiseKey& key, uint64_t incarnation);
+                                            const privacy::NoiseKey& key);
 
 // Why no epsilon may be said of this run; empty: it may.
 std::string no_epsilon(const Recipe& recipe);

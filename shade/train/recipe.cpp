@@ -1,6 +1,7 @@
 #include "shade/train/recipe.h"
 
 #include "shade/base/error.h"
+#include "shade/train/step.h"
 
 namespace shade::train {
 
@@ -103,6 +104,9 @@ void TrainConfig::declare(Fields& f) {
          .flags = {"--export"}});
   f.add("adapter_folder", adapter_folder,
         {.help = "at the end, write the LoRA adapters alone here as PEFT reads them", .flags = {"--export-adapter"}});
+  f.add("keep_key", keep_key,
+        {.help = "keep the noise key of a private run when it is finished; anyone who reads it can subtract the noise",
+         .flags = {"--keep-key"}});
   f.add("seed", seed, {.help = "of weights, and of batches in runs that are not private", .flags = {"--seed"}});
   f.add("threads", threads,
         {.help = "compute threads of a rank; 0: libtorch's choice, one if there are several ranks",
@@ -141,14 +145,9 @@ void Recipe::resolve() {
         "for none: --target-epsilon 0 --max-epsilon 0");
     return;
   }
-  SHADE_REQUIRE(shard.reduce_dtype == nn::DType::fp32, "gradients of a private run are reduced in fp32, not ",
-                to_string(shard.reduce_dtype),
-                ": a rounded sum moves by more than the clip norm when one record comes or goes; drop --reduce-dtype");
+  require_sound(dp, shard.reduce_dtype);
   SHADE_REQUIRE(budget.accountant != privacy::Accountant::gdp,
                 "--accountant gdp says less than was spent and is for looking only (shade account); choose prv or rdp");
-  SHADE_REQUIRE(!dp.norm_timing,
-                "--norm-timing chooses by the clock, so a step made again after a crash would be "
-                "another step with the same noise; measure with shade bench");
   SHADE_REQUIRE(budget.sampler != privacy::Sampler::shuffled || (budget.target_epsilon == 0 && budget.max_epsilon == 0),
                 "no accountant answers for shuffled batches, so no epsilon can be kept; choose --sampler poisson");
   if (budget.max_epsilon == 0) budget.max_epsilon = budget.target_epsilon;

@@ -53,6 +53,7 @@ struct TrainConfig {
   int64_t save_every = 0, keep = 2;
   std::string test_folder, output, export_folder, adapter_folder;
   int64_t seed = 0, threads = 0;
+  bool keep_key = false;
   double peak_gflops = 0;
 
   void declare(Fields& fields);

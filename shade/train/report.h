@@ -1,11 +1,11 @@
 // What a run tells: a line for people, a line of metrics.jsonl for programs, scalars for TensorBoard. Only rank 0
 // speaks.
 //
-//   step 120/1000  loss 3.214 (not private)  lr 0.001  memory 212 MiB  12300 tokens/s  mfu 31 %  epsilon 1.23
+//   step 120/1000  lr 0.001  epsilon 1.23 | not private: loss 3.214  clipped 5 of 64  memory 212 MiB  12300 tokens/s
 //
-// In a private run the loss, the size of the drawn batch and the counts of clipped samples come straight from the
-// records, without noise. They are for whoever runs the training and are marked `not private`; throughput is reckoned
-// with the expected batch, so that it doesn't tell the drawn one.
+// In a private run the loss, evaluations, the size of the drawn batch, the counts of clipped samples, times, throughput
+// and memory come straight from the records or follow from how many were drawn, without noise. They are for the
+// operator of the training alone and stand under `not_private` in all three places.
 #pragma once
 
 #include <optional>
@@ -48,6 +48,9 @@ class Report {
   void evaluation(int64_t step, const Evaluation& found, const std::string& what);
 
  private:
+  std::string tag(const std::string& name) const;  // in TensorBoard, of what is not private in a private run
+  void write(Json line, const Json& own);          // a line of metrics; `own` comes from the records
+
   RunFolder* folder_;
   Options options_;
   std::optional<Progress> bar_;

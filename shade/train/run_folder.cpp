@@ -10,7 +10,6 @@
 #include <limits>
 
 #include "shade/base/error.h"
-#include "shade/base/log.h"
 #include "shade/io/new_file.h"
 
 namespace shade::train {
@@ -35,32 +34,12 @@ RunFolder::RunFolder(std::filesystem::path path) : path_(std::move(path)) {
   SHADE_REQUIRE(!fault, "the run directory ", path_.string(), " can't be made: ", fault.message());
 }
 
-privacy::NoiseKey RunFolder::key() const {
-  const auto file = path_ / "key";
-  privacy::NoiseKey key;
-  int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  // A key without a ledger may have been used: its noise must not be used again, and there is nothing to replay.
-  if (descriptor >= 0 && !std::filesystem::exists(ledger())) {
-    log::warning(file.string(), " has no ledger beside it and is not used again: a new key is made");
-    ::close(descriptor);
-    descriptor = -1;
-    errno = ENOENT;
-  }
-  if (descriptor < 0 && errno == ENOENT) {
-    // Nobody else's at any moment, and whole or not there.
-    key = privacy::secret_key();
-    const auto fresh = path_ / ".key";
-    ::unlink(fresh.c_str());
-    descriptor = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
-    const bool kept = descriptor >= 0 &&
-                      ::write(descriptor, key.data(), key.size()) == static_cast<ssize_t>(key.size()) &&
-                      ::fsync(descriptor) == 0 && ::rename(fresh.c_str(), file.c_str()) == 0;
-    const int why = errno;
-    if (descriptor >= 0) ::close(descriptor);
-    if (!kept) fail(file, std::strerror(why));
-    return key;
-  }
+std::optional<privacy::NoiseKey> RunFolder::find_key() const {
+  const auto file = key_file();
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0 && errno == ENOENT) return std::nullopt;
   if (descriptor < 0) fail(file, std::strerror(errno));
+  privacy::NoiseKey key;
   struct stat about{};
   const bool whole = ::fstat(descriptor, &about) == 0 && about.st_size == static_cast<off_t>(key.size()) &&
                      ::read(descriptor, key.data(), key.size()) == static_cast<ssize_t>(key.size());
@@ -69,6 +48,35 @@ privacy::NoiseKey RunFolder::key() const {
   if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     fail(file, "readable by others, who could subtract the noise; chmod 600, if nobody has read it");
   return key;
+}
+
+// Readable by no one else at any moment, and whole or not there.
+privacy::NoiseKey RunFolder::make_key() const {
+  const auto key = privacy::secret_key();
+  const auto fresh = path_ / ".key";
+  ::unlink(fresh.c_str());
+  const int descriptor = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  const bool kept = descriptor >= 0 &&
+                    ::write(descriptor, key.data(), key.size()) == static_cast<ssize_t>(key.size()) &&
+                    ::fsync(descriptor) == 0 && ::rename(fresh.c_str(), key_file().c_str()) == 0;
+  const int why = errno;
+  if (descriptor >= 0) ::close(descriptor);
+  if (!kept) fail(key_file(), std::strerror(why));
+  return key;
+}
+
+bool RunFolder::destroy_key() const {
+  const auto file = key_file();
+  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (descriptor < 0 && errno == ENOENT) return false;
+  const privacy::NoiseKey zeros{};
+  const bool gone = descriptor >= 0 &&
+                    ::write(descriptor, zeros.data(), zeros.size()) == static_cast<ssize_t>(zeros.size()) &&
+                    ::fsync(descriptor) == 0 && ::unlink(file.c_str()) == 0;
+  const int why = errno;
+  if (descriptor >= 0) ::close(descriptor);
+  if (!gone) fail(file, text("the key of the finished run can't be deleted: ", std::strerror(why), "; delete it"));
+  return true;
 }
 
 void RunFolder::write_recipe(const std::string& toml) const {

@@ -4,16 +4,17 @@
 //   metrics.jsonl    a line for each reported step and each evaluation; steps made again take the place of the first
 //   checkpoints/     committed states; training continues from the last
 //   ledger           privacy spent, written ahead; never gets shorter
-//   key              of a private run: 32 secret bytes, readable by the owner alone. Who has it can subtract the noise:
-//                    keep it as long as the run may be continued, then delete it
+//   key              of a private run: 32 secret bytes, readable by the owner alone. Anyone who has it can subtract
+//                    the noise: it is deleted when the run is finished
 #pragma once
 
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "shade/base/json.h"
-#include "shade/privacy/noise.h"
+#include "shade/privacy/key.h"
 
 namespace shade::train {
 
@@ -25,8 +26,11 @@ class RunFolder {
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path ledger() const { return path_ / "ledger"; }
 
-  // The run's secret, from the operating system when first asked for. Throws Error.
-  privacy::NoiseKey key() const;
+  // The run's secret, if there is one; a new one, from the operating system, in the place of any other; its end: the
+  // file is overwritten and removed. They throw Error.
+  std::optional<privacy::NoiseKey> find_key() const;
+  privacy::NoiseKey make_key() const;
+  bool destroy_key() const;  // false: there was none
 
   void write_recipe(const std::string& toml) const;
   void append_metrics(const Json& line);
@@ -35,6 +39,8 @@ class RunFolder {
   void keep_metrics_until(int64_t step) const;
 
  private:
+  std::filesystem::path key_file() const { return path_ / "key"; }
+
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };

@@ -10,6 +10,7 @@
 #include "shade/base/memory_scope.h"
 #include "shade/base/span.h"
 #include "shade/optim/gradient_norm.h"
+#include "shade/train/sum_digest.h"
 
 namespace shade::train {
 namespace {
@@ -23,6 +24,14 @@ privacy::NoiseKey agreed_key(const comm::Group& group, const privacy::DpConfig& 
   return key;
 }
 
+// The sum of the losses, and how many are in it.
+at::Tensor summed(const at::Tensor& losses_B, bool finite_alone) {
+  const auto wide_B = losses_B.to(at::kDouble);
+  if (!finite_alone) return at::stack({wide_B.sum(), at::full({}, wide_B.numel(), wide_B.options())});
+  const auto finite_B = at::isfinite(wide_B);
+  return at::stack({wide_B.masked_fill(finite_B.logical_not(), 0).sum(), finite_B.sum(at::kDouble)});
+}
+
 }  // namespace
 
 Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& optimizer, optim::Schedule schedule,
@@ -34,12 +43,21 @@ Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& opti
       options_(options),
       plain_(runtime),
       method_(privacy::make_method(model.parameters(), runtime, options.dp)) {
+  if (method_ && !options.rehearsal) require_sound(options.dp, runtime.reduce_type());
   SHADE_REQUIRE(!method_ || options.grad_clip == 0,
                 "a private run clips every sample (--max-grad-norm); clipping their sum as well (--grad-clip) is for "
                 "runs that are not private");
-  if (method_)
-    noise_.emplace(options.key ? *options.key : agreed_key(runtime.groups().control, options.dp), options.incarnation);
+  if (method_ && !options_.key)
+    options_.key = [key = agreed_key(runtime.groups().control, options.dp)](int64_t) { return key; };
   model.parameters().wiring.tap = method_ ? static_cast<nn::GradientTap*>(method_.get()) : &plain_;
+}
+
+void require_sound(const privacy::DpConfig& dp, nn::DType reduce) {
+  SHADE_REQUIRE(reduce == nn::DType::fp32, "gradients of a private run are reduced in fp32, not ", to_string(reduce),
+                ": a rounded sum moves by more than the clip norm when one record comes or goes; drop --reduce-dtype");
+  SHADE_REQUIRE(!dp.norm_timing,
+                "--norm-timing chooses by the clock, so a step made again after a crash would be "
+                "another step with the same noise; measure with shade bench");
 }
 
 Step::~Step() { model_->parameters().wiring.tap = nullptr; }
@@ -115,7 +133,7 @@ at::Tensor Step::micro_step(const nn::Batch& batch) {
     runtime_->begin_forward();
     losses_B = model_->losses(batch);
   }
-  const auto loss = losses_B.detach().sum(at::kDouble);
+  const auto loss = summed(losses_B.detach(), /*finite_alone=*/method_ != nullptr);
   if (!method_) {
     backward("backward", losses_B.sum(), {});
   } else {
@@ -132,11 +150,11 @@ at::Tensor Step::micro_step(const nn::Batch& batch) {
   return loss;
 }
 
-double Step::gradients(std::span<const nn::Batch> micro_batches) {
+Step::Losses Step::gradients(std::span<const nn::Batch> micro_batches) {
   const auto batches = split(micro_batches);
   runtime_->begin_step(static_cast<int64_t>(batches.size()));
   if (method_ && !separate_) require_separate(batches);
-  at::Tensor sum;
+  at::Tensor sum;  // and number
   for (const auto& batch : batches) {
     const auto loss = micro_step(batch);
     sum = sum.defined() ? sum + loss : loss;
@@ -145,22 +163,67 @@ double Step::gradients(std::span<const nn::Batch> micro_batches) {
     const Span span("reduce");
     runtime_->wait();
   }
-  return sum.is_meta() ? 0 : sum.item<double>();
+  if (sum.is_meta()) return {};
+  return {sum[0].item<double>(), sum[1].item<int64_t>()};
 }
 
-void Step::add_noise(std::span<const shard::LocalShard> shards) {
+// The same noise on two sums would give away their difference.
+privacy::Noise Step::noise_of(int64_t step) {
+  SHADE_REQUIRE(options_.rehearsal || !noised_ || step > *noised_, "the noise of step ", step,
+                " was drawn before, or that of a later step (", noised_.value_or(0),
+                "); after going back to an earlier state make a new Step, whose key is another one");
+  noised_ = step;
+  return privacy::Noise(options_.key(step));
+}
+
+void Step::add_noise(std::span<const shard::LocalShard> shards, const privacy::Noise& noise) const {
   const Span span("noise");
   const double deviation = method_->clipper().gradient_sigma() * method_->sensitivity();
-  const auto step = static_cast<uint64_t>(optimizer_->steps());
+  const auto step = static_cast<uint64_t>(*noised_);
   for (const auto& shard : shards)
     for (const auto& run : shard.runs)
-      noise_->add(shard.gradient.narrow(0, run.at, run.size), deviation, step, run.weight->id(), run.begin);
+      noise.add(shard.gradient.narrow(0, run.at, run.size), deviation, step, run.weight->id(), run.begin);
+}
+
+// A record that two ranks or two micro-batches bring moves the sum twice: by more than the noise is made for.
+void Step::require_distinct(std::span<const nn::Batch> micro_batches) const {
+  std::vector<int64_t> mine;
+  bool known = true;
+  for (const auto& batch : micro_batches) {
+    known = known && std::ssize(batch.records) == batch.samples();
+    mine.insert(mine.end(), batch.records.begin(), batch.records.end());
+  }
+  const auto& control = runtime_->groups().control;
+  const auto gathered = [&](const at::Tensor& own, const char* label) {
+    const auto all = at::empty({own.numel() * control.size()}, at::kLong);
+    control.all_gather(all, own, {.label = label}).wait();
+    return all;
+  };
+  const auto counts = gathered(at::full({1}, known ? std::ssize(mine) : -1, at::kLong), "number of records");
+  SHADE_REQUIRE(counts.min().item<int64_t>() >= 0,
+                "a private step must know which record each sample is (nn::Batch::records), to see that none comes "
+                "twice; set it on every batch");
+  const auto most = std::max<int64_t>(1, counts.max().item<int64_t>());
+  mine.resize(static_cast<size_t>(most), -1);
+  const auto sorted = std::get<0>(gathered(at::tensor(mine, at::kLong), "records").sort());
+  const auto here = sorted.narrow(0, 1, sorted.numel() - 1), before = sorted.narrow(0, 0, sorted.numel() - 1);
+  const auto twice = ((here == before) & (here >= 0)).nonzero();
+  SHADE_REQUIRE(twice.numel() == 0, "record ", twice.numel() == 0 ? 0 : here[twice[0][0]].item<int64_t>(),
+                " comes twice in one private step, on two ranks or in two micro-batches, so it would move the sum by "
+                "twice the clip norm; deal each record to one place (train/deal.h)");
+}
+
+io::Digest Step::digest_of_sum(int64_t step, std::span<const shard::LocalShard> shards) const {
+  if (!runtime_->device().is_cpu()) return {};
+  const Span span("hash");
+  return sum_digest(options_.key(step), shards, runtime_->groups().control);
 }
 
 StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, bool stop) {
   SHADE_REQUIRE(!micro_batches.empty() && divisor > 0, "a step needs at least one micro-batch, and a positive divisor");
   StepRecord record{.learning_rate = schedule_.learning_rate(optimizer_->steps())};
-  const double local = gradients(micro_batches);
+  if (method_ && !options_.rehearsal) require_distinct(micro_batches);
+  const auto local = gradients(micro_batches);
   const auto shards = runtime_->shards();
   const auto slots = slots_of(shards);
   double scale = 1 / divisor;
@@ -170,12 +233,13 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, b
   double present = 0;
   for (const auto& batch : micro_batches) present += static_cast<double>(batch.samples());
   const double squared = options_.grad_clip > 0 ? optim::squared_norm(slots) / copies : 0;
-  const auto sums = at::tensor({local, present, squared, static_cast<double>(counts.clipped),
-                                static_cast<double>(counts.not_finite), counts.below, stop ? 1.0 : 0.0},
-                               at::kDouble);
+  const auto sums = at::tensor(
+      {local.sum, present, squared, static_cast<double>(counts.clipped), static_cast<double>(counts.not_finite),
+       counts.below, stop ? 1.0 : 0.0, static_cast<double>(local.count)},
+      at::kDouble);
   runtime_->groups().control.all_reduce(sums, {.label = "loss and norm"}).wait();
   const auto sum = [&](int64_t i) { return sums[i].item<double>(); };
-  record.loss = sum(0) / std::max(1.0, sum(1));
+  record.loss = sum(0) / sum(7);
   record.samples = {.samples = static_cast<int64_t>(sum(1)),
                     .clipped = static_cast<int64_t>(sum(3)),
                     .not_finite = static_cast<int64_t>(sum(4)),
@@ -186,13 +250,14 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, b
     scale *= optim::clip_factor(record.gradient_norm, options_.grad_clip);
   }
   if (method_) {
-    add_noise(shards);
+    const auto step = optimizer_->steps();
+    const auto noise = noise_of(step);
+    if (options_.before_noise) options_.before_noise(step, digest_of_sum(step, shards));
+    add_noise(shards, noise);
     auto& clipper = method_->clipper();
     record.clip_norm = clipper.clip_norm();
-    if (clipper.adaptive()) {
-      const auto step = static_cast<uint64_t>(optimizer_->steps());
-      clipper.follow(sum(5) + clipper.count_sigma() * noise_->draw(step, -1), divisor);
-    }
+    if (clipper.adaptive())
+      clipper.follow(sum(5) + clipper.count_sigma() * noise.draw(static_cast<uint64_t>(step), -1), divisor);
   }
   {
     const Span span("optimizer");

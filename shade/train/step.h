@@ -1,8 +1,10 @@
 // One logical training step: where model, sharding, privacy and optimizer meet.
 #pragma once
 
+#include <functional>
 #include <span>
 
+#include "shade/io/digest.h"
 #include "shade/models/model.h"
 #include "shade/optim/optimizer.h"
 #include "shade/optim/schedule.h"
@@ -13,7 +15,8 @@
 namespace shade::train {
 
 struct StepRecord {
-  double loss = 0;  // mean over all samples of all ranks; not private
+  // Mean over all samples of all ranks; in a private step over those whose loss is finite. Not private. No sample: NaN.
+  double loss = 0;
   double learning_rate = 0;
   double gradient_norm = 0;     // of the mean gradient; 0 if nobody asked for clipping it
   privacy::ClipCounts samples;  // of all ranks; not private
@@ -24,10 +27,18 @@ struct StepRecord {
 struct StepOptions {
   double grad_clip = 0;    // global norm, for runs that are not private; 0: none
   privacy::DpConfig dp{};  // dp = none: not private
-  // Of the noise. Without a key the ranks agree on one: from the system, or from dp.noise_seed.
-  std::optional<privacy::NoiseKey> key{};
-  uint64_t incarnation = 0;
+  // Of a step's noise. Unset: the ranks agree on a key for all steps, from the system or from dp.noise_seed.
+  std::function<privacy::NoiseKey(int64_t step)> key{};
+  // Called on every rank when a private step's sum is complete, before any of its noise is drawn. `sum` is a keyed hash
+  // of it (train/sum_digest.h), the same on every rank; zeros on accelerators.
+  std::function<void(int64_t step, const io::Digest& sum)> before_noise{};
+  // The step is measured or checked, on records that need no protection. Then what would weaken a private step is
+  // allowed: noise drawn twice, batches that don't say which records they hold, narrow reductions, timed choices.
+  bool rehearsal = false;
 };
+
+// Throws UsageError if private steps of this kind would protect less than they say.
+void require_sound(const privacy::DpConfig& dp, nn::DType reduce);
 
 class Step {
  public:
@@ -38,15 +49,20 @@ class Step {
 
   // Every rank brings the same number of micro-batches; their sizes may differ, and be 0. The sum of the gradients is
   // divided by `divisor`: the number of samples of all ranks together; in a private run a public constant. `stop` is
-  // this rank's wish to end after this step; all ranks learn of it in the record, without another message.
+  // this rank's wish to end after this step; all ranks learn of it in the record, without another message. A private
+  // step throws if a record comes twice, on whatever ranks, or if the noise of the optimizer's step was drawn before.
   StepRecord run(std::span<const nn::Batch> micro_batches, double divisor, bool stop = false);
 
   // The first half: the (clipped) summed gradient is with its owners, without noise, nothing is updated. Returns the
-  // sum of this rank's losses.
-  double gradients(std::span<const nn::Batch> micro_batches);
+  // sum of this rank's losses, and how many are in it.
+  struct Losses {
+    double sum = 0;
+    int64_t count = 0;
+  };
+  Losses gradients(std::span<const nn::Batch> micro_batches);
 
   // The second half of a private step's gradient. Each element gets noise once, from the rank that owns it.
-  void add_noise() { add_noise(runtime_->shards()); }
+  void add_noise() { add_noise(runtime_->shards(), noise_of(optimizer_->steps())); }
 
   privacy::Method* method() { return method_.get(); }  // null: not private
 
@@ -60,7 +76,10 @@ class Step {
 
   std::vector<nn::Batch> split(std::span<const nn::Batch> micro_batches) const;
   at::Tensor micro_step(const nn::Batch& batch);
-  void add_noise(std::span<const shard::LocalShard> shards);
+  privacy::Noise noise_of(int64_t step);
+  void add_noise(std::span<const shard::LocalShard> shards, const privacy::Noise& noise) const;
+  io::Digest digest_of_sum(int64_t step, std::span<const shard::LocalShard> shards) const;
+  void require_distinct(std::span<const nn::Batch> micro_batches) const;
   void backward(const char* phase, const at::Tensor& objective, shard::BackwardOptions options);
   void require_separate(std::span<const nn::Batch> batches);
 
@@ -71,8 +90,8 @@ class Step {
   StepOptions options_;
   Plain plain_;
   std::unique_ptr<privacy::Method> method_;
-  std::optional<privacy::Noise> noise_;
-  bool separate_ = false;  // samples were seen not to mix
+  std::optional<int64_t> noised_;  // the last step whose noise was drawn
+  bool separate_ = false;          // samples were seen not to mix
 };
 
 // The owned shards as an optimizer sees them.

@@ -1,7 +1,6 @@
 #include "shade/train/trainer.h"
 
 #include <ATen/ATen.h>
-#include <sodium.h>
 
 #include <numeric>
 
@@ -29,13 +28,6 @@ double measured_peak(const comm::Group& group, at::ScalarType type) {
   const auto sum = at::full({1}, profile::peak_gemm_flops(type, at::kCPU), at::kDouble);
   group.all_reduce(sum, {.label = "peak flops"}).wait();
   return sum.item<double>();
-}
-
-// Rank 0's, for everybody.
-privacy::NoiseKey shared(const comm::Group& group, privacy::NoiseKey key) {
-  const auto bytes = at::from_blob(key.data(), {static_cast<int64_t>(key.size())}, at::kByte);
-  group.broadcast(bytes, {.label = "run key"}).wait();
-  return key;
 }
 
 // Adapters and a classifier's head may be missing from a pretrained model; then they begin as the seed says.
@@ -81,8 +73,8 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
   use_threads(train.threads, world.size());
   event_ = event_of(recipe, split_.training());
   recipe.dp.sigma = event_.mechanism.noise_multiplier;
-  identity_ = identity_of(config, *model_, *dataset_, groups_.control);
   start_model();
+  identity_ = identity_of(config, *model_, *dataset_, *runtime_, *optimizer_);
   resume();
   introduce();
   if (optimizer_->steps() >= last_) return;
@@ -90,7 +82,7 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
   if (world.rank() == 0) folder_->write_recipe(print_toml(config));
 }
 
-Trainer::~Trainer() { sodium_memzero(key_.data(), key_.size()); }
+Trainer::~Trainer() = default;
 
 void Trainer::start_model() {
   const auto& recipe = *recipe_;
@@ -102,12 +94,6 @@ void Trainer::start_model() {
   else
     start_from(recipe.model.weights, model_->parameters(), *runtime_, seed);
   optimizer_ = prepared_optimizer(recipe.optim, *runtime_);
-  if (!recipe.dp.is_private())
-    key_ = privacy::seeded_key(seed);
-  else if (recipe.dp.noise_seed >= 0)
-    key_ = privacy::seeded_key(static_cast<uint64_t>(recipe.dp.noise_seed));
-  else
-    key_ = shared(groups_.control, world_->rank() == 0 ? folder_->key() : privacy::NoiseKey{});
 }
 
 // The last committed state, if there is one; then all that depends on the incarnation.
@@ -142,52 +128,54 @@ void Trainer::resume() {
     micro_batch_ = find_micro_batch();
   last_ = recipe.train.steps;
   if (recipe.dp.is_private())
-    open_ledger(saved_ < 0 ? std::nullopt : std::optional(checkpoint::Origin::from_json(earlier.at("origin"))));
+    open_history(saved_ < 0 || earlier.at("origin").is_null()
+                     ? std::nullopt
+                     : std::optional(checkpoint::Origin::from_json(earlier.at("origin"))));
   step_ = std::make_unique<Step>(*model_, *runtime_, *optimizer_, optim::make_schedule(recipe.optim), step_options());
   if (step_->method() != nullptr && saved_ >= 0 && recipe.dp.clip_style == privacy::ClipStyle::adaptive)
     step_->method()->clipper().continue_at(earlier.at("clip_norm"));
-  sampler_ = make_sampler(event_, split_.training(), recipe.train.batch_size, key_, incarnation_);
   peak_flops_ = recipe.train.peak_gflops > 0 ? recipe.train.peak_gflops * 1e9 * world_->size()
                                              : measured_peak(groups_.control, runtime_->compute());
 }
 
-// Rank 0 has the ledger; everybody learns which incarnation this is, what was spent and how far it may go.
-void Trainer::open_ledger(const std::optional<checkpoint::Origin>& from) {
-  const auto bytes = std::as_bytes(std::span(key_));
-  const checkpoint::PrivateRun run{.key = io::to_hex(io::digest_of(bytes)),
-                                   .exact = text(identity_, " micro-batch ", micro_batch_),
-                                   .event = event_json(event_, recipe_->dp.noise_seed >= 0)};
-  const auto words = checkpoint::from_rank0(groups_.control, "opening the ledger", [&] {
-    ledger_.emplace(folder_->ledger());
-    Json out{{"incarnation", ledger_->start(run, from)}, {"made", ledger_->made()}, {"spent", Json::array()}};
-    for (const auto& [event, steps] : ledger_->spent()) out["spent"].push_back({{"event", event}, {"steps", steps}});
-    return out.dump();
-  });
-  const auto found = Json::parse(words);
-  incarnation_ = found.at("incarnation");
+// What was spent, how far the run may go, and, if steps are left, which keys they have.
+void Trainer::open_history(const std::optional<checkpoint::Origin>& from) {
+  const auto& dp = recipe_->dp;
+  const bool seeded = dp.noise_seed >= 0;
+  History::Options options{.replayable = runtime_->device().is_cpu()};
+  if (seeded) options.seed = static_cast<uint64_t>(dp.noise_seed);
+  history_ = std::make_unique<History>(*folder_, groups_.control, options);
+  const auto known = history_->look(text(identity_, " micro-batch ", micro_batch_), event_json(event_, seeded), from);
   no_epsilon_ = no_epsilon(*recipe_);
   std::vector<privacy::Steps> spent;
-  for (const auto& entry : found.at("spent")) {
-    if (entry.at("steps") == 0) continue;
-    if (entry.at("event").value("seeded", false) && recipe_->dp.noise_seed < 0 && no_epsilon_.empty())
+  for (const auto& [event, steps] : known.spent) {
+    if (event.value("seeded", false) && !seeded && no_epsilon_.empty())
       no_epsilon_ = "the ledger has earlier steps whose noise had a seed";
-    if (const auto mechanism = mechanism_in(entry.at("event")))
-      spent.push_back({*mechanism, entry.at("steps")});
+    if (const auto mechanism = mechanism_in(event))
+      spent.push_back({*mechanism, steps});
     else if (no_epsilon_.empty())
       no_epsilon_ = "the ledger has earlier steps that no accountant answers for";
   }
-  if (!no_epsilon_.empty()) {
+  if (no_epsilon_.empty()) {
+    budget_.emplace(event_, recipe_->budget, spent, known.made);
+    last_ = std::stoll(
+        checkpoint::from_rank0(groups_.control, "the budget", [&] { return std::to_string(budget_->allowed()); }));
+  } else {
     SHADE_REQUIRE(recipe_->budget.max_epsilon == 0, "no epsilon can be kept here: ", no_epsilon_,
                   "; choose another run directory (--output)");
-    return;
   }
-  budget_.emplace(event_, recipe_->budget, spent, found.at("made"));
-  last_ = std::stoll(
-      checkpoint::from_rank0(groups_.control, "the budget", [&] { return std::to_string(budget_->allowed()); }));
+  if (optimizer_->steps() < last_) history_->start();
+}
+
+privacy::NoiseKey Trainer::key_of(int64_t step) const {
+  return history_ ? history_->key_of(step) : privacy::seeded_key(static_cast<uint64_t>(recipe_->train.seed));
 }
 
 StepOptions Trainer::step_options() const {
-  return {.grad_clip = recipe_->optim.grad_clip, .dp = recipe_->dp, .key = key_, .incarnation = incarnation_};
+  return {.grad_clip = recipe_->optim.grad_clip,
+          .dp = recipe_->dp,
+          .key = [this](int64_t step) { return key_of(step); },
+          .before_noise = [this](int64_t step, const io::Digest& sum) { history_->spend(step, sum); }};
 }
 
 void Trainer::save(bool wait) {
@@ -195,7 +183,8 @@ void Trainer::save(bool wait) {
   const Span span("save");
   Json caller{{"identity", identity_}, {"micro_batch", micro_batch_}};
   if (step_->method() != nullptr) {
-    caller["origin"] = checkpoint::Origin{incarnation_, optimizer_->steps()}.json();
+    const auto origin = history_->origin(optimizer_->steps());
+    caller["origin"] = origin ? origin->json() : Json();
     caller["clip_norm"] = step_->method()->clipper().clip_norm();
   }
   store_->save_async(*runtime_, *optimizer_, caller);
@@ -208,7 +197,9 @@ int64_t Trainer::find_micro_batch() {
   const int ranks = world_->size();
   const auto limit =
       train.memory_limit.count > 0 ? train.memory_limit : default_memory_limit(world_->place().local_size);
-  Step trial(*model_, *runtime_, *optimizer_, optim::make_schedule(recipe_->optim), step_options());
+  auto options = step_options();
+  options.rehearsal = true;  // no noise is drawn, and a record may come twice
+  Step trial(*model_, *runtime_, *optimizer_, optim::make_schedule(recipe_->optim), options);
   const auto choice =
       choose_micro_batch(groups_.control, (train.batch_size + ranks - 1) / ranks, limit, [&](int64_t samples) {
         std::vector<int64_t> records;
@@ -233,7 +224,7 @@ void Trainer::introduce() {
                     model_->parameters().count_trainable(), " trained"));
   report_->say(text("data     ", dataset_->describe(), "; ", split_.training(), " for training, ", split_.evaluation(),
                     " held out"));
-  report_->say(text("batches  ", sampler_->describe(), "; ", micro_batch_, " samples at a time on each of ",
+  report_->say(text("batches  ", sampler({})->describe(), "; ", micro_batch_, " samples at a time on each of ",
                     world_->size(), world_->size() == 1 ? " rank (" : " ranks (", to_string(recipe.shard.shard), ")"));
   if (!recipe.dp.is_private()) {
     report_->say("privacy  none");
@@ -257,14 +248,20 @@ void Trainer::introduce() {
                       "; a larger --max-epsilon goes on, another --output begins anew"));
 }
 
+std::unique_ptr<data::Sampler> Trainer::sampler(const privacy::NoiseKey& key) const {
+  return make_sampler(event_, split_.training(), recipe_->train.batch_size, key);
+}
+
 Trainer::Loaded Trainer::load(int64_t step) const {
   const MemoryScope scope(MemoryKind::data);
   const auto begin = Clock::now();
-  auto drawn = sampler_->draw(step);
+  auto drawn = sampler(key_of(step))->draw(step);
   for (auto& record : drawn) record = split_.training_record(record);
   Loaded out{.samples = static_cast<int64_t>(drawn.size())};
-  for (const auto& mine : deal(drawn, world_->size(), world_->rank(), micro_batch_))
+  for (const auto& mine : deal(drawn, world_->size(), world_->rank(), micro_batch_)) {
     out.micro_batches.push_back(dataset_->batch_at(mine, static_cast<uint64_t>(step)));
+    out.micro_batches.back().records.assign(mine.begin(), mine.end());
+  }
   out.took = Clock::now() - begin;
   return out;
 }
@@ -296,21 +293,17 @@ TrainResult Trainer::run() {
     if (result.steps + 1 < last_) next = ahead(result.steps + 1);
     const double divisor =
         recipe_->dp.is_private() ? event_.divisor : std::max(1.0, static_cast<double>(batch.samples));
-    if (recipe_->dp.is_private()) {  // before the noise is drawn on any rank
-      const Span span("ledger");
-      checkpoint::together(groups_.control, "writing the ledger", [&] {
-        if (ledger_) ledger_->spend(result.steps);
-      });
-    }
     const auto record = step_->run(batch.micro_batches, divisor, options_.stop && options_.stop());
     result.steps = optimizer_->steps();
     result.loss = record.loss;
     report_->advance();
     if (record.stop) result.ended = Ended::asked;
     const bool end = result.steps == last_ || record.stop;
+    const bool evaluates = split_.evaluation() > 0 && (result.steps == last_ || due(train.eval_every));
+    if (end || evaluates || due(train.log_every) || due(train.save_every)) require_finite();
     if (end || result.steps == 1 || due(train.log_every))
       report_->step(measured(record, batch, Clock::now() - begin, waited));
-    if (split_.evaluation() > 0 && (result.steps == last_ || due(train.eval_every))) {
+    if (evaluates) {
       result.evaluation = evaluate(*model_, *runtime_, *dataset_, split_.evaluation_records(), micro_batch_);
       report_->evaluation(result.steps, *result.evaluation, "eval");
     }
@@ -321,6 +314,7 @@ TrainResult Trainer::run() {
   report_->say(text(to_string(result.ended), " after step ", result.steps,
                     result.ended == Ended::asked ? "; saved, and the same command goes on from here" : ""));
   if (result.ended == Ended::asked) return result;
+  forget_key();
   if (test_records_) result.test = test();
   try {
     if (result.steps == first) prepare_exports();
@@ -331,6 +325,36 @@ TrainResult Trainer::run() {
   if (!train.export_folder.empty()) write_model();
   if (!train.adapter_folder.empty()) write_adapter();
   return result;
+}
+
+// Before anything of a private run is saved, evaluated or reported: on a schedule that doesn't depend on the records.
+void Trainer::require_finite() {
+  if (!recipe_->dp.is_private()) return;
+  bool finite = true;
+  for (const auto& shard : runtime_->shards())
+    finite = finite && at::isfinite(shard.master.sum(at::kDouble)).item<bool>();
+  const auto broken = at::full({1}, finite ? 0.0 : 1.0, at::kDouble);
+  groups_.control.all_reduce(broken, {.label = "weights are finite"}).wait();
+  if (broken.item<double>() > 0)
+    throw Error(text("after step ", optimizer_->steps(),
+                     " weights are not finite, so no sample has a gradient any "
+                     "more. The last checkpoint stays (",
+                     saved_ >= 0 ? text("step ", saved_) : "there is none",
+                     "); begin anew with a smaller learning rate (--lr)"));
+}
+
+// The key has no use any more, and is the one thing that could undo the noise.
+void Trainer::forget_key() {
+  if (!history_ || recipe_->dp.noise_seed >= 0) return;
+  const auto gone = checkpoint::from_rank0(groups_.control, "deleting the key", [&] {
+    if (recipe_->train.keep_key) return std::string("kept");
+    return std::string(folder_->destroy_key() ? "deleted" : "");
+  });
+  if (gone == "deleted")
+    report_->say("the noise key was deleted: the noise can't be subtracted any more, and more steps get a new key");
+  if (gone == "kept")
+    report_->say(text("the noise key stays in ", (folder_->path() / "key").string(),
+                      " (--keep-key): anyone who reads it can subtract the noise"));
 }
 
 Evaluation Trainer::test() {

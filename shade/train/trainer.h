@@ -5,9 +5,10 @@
 // its step, with noise.
 //
 // A run directory that has a checkpoint is continued. A step that is made again is the same step: batch and noise are
-// functions of (key, incarnation, step). If anything differs that could change its bits (world, strategy, recipe,
+// functions of (incarnation key, step). If anything differs that could change its bits (world, strategy, recipe,
 // machine; train/identity.h), it would be another step with the same noise, whose difference tells about the records;
-// then a new incarnation begins, with other batches and other noise, and what was spent stays spent.
+// then a new incarnation begins, with other batches and other noise, and what was spent stays spent. Steps that the
+// ledger doesn't have always come from random bytes of this process (train/history.h).
 #pragma once
 
 #include <functional>
@@ -15,12 +16,12 @@
 #include <memory>
 #include <optional>
 
-#include "shade/checkpoint/ledger.h"
 #include "shade/checkpoint/store.h"
 #include "shade/comm/world.h"
 #include "shade/data/dataset.h"
 #include "shade/train/budget.h"
 #include "shade/train/held_out.h"
+#include "shade/train/history.h"
 #include "shade/train/micro_batch.h"
 #include "shade/train/report.h"
 
@@ -73,7 +74,11 @@ class Trainer {
   void write_adapter();
   void start_model();
   void resume();
-  void open_ledger(const std::optional<checkpoint::Origin>& from);
+  void open_history(const std::optional<checkpoint::Origin>& from);
+  privacy::NoiseKey key_of(int64_t step) const;
+  std::unique_ptr<data::Sampler> sampler(const privacy::NoiseKey& key) const;
+  void require_finite();
+  void forget_key();
   void save(bool wait);
   StepOptions step_options() const;
   int64_t find_micro_batch();
@@ -94,19 +99,16 @@ class Trainer {
   std::optional<Budget> budget_;  // of a private run that may say an epsilon
   std::string no_epsilon_;        // why it may not
   int64_t last_ = 0;              // step
-  privacy::NoiseKey key_{};
-  uint64_t incarnation_ = 0;
   std::unique_ptr<shard::Runtime> runtime_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  std::unique_ptr<data::Sampler> sampler_;
   std::unique_ptr<Step> step_;
   int64_t micro_batch_ = 1;
   double peak_flops_ = 0;  // of all ranks
   std::string identity_;
   std::unique_ptr<checkpoint::Store> store_;
-  int64_t saved_ = -1;                        // after which step
-  bool changed_ = false;                      // not what was saved in identity, e.g. settings or data
-  std::optional<checkpoint::Ledger> ledger_;  // rank 0's, of a private run
+  int64_t saved_ = -1;                // after which step
+  bool changed_ = false;              // not what was saved in identity, e.g. settings or data
+  std::unique_ptr<History> history_;  // of a private run
   std::optional<Report> report_;
 };
 

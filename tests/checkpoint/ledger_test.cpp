@@ -15,14 +15,31 @@ using io::Scratch;
 const Json kEvent{{"sampler", "poisson"}, {"rate", 0.01}, {"sigma", 1.1}, {"clip_norm", 1.0}, {"delta", 1e-5}};
 const PrivateRun kRun{.key = "5f0c", .exact = "seed 1, 2 ranks zero3", .event = kEvent};
 
+// Bytes and sums that are the same whenever they are asked for.
+FreshBytes numbered(uint64_t number) {
+  FreshBytes out{};
+  out[0] = static_cast<uint8_t>(number), out[1] = 7;
+  return out;
+}
+SumDigest sum_of(int64_t step) { return numbered(static_cast<uint64_t>(step)); }
+const NewSteps kSeeded{.fresh = numbered, .repeatable = true};
+
+// Each call other bytes, as a process that draws them.
+NewSteps drawn() {
+  static uint64_t number = 1000;
+  return {.fresh = [](uint64_t) { return io::digest_of(text(++number)); }};
+}
+
 struct LedgerTest : testing::Test {
   Scratch scratch;
   std::filesystem::path file = scratch.path() / "ledger";
 
-  void make(const PrivateRun& run, const std::optional<Origin>& from, int64_t begin, int64_t end) {
+  std::vector<Stretch> make(const PrivateRun& run, const std::optional<Origin>& from, int64_t begin, int64_t end,
+                            const NewSteps& steps = kSeeded) const {
     Ledger ledger(file);
-    ledger.start(run, from);
-    for (auto step = begin; step < end; ++step) ledger.spend(step);
+    const auto out = ledger.start(run, from, steps);
+    for (auto step = begin; step < end; ++step) ledger.spend(step, sum_of(step));
+    return out;
   }
   int64_t total() const {
     int64_t sum = 0;
@@ -53,11 +70,11 @@ TEST_F(LedgerTest, AnExactReplayIsCountedOnceAndLeavesTheFileAsItWas) {
   const auto before = content(file);
   {
     Ledger ledger(file);
-    EXPECT_EQ(ledger.start(kRun, Origin{0, 4}), 0u);
-    for (int64_t step = 4; step < 7; ++step) EXPECT_TRUE(ledger.spend(step));
+    EXPECT_EQ(ledger.made(kRun, Origin{0, 4}, /*repeatable=*/true), 7);
+    EXPECT_EQ(ledger.start(kRun, Origin{0, 4}, kSeeded).back().incarnation, 0u);
+    for (int64_t step = 4; step < 7; ++step) EXPECT_TRUE(ledger.spend(step, sum_of(step)));
     EXPECT_EQ(content(file), before);
-    EXPECT_FALSE(ledger.spend(7));
-    EXPECT_EQ(ledger.origin(8), (Origin{0, 8}));
+    EXPECT_FALSE(ledger.spend(7, sum_of(7)));
   }
   make(kRun, {}, 0, 8);  // from the first weights: there was no checkpoint yet
   const auto resumed = content(file);
@@ -72,15 +89,15 @@ TEST_F(LedgerTest, WhatIsNoExactReplayIsCountedAgainWithNoiseOfItsOwn) {
     auto run = kRun;
     run.exact = change;
     Ledger ledger(file);
-    EXPECT_EQ(ledger.start(run, Origin{0, 4}), incarnation);
-    const bool again = ledger.spend(4);
+    EXPECT_EQ(ledger.start(run, Origin{0, 4}, kSeeded).back().incarnation, incarnation);
+    const bool again = ledger.spend(4, sum_of(4));
     EXPECT_EQ(again, incarnation == 1 && total() > 8) << "the second time it is a replay of that one";
   }
   EXPECT_EQ(total(), 9);
   auto run = kRun;
   run.key = "another";
   Ledger ledger(file);
-  EXPECT_EQ(ledger.start(run), 3u) << "another key from the start";
+  EXPECT_EQ(ledger.start(run, {}, kSeeded).back().incarnation, 3u) << "another key from the start";
 }
 
 // The same noise on other weights would give away the difference of two sums.
@@ -90,27 +107,114 @@ TEST_F(LedgerTest, AnIncarnationHasOneHistory) {
   moved.exact = "3 ranks";
   make(moved, Origin{0, 8}, 8, 12);  // incarnation 1, begins at 8
   Ledger ledger(file);
-  EXPECT_EQ(ledger.start(moved, Origin{0, 5}), 2u) << "not 1: its steps 8 to 11 were made from other weights";
-  EXPECT_EQ(ledger.start(moved, Origin{1, 9}), 1u);
-  EXPECT_EQ(ledger.start(kRun, Origin{1, 9}), 3u) << "not 0: its step 9 was made from other weights";
-  EXPECT_EQ(ledger.start(kRun, Origin{0, 9}), 0u);
+  const auto continues = [&](const PrivateRun& run, const Origin& from) {
+    return ledger.start(run, from, kSeeded).back().incarnation;
+  };
+  EXPECT_EQ(continues(moved, Origin{0, 5}), 2u) << "not 1: its steps 8 to 11 were made from other weights";
+  EXPECT_EQ(continues(moved, Origin{1, 9}), 1u);
+  EXPECT_EQ(continues(kRun, Origin{1, 9}), 3u) << "not 0: its step 9 was made from other weights";
+  EXPECT_EQ(continues(kRun, Origin{0, 9}), 0u);
+}
+
+// Two copies of a file that go on: what the file has is made again from its own bytes, what is new never from the same.
+TEST_F(LedgerTest, CopiesThatGoOnNeverShareBytes) {
+  make(kRun, {}, 0, 7, drawn());
+  const auto copy = content(file);
+  std::vector<std::vector<Stretch>> both;
+  for (int i = 0; i < 2; ++i) {
+    scratch.write("ledger", copy);
+    both.push_back(make(kRun, Origin{0, 4}, 4, 9, drawn()));
+    EXPECT_EQ(total(), 9) << "steps 4 to 6 are counted once";
+  }
+  for (const auto& stretches : both) {
+    ASSERT_EQ(stretches.size(), 2u);
+    EXPECT_EQ(stretches[0].begin, 4);
+    EXPECT_EQ(stretches[0].end, 7);
+    EXPECT_EQ(stretches[1].begin, 7);
+  }
+  EXPECT_EQ(both[0][0].fresh, both[1][0].fresh) << "the same steps";
+  EXPECT_NE(both[0][1].fresh, both[1][1].fresh) << "other steps";
+  EXPECT_NE(both[0][1].fresh, both[0][0].fresh);
+}
+
+// A crash in the second process, whose steps were not saved: they are made again too, along the history.
+TEST_F(LedgerTest, StepsOfSeveralProcessesAreMadeAgainInOrder) {
+  make(kRun, {}, 0, 5, drawn());
+  make(kRun, Origin{0, 3}, 3, 8, drawn());
+  make(kRun, Origin{0, 3}, 3, 4, drawn());  // ended while it made steps again
+  const Ledger ledger(file);
+  EXPECT_EQ(ledger.made(kRun, Origin{0, 3}), 8);
+  EXPECT_EQ(ledger.made(kRun, Origin{1, 6}), 8);
+  EXPECT_EQ(ledger.made(kRun, {}), 8);
+  auto moved = kRun;
+  moved.exact = "3 ranks";
+  EXPECT_EQ(ledger.made(moved, Origin{0, 3}), 3);
+  EXPECT_EQ(total(), 8);
+}
+
+// Identity can't know everything. The sum of a step that is made again is compared before its noise is drawn.
+TEST_F(LedgerTest, AStepThatComesOutOtherwiseStops) {
+  for (const auto& steps : {kSeeded, drawn()}) {
+    std::filesystem::remove(file);
+    make(kRun, {}, 0, 7, steps);
+    {
+      Ledger ledger(file);
+      ledger.start(kRun, Origin{0, 4}, steps);
+      ledger.spend(4, sum_of(4));
+      EXPECT_NE(io::message_of<Error>([&] { ledger.spend(5, sum_of(99)); }).find("was made before"), std::string::npos);
+      EXPECT_ANY_THROW(ledger.spend(5, sum_of(5))) << "nothing more is accepted";
+    }
+    Ledger ledger(file);
+    const auto after = ledger.start(kRun, Origin{0, 4}, steps);
+    ASSERT_EQ(after.size(), 1u) << "incarnation 0 is not made again";
+    EXPECT_EQ(after[0].incarnation, steps.repeatable ? 1u : 2u);
+    ledger.spend(4, sum_of(4));
+    EXPECT_EQ(total(), 8) << "step 4 counts twice";
+  }
+}
+
+// A file of version 1: its spending counts, its steps are never made again, and it grows on.
+TEST_F(LedgerTest, ReadsVersionOne) {
+  io::Digest head{};
+  auto words = next_line(head, R"({"format":"shade ledger","version":1})");
+  words += next_line(
+      head,
+      Json{{"incarnation", 0}, {"key", kRun.key}, {"exact", kRun.exact}, {"from", nullptr}, {"event", kEvent}}.dump());
+  for (int step = 0; step < 4; ++step) words += next_line(head, Json{{"incarnation", 0}, {"step", step}}.dump());
+  scratch.write("ledger", words);
+  EXPECT_EQ(total(), 4);
+  for (const auto& steps : {kSeeded, drawn()}) {
+    scratch.write("ledger", words);
+    EXPECT_EQ(Ledger(file).made(kRun, Origin{0, 2}), 2);
+    const auto stretches = make(kRun, Origin{0, 2}, 2, 5, steps);
+    ASSERT_EQ(stretches.size(), 1u);
+    EXPECT_EQ(stretches[0].incarnation, 1u);
+    EXPECT_EQ(total(), 7);
+    EXPECT_EQ(Ledger(file).made(kRun, Origin{1, 3}), 5);
+  }
+  const auto grown = content(file);
+  for (const size_t lost : {size_t{1}, size_t{60}, size_t{200}}) {
+    auto zeroed = grown;
+    std::fill(zeroed.end() - static_cast<ptrdiff_t>(lost), zeroed.end(), '\0');
+    scratch.write("ledger", zeroed);
+    EXPECT_GE(total(), 7) << lost;
+  }
 }
 
 TEST_F(LedgerTest, StepsComeInOrder) {
   Ledger ledger(file);
-  EXPECT_ANY_THROW(ledger.spend(0)) << "not started";
-  ledger.start(kRun);
-  EXPECT_ANY_THROW(ledger.spend(1));
-  ledger.spend(0);
-  EXPECT_ANY_THROW(ledger.spend(0)) << "the same step twice in one run is no replay";
-  EXPECT_ANY_THROW(ledger.origin(2)) << "a state that was never made";
+  EXPECT_ANY_THROW(ledger.spend(0, sum_of(0))) << "not started";
+  ledger.start(kRun, {}, kSeeded);
+  EXPECT_ANY_THROW(ledger.spend(1, sum_of(1)));
+  ledger.spend(0, sum_of(0));
+  EXPECT_ANY_THROW(ledger.spend(0, sum_of(0))) << "the same step twice in one run is no replay";
 }
 
 TEST_F(LedgerTest, RefusesACheckpointItDoesNotKnow) {
   make(kRun, {}, 0, 3);
   Ledger ledger(file);
   for (const auto& origin : {Origin{0, 4}, Origin{1, 0}, Origin{7, 2}})
-    EXPECT_NE(io::message_of<Error>([&] { ledger.start(kRun, origin); }).find("lost what was spent"),
+    EXPECT_NE(io::message_of<Error>([&] { ledger.start(kRun, origin, kSeeded); }).find("lost what was spent"),
               std::string::npos);
 }
 
@@ -143,8 +247,8 @@ TEST_F(LedgerTest, ATornLastLineCountsAsSpent) {
       for (const auto& spent : ledger.spent()) sum += spent.steps;
       EXPECT_EQ(sum, counted) << size;
       // Life goes on, as a replay of what was torn.
-      ledger.start(kRun);
-      for (int64_t step = 0; step < 3; ++step) ledger.spend(step);
+      ledger.start(kRun, {}, size % 2 == 0 ? kSeeded : drawn());
+      for (int64_t step = 0; step < 3; ++step) ledger.spend(step, sum_of(step));
     }
     const auto grown = content(file);
     EXPECT_TRUE(grown.starts_with(part)) << size << ": nothing is ever removed";
@@ -222,20 +326,37 @@ TEST_F(LedgerTest, DamageElsewhereIsRefused) {
 }
 
 TEST_F(LedgerTest, RefusesWellChainedNonsense) {
-  for (const auto* record :
-       {"{}", "7", "[]", R"({"incarnation":0,"step":0})", R"({"incarnation":-1,"step":0})",
-        R"({"incarnation":1,"key":"","exact":"","from":null,"event":{}})",
-        R"({"incarnation":0,"key":"","exact":"","from":{"incarnation":0,"step":0},"event":{}})",
-        R"({"incarnation":0,"key":3,"exact":"","from":null,"event":{}})", R"({"torn":5,"incarnation":0,"step":0})",
-        R"({"torn":5,"incarnation":0,"step":0,"count":99999999})", "nonsense"}) {
+  const std::string bytes(64, '0');
+  const auto first = text(R"({"incarnation":0,"fresh":")", bytes, R"(","key":"","exact":"","from":null,"event":{}})");
+  for (const auto& record : std::vector<std::string>{
+           "{}", "7", "[]", R"({"incarnation":0,"step":0})", R"({"incarnation":-1,"step":0})",
+           R"({"incarnation":1,"key":"","exact":"","from":null,"event":{}})",
+           R"({"incarnation":0,"key":"","exact":"","from":{"incarnation":0,"step":0},"event":{}})",
+           R"({"incarnation":0,"key":3,"exact":"","from":null,"event":{}})", R"({"torn":5,"incarnation":0,"step":0})",
+           R"({"torn":5,"incarnation":0,"step":0,"count":99999999})", "nonsense",
+           R"({"incarnation":0,"fresh":"00","key":"","exact":"","from":null,"event":{}})",
+           R"({"incarnation":0,"diverged":0})"}) {
+    for (const int version : {1, 2}) {
+      io::Digest head{};
+      auto words = next_line(head, text(R"({"format":"shade ledger","version":)", version, "}"));
+      words += next_line(head, record);
+      scratch.write("ledger", words);
+      EXPECT_THROW(total(), io::FormatError) << record;
+    }
+  }
+  for (const auto& record :
+       {text(R"({"incarnation":0,"step":0})"), text(R"({"incarnation":0,"diverged":0})"),
+        text(R"({"incarnation":0,"step":0,"sum":"00"})"), text(R"({"incarnation":0,"step":1,"sum":")", bytes, R"("})"),
+        text(R"({"incarnation":1,"key":"","exact":"","from":null,"event":{}})")}) {
     io::Digest head{};
-    auto words = next_line(head, R"({"format":"shade ledger","version":1})");
-    words += next_line(head, record);
+    auto words = next_line(head, R"({"format":"shade ledger","version":2})") + next_line(head, first);
     scratch.write("ledger", words);
+    EXPECT_EQ(total(), 0);
+    scratch.write("ledger", words + next_line(head, record));
     EXPECT_THROW(total(), io::FormatError) << record;
   }
   io::Digest head{};
-  scratch.write("ledger", next_line(head, R"({"format":"shade ledger","version":2})"));
+  scratch.write("ledger", next_line(head, R"({"format":"shade ledger","version":3})"));
   EXPECT_THROW(total(), io::FormatError);
   scratch.write("ledger", "something else entirely\n");
   EXPECT_THROW(total(), io::FormatError);
@@ -245,7 +366,7 @@ TEST_F(LedgerTest, RefusesAnEventThatWouldNotComeBack) {
   Ledger ledger(file);
   auto run = kRun;
   run.event["sigma"] = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_THROW(ledger.start(run), UsageError);
+  EXPECT_THROW(ledger.start(run, {}, kSeeded), UsageError);
   EXPECT_EQ(total(), 0);
 }
 

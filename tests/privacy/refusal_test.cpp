@@ -141,7 +141,7 @@ struct Alone {  // one process
   }
   std::string first_step(MethodName dp, std::vector<at::Tensor> inputs) {
     return fault([&] {
-      train::Step step(model, runtime, *optimizer, optim::make_schedule({}), {.dp = {.dp = dp}});
+      train::Step step(model, runtime, *optimizer, optim::make_schedule({}), {.dp = {.dp = dp}, .rehearsal = true});
       for (const auto& x : inputs) {
         nn::Batch batch;
         batch.x_BD = x, batch.y_BD = at::zeros_like(x);

@@ -99,11 +99,10 @@ TEST(Event, SamplerAndAccountantSeeTheSameOne) {
   EXPECT_EQ(event.mechanism.population, 401);
   EXPECT_EQ(event.divisor, 16);
   EXPECT_EQ(mechanism_in(event_json(event, false)), event.mechanism);
-  const auto sampler = make_sampler(event, 400, 16, {1}, 0);
+  const auto sampler = make_sampler(event, 400, 16, {1});
   EXPECT_EQ(sampler->expected_batch(), 16);
   for (int64_t step = 0; step < 200; ++step) EXPECT_LE(sampler->draw(step).size(), 24u);
-  EXPECT_NE(sampler->draw(0), make_sampler(event, 400, 16, {1}, 1)->draw(0)) << "another incarnation, other batches";
-  EXPECT_NE(sampler->draw(0), make_sampler(event, 400, 16, {2}, 0)->draw(0));
+  EXPECT_NE(sampler->draw(0), make_sampler(event, 400, 16, {2})->draw(0)) << "another key, other batches";
 }
 
 TEST(MicroBatch, IsTheLargestThatFits) {
@@ -127,18 +126,21 @@ TEST(MicroBatch, IsTheLargestThatFits) {
 TEST(RunFolder, KeepsItsKeyToItself) {
   const io::Scratch scratch;
   const RunFolder folder(scratch.path() / "run");
-  const auto unused = folder.key(), key = folder.key();
-  EXPECT_NE(key, unused) << "without a ledger nobody knows what it was used for";
-  std::ofstream(folder.ledger()) << "";
-  EXPECT_EQ(RunFolder(scratch.path() / "run").key(), key);
+  EXPECT_FALSE(folder.find_key());
+  EXPECT_FALSE(folder.destroy_key());
+  const auto key = folder.make_key();
+  EXPECT_EQ(RunFolder(scratch.path() / "run").find_key(), key);
+  EXPECT_NE(folder.make_key(), key);
   const auto file = scratch.path() / "run/key";
   EXPECT_EQ(std::filesystem::status(file).permissions(),
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
   std::filesystem::permissions(file, std::filesystem::perms::group_read, std::filesystem::perm_options::add);
-  EXPECT_THROW(folder.key(), Error);
+  EXPECT_THROW(folder.find_key(), Error);
   std::filesystem::permissions(file, std::filesystem::perms::owner_all);
   std::ofstream(file) << "short";
-  EXPECT_THROW(folder.key(), Error);
+  EXPECT_THROW(folder.find_key(), Error);
+  EXPECT_TRUE(folder.destroy_key());
+  EXPECT_FALSE(std::filesystem::exists(file));
 }
 
 TEST(RunFolder, TellsOfNoStepThatWillBeMadeAgain) {

@@ -48,8 +48,9 @@ std::string torchrun() { return test::source_root() + "/.deps/peers/bin/torchrun
 struct Job {
   Scratch scratch;
   std::filesystem::path run = scratch.path() / "run";
-  std::string train =
-      text(shade_binary(), " train ", scratch.write("recipe.toml", kRecipe).string(), " --output ", run.string());
+  // torchrun sets this variable for several workers of a host, and it is part of what must be equal.
+  std::string train = text("env OMP_NUM_THREADS=1 ", shade_binary(), " train ",
+                           scratch.write("recipe.toml", kRecipe).string(), " --output ", run.string());
 
   // A script for a worker (torchrun would replace $$ in an argument). The first that meets `condition` ends itself
   // (SIGKILL) when a checkpoint is there.

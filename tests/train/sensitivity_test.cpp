@@ -86,7 +86,8 @@ class Sensitivity {
     for (const auto method : kMethods)
       for (const auto style : kStyles) {
         Step step(*model_, runtime_, *optimizer_, optim::make_schedule({}),
-                  {.dp = {.dp = method, .clip_style = style, .tile_size = 2, .max_grad_norm = kNorm, .noise_seed = 1}});
+                  {.dp = {.dp = method, .clip_style = style, .tile_size = 2, .max_grad_norm = kNorm, .noise_seed = 1},
+                   .rehearsal = true});
         for (int64_t b = 0; b < batches; ++b) {
           const auto seed = static_cast<uint64_t>(1000 * cases + b);
           const auto all = model_->make(kOthers + 1, seed);
@@ -186,7 +187,7 @@ TEST(OneSample, MovesAWideSumOfNarrowFactorsByItself) {
     all.y_BD = at::cat({all.y_BD.narrow(0, 0, 1).repeat({kMany, 1}), all.y_BD.narrow(0, kMany, 1)}).to(at::kBFloat16);
     for (const auto method : kMethods) {
       Step step(model, runtime, *optimizer, optim::make_schedule({}),
-                {.dp = {.dp = method, .tile_size = 2, .max_grad_norm = 1e-3, .noise_seed = 1}});
+                {.dp = {.dp = method, .tile_size = 2, .max_grad_norm = 1e-3, .noise_seed = 1}, .rehearsal = true});
       const auto sum = [&](const nn::Batch& batch) {
         step.gradients(std::vector{batch});
         std::vector<at::Tensor> parts;

@@ -22,16 +22,17 @@ struct Trained {
   std::vector<int64_t> steps() const {
     std::vector<int64_t> out;
     for (const auto& line : metrics)
-      if (line.contains("step_ms")) out.push_back(line["step"]);
+      if (own(line).contains("step_ms")) out.push_back(line["step"]);
     return out;
   }
   std::vector<double> losses() const {
     std::vector<double> out;
     for (const auto& line : metrics)
-      if (line.contains("step_ms"))
-        out.push_back(line.contains("not_private") ? line["not_private"]["loss"] : line["loss"]);
+      if (own(line).contains("step_ms")) out.push_back(own(line)["loss"]);
     return out;
   }
+  // What comes from the records.
+  static const Json& own(const Json& line) { return line.contains("not_private") ? line["not_private"] : line; }
 };
 
 using Words = std::vector<std::pair<std::string, std::string>>;

@@ -1,0 +1,23 @@
+// Keys of a private run. All randomness of a step, its batch and its noise, is a function of a key and the step.
+//
+//   run key            from the operating system, in the run directory until the run is finished
+//   incarnation key    derived from the run key and random bytes that the ledger keeps (checkpoint/ledger.h)
+//   purposes           derived from the incarnation key: sampler, hash of clipped sums; the noise uses it directly
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace shade::privacy {
+
+using NoiseKey = std::array<uint8_t, 32>;
+NoiseKey secret_key();               // from the operating system
+NoiseKey seeded_key(uint64_t seed);  // repeatable: anyone who knows the seed can subtract the noise
+
+// By keyed BLAKE2b, whose parameter block has a place for the purpose (at most 16 bytes): keys of different purposes
+// share nothing.
+NoiseKey derived_key(const NoiseKey& key, std::string_view purpose, std::span<const uint8_t> message = {});
+
+}  // namespace shade::privacy

@@ -1,0 +1,111 @@
+#include "shade/train/history.h"
+
+#include <ATen/ATen.h>
+#include <sodium.h>
+
+#include <algorithm>
+
+#include "shade/base/error.h"
+#include "shade/base/log.h"
+#include "shade/base/span.h"
+#include "shade/checkpoint/agreement.h"
+
+namespace shade::train {
+namespace {
+
+std::string digest_of_key(const privacy::NoiseKey& key) {
+  return io::to_hex(io::digest_of(std::as_bytes(std::span(key))));
+}
+
+// Rank 0's, for all ranks.
+privacy::NoiseKey shared(const comm::Group& group, privacy::NoiseKey key) {
+  const auto bytes = at::from_blob(key.data(), {static_cast<int64_t>(key.size())}, at::kByte);
+  group.broadcast(bytes, {.label = "run key"}).wait();
+  return key;
+}
+
+void wipe(privacy::NoiseKey& key) { sodium_memzero(key.data(), key.size()); }
+
+}  // namespace
+
+History::History(RunFolder& folder, comm::Group control, Options options)
+    : folder_(&folder), control_(std::move(control)), options_(options) {
+  checkpoint::from_rank0(control_, "opening the ledger", [&] {
+    ledger_.emplace(folder_->ledger());
+    if (!options_.seed) key_ = folder_->find_key();
+    if (key_ && ledger_->empty()) {
+      // It may have been used: a ledger that lost its lines doesn't know. There is nothing to make again either.
+      log::warning("the ledger ", folder_->ledger().string(), " has no entry, so the key beside it is not used again");
+      wipe(*key_);
+      key_.reset();
+    }
+    return std::string();
+  });
+  if (options_.seed) key_ = privacy::seeded_key(*options_.seed);
+}
+
+History::~History() {
+  if (key_) wipe(*key_);
+  for (auto& [stretch, key] : stretches_) wipe(key);
+}
+
+History::Known History::look(const std::string& exact, const Json& event,
+                             const std::optional<checkpoint::Origin>& from) {
+  from_ = from;
+  const auto words = checkpoint::from_rank0(control_, "reading the ledger", [&] {
+    run_ = {.key = key_ ? digest_of_key(*key_) : "", .exact = exact, .event = event};
+    if (!options_.replayable) run_.exact += " once " + io::to_hex(privacy::secret_key());
+    Json out{{"made", ledger_->made(run_, from, options_.seed.has_value())}, {"spent", Json::array()}};
+    for (const auto& [spent, steps] : ledger_->spent()) out["spent"].push_back({{"event", spent}, {"steps", steps}});
+    return out.dump();
+  });
+  const auto found = Json::parse(words);
+  Known out{.made = found.at("made"), .spent = {}};
+  for (const auto& entry : found.at("spent")) out.spent.push_back({entry.at("event"), entry.at("steps")});
+  return out;
+}
+
+void History::start() {
+  const auto words = checkpoint::from_rank0(control_, "writing the ledger", [&] {
+    if (!key_) {
+      key_ = folder_->make_key();
+      run_.key = digest_of_key(*key_);
+    }
+    const auto fresh = [&](uint64_t incarnation) -> checkpoint::FreshBytes {
+      if (!options_.seed) return privacy::secret_key();
+      checkpoint::FreshBytes number{};
+      for (size_t i = 0; i < 8; ++i) number[i] = static_cast<uint8_t>(incarnation >> (8 * i));
+      return privacy::derived_key(*key_, "shade seeded", number);
+    };
+    Json out = Json::array();
+    for (const auto& s : ledger_->start(run_, from_, {.fresh = fresh, .repeatable = options_.seed.has_value()}))
+      out.push_back({s.incarnation, io::to_hex(s.fresh), s.begin, s.end});
+    return out.dump();
+  });
+  key_ = shared(control_, key_.value_or(privacy::NoiseKey{}));
+  for (const auto& s : Json::parse(words)) {
+    const checkpoint::Stretch stretch{s[0], io::digest_from_hex(s[1].get<std::string>()).value(), s[2], s[3]};
+    stretches_.push_back({stretch, privacy::derived_key(*key_, "shade incarnate", stretch.fresh)});
+  }
+}
+
+privacy::NoiseKey History::key_of(int64_t step) const {
+  for (const auto& [stretch, key] : stretches_)
+    if (step >= stretch.begin && step < stretch.end) return key;
+  throw Error(text("step ", step, " is in no stretch of this run; start() comes before the first step"));
+}
+
+std::optional<checkpoint::Origin> History::origin(int64_t step) const {
+  for (const auto& [stretch, key] : stretches_)
+    if (step > stretch.begin && step <= stretch.end) return checkpoint::Origin{stretch.incarnation, step};
+  return from_;
+}
+
+void History::spend(int64_t step, const checkpoint::SumDigest& sum) {
+  const Span span("ledger");
+  checkpoint::together(control_, "writing the ledger", [&] {
+    if (ledger_) ledger_->spend(step, sum);
+  });
+}
+
+}  // namespace shade::train

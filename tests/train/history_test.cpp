@@ -1,0 +1,258 @@
+// No noise is used on two sums: copies of a run, lost or cut ledgers, changes that identity knows and some that it
+// doesn't. All runs have secret keys. Where batches are empty the weights are noise and nothing else.
+#include <cmath>
+#include <cstdlib>
+#include <set>
+
+#include "shade/train/identity.h"
+#include "shade/train/made_up_data.h"
+#include "tests/io/scratch.h"
+#include "tests/train/training.h"
+
+namespace shade::train {
+namespace {
+
+namespace fs = std::filesystem;
+using io::Scratch;
+
+Words small(const Words& more) {
+  Words out{{"model.task", "lm"},        {"train.steps", "4"},           {"train.batch_size", "8"},
+            {"train.seq_length", "12"},  {"train.records", "40"},        {"train.micro_batch", "4"},
+            {"train.save_every", "2"},   {"optim.optimizer", "sgd"},     {"optim.lr", "1e-1"},
+            {"optim.weight_decay", "0"}, {"dp.dp", "flash_bookkeeping"}, {"dp.sigma", "2"},
+            {"dp.delta", "1e-3"}};
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
+}
+const Words kEmpty{{"dp.sample_rate", "1e-9"}};
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+void place_copy(const fs::path& from, const fs::path& to) {
+  fs::remove_all(to);
+  fs::copy(from, to, fs::copy_options::recursive);
+}
+
+std::string failure(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const std::exception& thrown) {
+    return thrown.what();
+  }
+  return "no error";
+}
+
+bool stop_after_two(int64_t made) { return made == 1; }
+
+// The share of weights in which two runs are the same; 0 where both were noised by different noise.
+double same(const Trained& a, const Trained& b) {
+  double equal = 0, all = 0;
+  for (size_t i = 0; i < a.weights.size(); ++i) {
+    equal += static_cast<double>((a.weights[i] == b.weights[i]).sum().item<int64_t>());
+    all += static_cast<double>(a.weights[i].numel());
+  }
+  return equal / all;
+}
+
+// Two continuations of one state, by copying its folder: with the same settings, and with others that both share.
+TEST(History, CopiesOfARunDrawNoiseOfTheirOwn) {
+  for (const auto& changed : {Words{}, Words{{"train.micro_batch", "3"}}}) {
+    const Scratch here;
+    const auto first = here.path() / "f0", second = here.path() / "f1";
+    train_in(first, 1, small(kEmpty), stop_after_two);
+    place_copy(first, second);
+    const auto a = train_in(first, 1, with(small(kEmpty), changed)),
+               b = train_in(second, 1, with(small(kEmpty), changed));
+    EXPECT_EQ(a.result.steps, 4);
+    EXPECT_LT(same(a, b), 0.01) << "the two share noise";
+    EXPECT_EQ(spent(first), 4);
+  }
+}
+
+// Steps that were lost in a crash are made again to the bit, from the bytes in the ledger, and count once.
+TEST(History, StepsInTheLedgerAreMadeAgainToTheBit) {
+  const Scratch here;
+  const auto run = here.path() / "run", kept = here.path() / "kept";
+  const auto words = small({{"train.save_every", "2"}, {"train.steps", "5"}});
+  train_in(run, 1, words, stop_after_two);
+  place_copy(run / "checkpoints", kept);
+  const auto whole = train_in(run, 1, with(words, {{"train.keep_key", "true"}}));
+  EXPECT_EQ(spent(run), 5);
+  place_copy(kept, run / "checkpoints");  // as if steps 2 to 4 had never been saved
+  const auto again = train_in(run, 1, words);
+  EXPECT_TRUE(equal(again, whole));
+  EXPECT_EQ(spent(run), 5);
+}
+
+TEST(History, ALedgerCutToItsHeaderGetsANewKey) {
+  const Scratch here;
+  const auto run = here.path() / "run";
+  const auto words = small(with(kEmpty, {{"train.keep_key", "true"}}));
+  const auto first = train_in(run, 1, words);
+  const auto ledger = io::content(run / "ledger"), key = io::content(run / "key");
+  for (const auto& left : {std::string(), ledger.substr(0, ledger.find('\n') + 1)}) {
+    fs::remove_all(run / "checkpoints");
+    here.write("run/ledger", left);
+    const auto second = train_in(run, 1, words);
+    EXPECT_LT(same(first, second), 0.01) << "noise was used again";
+    EXPECT_NE(io::content(run / "key"), key);
+  }
+}
+
+// A variable by which a library rounds otherwise is part of what must be equal for a step to be made again.
+TEST(History, AVariableThatChoosesKernelsMakesStepsNew) {
+  for (const auto* name : {"MKL_CBWR", "OMP_SCHEDULE", "KMP_X", "DNNL_X", "ONEDNN_X", "ATEN_X", "GLIBC_TUNABLES"}) {
+    const Scratch here;
+    const auto run = here.path() / "run";
+    const auto words = small(with(kEmpty, {{"train.keep_key", "true"}, {"train.steps", "2"}}));
+    const auto first = train_in(run, 1, words);
+    fs::remove_all(run / "checkpoints");
+    ASSERT_EQ(::setenv(name, "COMPATIBLE", 1), 0);
+    const auto second = train_in(run, 1, words);
+    ::unsetenv(name);
+    EXPECT_EQ(spent(run), 4) << name << ": counted as the same steps";
+    EXPECT_LT(same(first, second), 0.01) << name;
+  }
+}
+
+TEST(Identity, LeavesOutOnlyWhatCannotMatter) {
+  Recipe recipe;
+  Config config;
+  recipe.declare(config);
+  const auto all = config.json(), kept = deciding(all);
+  for (const auto* field : {"optimizer", "lr", "total_steps"}) EXPECT_TRUE(kept["optim"].contains(field)) << field;
+  for (const auto* field : {"sigma", "max_grad_norm", "tile_size", "sampler", "sample_rate"})
+    EXPECT_TRUE(kept["dp"].contains(field)) << field;
+  for (const auto* field : {"batch_size", "seed", "records", "eval_records"})
+    EXPECT_TRUE(kept["train"].contains(field)) << field;
+  EXPECT_FALSE(kept["train"].contains("output"));
+  EXPECT_EQ(kept.size(), all.size()) << "whole sections stay";
+}
+
+// Records that change without anything else changing: what identity can't see, the sum of the step shows.
+class Shifty final : public data::Dataset {
+ public:
+  Shifty(const models::Model& model, uint64_t seed) : own_(model, 40, 12, seed) {}
+  int64_t size() const override { return own_.size(); }
+  nn::Batch batch(std::span<const int64_t> records) const override { return own_.batch(records); }
+  std::string describe() const override { return "40 records"; }
+  std::string fingerprint() const override { return "always the same"; }
+
+ private:
+  MadeUpData own_;
+};
+
+std::string trained_on(const fs::path& run, uint64_t seed, const Words& words, std::vector<at::Tensor>* weights) {
+  std::string said;
+  test::run_ranks(1, test::As::threads, [&](comm::World& world) {
+    Recipe recipe;
+    Config config;
+    recipe.declare(config);
+    set_words(config,
+              with({{"train.output", run.string()}, {"train.peak_gflops", "100"}, {"train.threads", "1"}}, words));
+    const auto shape = models::make_model(recipe.model.model, recipe.sizes, recipe.model.options());
+    said = failure([&] {
+      Trainer trainer(world, recipe, config, std::make_unique<Shifty>(*shape, seed), {.quiet = true});
+      trainer.run();
+      for (const auto& weight : trainer.model().parameters().weights())
+        weights->push_back(trainer.runtime().whole(weight).clone());
+    });
+  });
+  return said;
+}
+
+TEST(History, AStepMadeAgainOnOtherRecordsStopsBeforeItsNoise) {
+  const Scratch here;
+  const auto run = here.path() / "run";
+  const auto words = small({{"train.keep_key", "true"}, {"train.steps", "2"}, {"dp.sample_rate", "1"}});
+  std::vector<at::Tensor> first, second;
+  EXPECT_EQ(trained_on(run, 1, words, &first), "no error");
+  fs::remove_all(run / "checkpoints");
+  const auto said = trained_on(run, 2, words, &second);
+  EXPECT_NE(said.find("step 0 was made before, and its sum of clipped gradients was another one"), std::string::npos)
+      << said;
+  EXPECT_TRUE(second.empty());
+  EXPECT_EQ(spent(run), 2);
+  EXPECT_EQ(trained_on(run, 2, words, &second), "no error") << "then they are other steps";
+  EXPECT_EQ(spent(run), 4);
+  EXPECT_FALSE(at::equal(first[0], second[0]));
+}
+
+TEST(History, TheKeyOfAFinishedRunIsDeleted) {
+  const Scratch here;
+  const auto run = here.path() / "run";
+  const auto words = small(with(kEmpty, {{"train.eval_records", "4"}}));
+  train_in(run, 1, words, stop_after_two);
+  EXPECT_TRUE(fs::exists(run / "key")) << "it may go on";
+  const auto finished = train_in(run, 1, words);
+  EXPECT_FALSE(fs::exists(run / "key"));
+  const auto ledger = io::content(run / "ledger");
+  const auto looked = train_in(run, 1, words);
+  EXPECT_EQ(looked.result.steps, 4) << "evaluating needs no key";
+  EXPECT_EQ(io::content(run / "ledger"), ledger);
+  EXPECT_FALSE(fs::exists(run / "key"));
+  const auto more = train_in(run, 1, with(words, {{"train.steps", "6"}, {"train.keep_key", "true"}}));
+  EXPECT_EQ(more.result.steps, 6);
+  EXPECT_EQ(spent(run), 6);
+  EXPECT_TRUE(fs::exists(run / "key")) << "--keep-key";
+  EXPECT_LT(same(more, finished), 0.01);
+}
+
+// Nothing is saved, evaluated or exported of such weights.
+TEST(Trainer, StopsOnWeightsThatAreNotFinite) {
+  const Scratch here;
+  const auto run = here.path() / "run";
+  train_in(run, 1, small(kEmpty), stop_after_two);
+  const auto before = remains(run);
+  std::string said;
+  test::run_ranks(1, test::As::threads, [&](comm::World& world) {
+    Recipe recipe;
+    Config config;
+    recipe.declare(config);
+    set_words(config,
+              small(with(
+                  kEmpty,
+                  {{"train.output", run.string()}, {"optim.lr", "1e38"}, {"dp.sigma", "2000"}, {"train.steps", "9"}})));
+    said = failure([&] { Trainer(world, recipe, config, nullptr, {.quiet = true}).run(); });
+  });
+  EXPECT_NE(said.find("weights are not finite"), std::string::npos) << said;
+  EXPECT_NE(said.find("The last checkpoint stays (step 2)"), std::string::npos) << said;
+  auto after = remains(run);
+  EXPECT_NE(after["ledger"], before.at("ledger")) << "what was spent stays spent";
+  after["ledger"] = before.at("ledger");
+  EXPECT_EQ(after == before, true);
+}
+
+// What is computed from the records without noise is under one name, in metrics and in TensorBoard.
+TEST(Trainer, WhatIsNotPrivateIsUnderThatName) {
+  const Scratch here;
+  const auto run = here.path() / "run";
+  const auto found = train_in(run, 1, small({{"train.eval_records", "4"}, {"train.eval_every", "2"}}));
+  size_t evaluations = 0;
+  for (const auto& line : found.metrics) {
+    for (const auto& [key, value] : line.items())
+      EXPECT_TRUE(
+          (std::set<std::string>{"step", "lr", "clip_norm", "epsilon", "delta", "accountant", "not_private"}.contains(
+              key)))
+          << key;
+    evaluations += line["not_private"].contains("eval_loss") ? 1 : 0;
+  }
+  EXPECT_EQ(evaluations, 2u);
+  for (const auto* key :
+       {"loss", "samples", "clipped", "step_ms", "data_ms", "load_ms", "memory_bytes", "tokens_per_second", "mfu"})
+    EXPECT_TRUE(found.metrics[0]["not_private"].contains(key)) << key;
+  std::string events;
+  for (const auto& file : fs::directory_iterator(run))
+    if (file.path().filename().string().starts_with("events.")) events += io::content(file.path());
+  for (const std::string tag : {"train/loss", "train/tokens_per_second", "train/memory_mib", "eval/loss"}) {
+    EXPECT_NE(events.find("not_private/" + tag), std::string::npos) << tag;
+    for (auto at = events.find(tag); at != events.npos; at = events.find(tag, at + 1))
+      EXPECT_EQ(events.substr(at - std::min<size_t>(at, 12), std::min<size_t>(at, 12)), "not_private/") << tag;
+  }
+}
+
+}  // namespace
+}  // namespace shade::train

@@ -1,0 +1,129 @@
+// What a private step refuses by itself, whoever calls it: noise drawn twice, records that come twice, sums that would
+// move by more than they should.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "shade/models/linear_stack.h"
+#include "shade/optim/config.h"
+#include "shade/train/step.h"
+#include "tests/support/fault.h"
+#include "tests/support/ranks.h"
+
+namespace shade::train {
+namespace {
+
+using test::fault;
+
+struct Linear {
+  explicit Linear(comm::World& world, const shard::ShardConfig& config = {})
+      : runtime(model.parameters(), shard::connect_groups(world, shard::policy_of(config, world.size())), config) {
+    runtime.initialise(1);
+  }
+  Step step(const StepOptions& options) { return Step(model, runtime, *optimizer, optim::make_schedule({}), options); }
+
+  models::LinearStack model{{.width = 4, .depth = 2}, {}};
+  shard::Runtime runtime;
+  std::unique_ptr<optim::Optimizer> optimizer = optim::make_optimizer({});
+};
+
+nn::Batch batch_of(const std::vector<int64_t>& records) {
+  nn::Batch out;
+  const auto size = static_cast<int64_t>(records.size());
+  out.x_BD = at::arange(4 * size, at::kFloat).view({size, 4}).div(10).sin();
+  out.y_BD = at::ones({size, 4});
+  out.records = records;
+  return out;
+}
+
+StepOptions private_step() { return {.dp = {.dp = privacy::MethodName::bookkeeping, .sigma = 1}}; }
+
+TEST(PrivateStep, DrawsTheNoiseOfAStepOnce) {
+  auto world = comm::World::simulated(0, 1);
+  Linear one(world);
+  auto step = one.step(private_step());
+  const std::vector batch{batch_of({0, 1})};
+  step.run(batch, 2);
+  step.run(batch, 2);
+  one.optimizer->set_steps(1);  // as loading an earlier checkpoint does
+  EXPECT_EQ(fault([&] { step.run(batch, 2); }),
+            "the noise of step 1 was drawn before, or that of a later step (1); after going back to an earlier state "
+            "make a new Step, whose key is another one");
+  one.optimizer->set_steps(2);
+  step.gradients(batch);
+  step.add_noise();
+  EXPECT_NE(fault([&] { step.add_noise(); }).find("noise of step 2 was drawn before"), std::string::npos);
+  EXPECT_NE(fault([&] { step.run(batch, 2); }).find("noise of step 2 was drawn before"), std::string::npos);
+}
+
+TEST(PrivateStep, RefusesARecordThatComesTwice) {
+  auto world = comm::World::simulated(0, 1);
+  Linear one(world);
+  auto step = one.step(private_step());
+  const auto said = [&](const std::vector<nn::Batch>& batches) { return fault([&] { step.run(batches, 2); }); };
+  EXPECT_EQ(said({batch_of({3, 4}), batch_of({5})}), "no error");
+  EXPECT_EQ(said({batch_of({}), batch_of({})}), "no error");
+  EXPECT_EQ(said({batch_of({3, 4}), batch_of({5, 3})}),
+            "record 3 comes twice in one private step, on two ranks or in two micro-batches, so it would move the sum "
+            "by twice the clip norm; deal each record to one place (train/deal.h)");
+  auto unknown = batch_of({3, 4});
+  unknown.records.clear();
+  EXPECT_NE(said({unknown}).find("must know which record each sample is"), std::string::npos);
+  auto options = private_step();
+  options.dp.dp = privacy::MethodName::none;
+  auto plain = one.step(options);
+  EXPECT_EQ(fault([&] { plain.run(std::vector{unknown}, 2); }), "no error");
+}
+
+TEST(PrivateStep, RefusesARecordThatTwoRanksBring) {
+  for (const bool twice : {false, true})
+    test::run_ranks(2, test::As::threads, [&](comm::World& world) {
+      shard::ShardConfig config;
+      config.shard = shard::Strategy::zero3;
+      Linear mine(world, config);
+      auto step = mine.step(private_step());
+      const int64_t other = world.rank() == 0 ? 7 : twice ? 7 : 8;
+      const std::vector<nn::Batch> batch{world.rank() == 0 ? batch_of({1, other}) : batch_of({other})};
+      const auto said = fault([&] { step.run(batch, 2); });
+      EXPECT_EQ(said.find("record 7 comes twice") != said.npos, twice) << said;
+    });
+}
+
+TEST(PrivateStep, RefusesWhatWouldWeakenIt) {
+  auto world = comm::World::simulated(0, 1);
+  shard::ShardConfig narrow;
+  narrow.reduce_dtype = nn::DType::bf16;
+  Linear rounded(world, narrow);
+  EXPECT_NE(fault([&] { rounded.step(private_step()); }).find("reduced in fp32, not bf16"), std::string::npos);
+  EXPECT_EQ(fault([&] { rounded.step({}); }), "no error");
+  auto another = comm::World::simulated(0, 1);
+  Linear one(another);
+  auto timed = private_step();
+  timed.dp.norm_timing = true;
+  EXPECT_NE(fault([&] { one.step(timed); }).find("chooses by the clock"), std::string::npos);
+  timed.rehearsal = true;
+  EXPECT_EQ(fault([&] { one.step(timed); }), "no error");
+}
+
+// The loss that is reported leaves out samples without one; they are left out of the sum too.
+TEST(PrivateStep, ReportsTheLossOfFiniteSamples) {
+  auto world = comm::World::simulated(0, 1);
+  Linear one(world);
+  auto options = private_step();
+  options.dp.sigma = 0;
+  auto step = one.step(options);
+  const auto good = batch_of({0, 1, 2});
+  auto bad = batch_of({0, 1, 2});
+  bad.x_BD = good.x_BD.clone();
+  bad.x_BD[1].fill_(std::nan(""));
+  const auto alone = step.gradients(std::vector{good.rows(0, 1), good.rows(2, 1)});
+  const auto record = step.run(std::vector{bad}, 3);
+  EXPECT_EQ(record.samples.not_finite, 1);
+  EXPECT_NEAR(record.loss, alone.sum / 2, 1e-6);
+  auto plain = one.step({});
+  EXPECT_TRUE(std::isnan(plain.run(std::vector{bad}, 3).loss)) << "a run that is not private shows it";
+}
+
+}  // namespace
+}  // namespace shade::train
