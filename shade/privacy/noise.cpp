@@ -8,6 +8,8 @@
 #include <cstring>
 
 #include "shade/base/error.h"
+#include "shade/privacy/chacha20.h"
+#include "shade/privacy/grid.h"
 #include "shade/privacy/normal.h"
 
 namespace shade::privacy {
@@ -33,10 +35,13 @@ Subkey subkey(const NoiseKey& key, uint64_t step, int64_t stream) {
   return out;
 }
 
-// Numbers 256 chunk .. 256 chunk + 255 of a stream.
-void fill(const Subkey& key, int64_t chunk, float* out) {
-  alignas(64) uint32_t words[kNormalChunk];
-  chacha20_chunk(key.bytes, static_cast<uint64_t>(chunk), words);
+// Numbers 256 chunk .. 256 chunk + 255 of a stream, from 32 blocks.
+void fill(const Subkey& key, int64_t chunk, Normals& out) {
+  alignas(64) uint32_t words[kNormalWords];
+  static_assert(kNormalWords == 2 * kChaChaWords);
+  for (const int half : {0, 1})
+    chacha20_chunk(key.bytes, 2 * static_cast<uint64_t>(chunk) + static_cast<uint64_t>(half),
+                   words + kChaChaWords * half);
   normals(words, out);
 }
 
@@ -49,34 +54,33 @@ void Noise::add(at::Tensor flat, double deviation, uint64_t step, int64_t weight
   SHADE_CHECK(flat.dim() == 1 && flat.is_contiguous() &&
                   (flat.scalar_type() == at::kFloat || flat.scalar_type() == at::kDouble),
               "noise is added to flat fp32 or fp64 gradients, not to ", flat.toString(), " of shape ", flat.sizes());
-  const bool elsewhere = !flat.is_cpu();
-  const auto target = elsewhere ? at::zeros(flat.sizes(), flat.options().device(at::kCPU)) : flat;
+  if (flat.is_meta()) return;  // a plan of a step, without numbers
+  // Sums on another device come here: added there in fp32, the noise would leave the grid.
+  const auto sums = flat.cpu();
+  const Grid grid(deviation);
   const auto key = subkey(key_, step, weight);
   const int64_t end = begin + flat.numel();
   const int64_t first = begin / kNormalChunk, last = (end + kNormalChunk - 1) / kNormalChunk;
   AT_DISPATCH_FLOATING_TYPES(flat.scalar_type(), "noise", [&] {
-    auto* out = target.data_ptr<scalar_t>();
-    const auto scale = static_cast<scalar_t>(deviation);
+    auto* out = sums.data_ptr<scalar_t>();
     at::parallel_for(first, last, 64, [&](int64_t from, int64_t to) {
-      alignas(64) float drawn[kNormalChunk];
+      Normals drawn;
       for (int64_t chunk = from; chunk < to; ++chunk) {
         fill(key, chunk, drawn);
         const int64_t start = chunk * kNormalChunk;
         const int64_t low = std::max(begin, start), high = std::min(end, start + kNormalChunk);
-        const float* source = drawn + (low - start);
-        scalar_t* sink = out + (low - begin);
-        for (int64_t i = 0; i < high - low; ++i) sink[i] += scale * static_cast<scalar_t>(source[i]);
+        add_on_grid(grid, drawn, low - start, high - low, out + (low - begin));
       }
     });
   });
-  if (elsewhere) flat.add_(target.to(flat.device()));
+  if (!flat.is_cpu()) flat.copy_(sums);
 }
 
 double Noise::draw(uint64_t step, int64_t stream) const {
   SHADE_CHECK(stream < 0, "streams of weights are counted from 0, others down from -1");
-  alignas(64) float drawn[kNormalChunk];
+  Normals drawn;
   fill(subkey(key_, step, stream), 0, drawn);
-  return static_cast<double>(drawn[0]);
+  return static_cast<double>(drawn.high[0]) + static_cast<double>(drawn.low[0]);
 }
 
 }  // namespace shade::privacy

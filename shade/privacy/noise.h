@@ -2,8 +2,9 @@
 //
 // Element i of a weight gets, in a step, a number that depends on (key, step, weight, i) and nothing
 // else: the same for every world size, strategy and order, nothing drawn twice, no state to save. A rank draws what it
-// owns. The bits are ChaCha20's: a subkey for each (step, weight) by keyed BLAKE2b (libsodium), a chunk of
-// counters for 256 elements. Normal numbers come from Box-Muller in fp32, the same on every machine (normal.h).
+// owns. The bits are ChaCha20's (chacha20.h): a subkey for each (step, weight) by keyed BLAKE2b
+// (libsodium), 32 blocks for 256 elements. Normal numbers come from Box-Muller to about 45 bits, the same on every
+// machine (normal.h), and the noisy sum is rounded to a grid (grid.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,7 +20,8 @@ class Noise {
   explicit Noise(const NoiseKey& key) : key_(key) {}
   ~Noise();  // the key is wiped
 
-  // Adds deviation * N(0, 1) to `flat`, which are elements [begin, begin + size) of a weight. fp32 or fp64.
+  // Adds deviation * N(0, 1) to `flat`, which are elements [begin, begin + size) of a weight, fp32 or fp64, and rounds
+  // the sums to the grid of that deviation. A deviation of 0 changes nothing.
   void add(at::Tensor flat, double deviation, uint64_t step, int64_t weight, int64_t begin) const;
 
   // A number for something that is no weight (the count of adaptive clipping): a stream of its own, -1, -2, ...

@@ -1,103 +1,120 @@
 #include "shade/privacy/normal.h"
 
 #include <bit>
-#include <cmath>
-#include <cstring>
 
-#include "shade/base/sanitizer.h"
-
-#if defined(__x86_64__) && !SHADE_SANITIZED
-#define SHADE_WIDEST __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
-#else
-#define SHADE_WIDEST
-#endif
+#include "shade/privacy/double_word.h"
 
 namespace shade::privacy {
 namespace {
 
-using Lanes = uint32_t __attribute__((vector_size(64)));  // one word of sixteen blocks
+constexpr int kPairs = kNormalChunk / 2;
 
-#define SHADE_ROTATE(x, n) x = (x << n) | (x >> (32 - n))
-#define SHADE_QUARTER(a, b, c, d) \
-  a += b, d ^= a;                 \
-  SHADE_ROTATE(d, 16);            \
-  c += d, b ^= c;                 \
-  SHADE_ROTATE(b, 12);            \
-  a += b, d ^= a;                 \
-  SHADE_ROTATE(d, 8);             \
-  c += d, b ^= c;                 \
-  SHADE_ROTATE(b, 7)
-
-// ln(x) for normal positive x: x = m 2^e with m in [sqrt(1/2), sqrt(2)), ln m = 2 atanh(s), s = (m - 1) / (m + 1).
-inline float logarithm(float x) {
-  const auto bits = std::bit_cast<uint32_t>(x);
-  const auto shifted = bits - 0x3f3504f3u;  // the bits of sqrt(1/2)
-  const auto exponent = static_cast<int32_t>(shifted) >> 23;
-  const float m = std::bit_cast<float>((shifted & 0x007fffffu) + 0x3f3504f3u);
-  const float s = (m - 1.0f) / (m + 1.0f);
-  const float z = s * s;
-  const float series = 2.0f + z * (0.66666667f + z * (0.4f + z * (0.28571429f + z * 0.22222222f)));
-  return static_cast<float>(exponent) * 0.69314718f + s * series;
+// (n + 1/2) `unit` for the signed integer n of `bits` bits that ends with `low` and begins in `high`: to 48 bits of the
+// number itself, however small. In parts that are exact floats: 24 bits with the sign, 24 bits, and the rest.
+template <int bits>
+SHADE_INLINE DoubleWord centred(uint32_t high, uint32_t low, float unit) {
+  constexpr int kLast = bits - 48, kUpper = 64 - bits;
+  const auto first = static_cast<int32_t>(high << kUpper) >> 8;
+  const auto second = static_cast<int32_t>((high << (32 - kLast) | low >> kLast) & 0xffffffu);
+  const auto third = static_cast<int32_t>(low & ((1u << kLast) - 1));
+  constexpr float kSecond = 1u << kLast, kFirst = kSecond * 0x1p24f;
+  const auto lower =
+      ordered_sum(static_cast<float>(second) * (kSecond * unit), (static_cast<float>(third) + 0.5f) * unit);
+  const auto upper = ordered_sum(static_cast<float>(first) * (kFirst * unit), lower.high);
+  return {upper.high, upper.low + lower.low};
 }
 
-// cos and sin of t in [-pi/4, pi/4].
-inline float cosine(float t) {
-  const float z = t * t;
-  return 1.0f + z * (-0.5f + z * (0.041666667f + z * (-0.0013888889f + z * 2.4801587e-5f)));
+// -2 ln u, u in (0, 1). With u = m 2^e, m in [sqrt(1/2), sqrt(2)): ln m = 2 atanh(s), s = (m - 1) / (m + 1), |s| <
+// 0.172. `a` is u, or u - 1 from u = 1/2 on: near 1 the difference has more bits than u.
+template <bool fused>
+SHADE_INLINE DoubleWord twice_negative_logarithm(DoubleWord a) {
+  const bool upper = a.high < 0 || (a.high == 0 && a.low < 0);
+  const auto u = ordered_sum(upper ? 1.0f : 0.0f, a.high);
+  constexpr uint32_t kRootOfHalf = 0x3f3504f3u;
+  const uint32_t shifted = std::bit_cast<uint32_t>(u.high) - kRootOfHalf;
+  const int32_t exponent = static_cast<int32_t>(shifted) >> 23;
+  const float m = std::bit_cast<float>((shifted & 0x007fffffu) + kRootOfHalf);
+  const float m_low = (u.low + a.low) * std::bit_cast<float>(static_cast<uint32_t>(127 - exponent) << 23);
+  const bool near_one = upper && exponent == 0;
+  const DoubleWord over{near_one ? a.high : m - 1.0f, near_one ? a.low : m_low};
+  const auto under = ordered_sum(1.0f, m);
+  const auto s = quotient<fused>(over, {under.high, under.low + m_low});
+  // -4 atanh(s) / s as a polynomial of s^2 (error below 2^-50), those terms in double words that need it.
+  const auto z = product<fused>(s, s);
+  auto series = horner({-0x1.249246p-1f, -0x1.57bf28p-28f}, z,
+                       -0x1.c71fccp-2f + z.high * (-0x1.7382dcp-2f + z.high * -0x1.546a32p-2f));
+  series = horner<fused>({-0x1.99999ap-1f, 0x1.91e62p-27f}, z, series);
+  series = horner<fused>({-0x1.555556p+0f, 0x1.555588p-25f}, z, series);
+  series = horner<fused>({-4.0f, 0.0f}, z, series);
+  const auto of_m = product<fused>(s, series);
+  const auto e = static_cast<float>(exponent);
+  const auto of_e = product<fused>({e, 0.0f}, {-0x1.62e43p+0f, 0x1.05c61p-28f});  // -2 ln 2
+  const auto total = ordered_sum(of_e.high, of_m.high);
+  return ordered_sum(total.high, total.low + (of_e.low + of_m.low));
 }
-inline float sine(float t) {
-  const float z = t * t;
-  return t + t * z * (-0.16666667f + z * (0.0083333333f + z * (-1.9841270e-4f + z * 2.7557319e-6f)));
+
+// sin(x pi/4), x in (-1, 1); error of the polynomial below 2^-47.
+template <bool fused>
+SHADE_INLINE DoubleWord sine(DoubleWord x) {
+  const auto y = product<fused>(x, x);
+  auto series = horner({0x1.50783p-22f, -0x1.2f6934p-49f}, y, -0x1.e30072p-30f + y.high * 0x1.e3f384p-38f);
+  series = horner<fused>({-0x1.32d2ccp-15f, -0x1.c5cb64p-40f}, y, series);
+  series = horner<fused>({0x1.466bc6p-9f, 0x1.dd61fep-35f}, y, series);
+  series = horner<fused>({-0x1.4abbcep-4f, -0x1.896f9p-30f}, y, series);
+  series = horner<fused>({0x1.921fb6p-1f, -0x1.777a5cp-26f}, y, series);
+  const auto s = product<fused>(x, series);
+  return ordered_sum(s.high, s.low);
 }
+
+// The positive root of 1 - s^2, s at most sqrt(1/2).
+template <bool fused>
+SHADE_INLINE DoubleWord cosine_of(DoubleWord s) {
+  const auto square = product<fused>(s, s);
+  const auto rest = ordered_sum(1.0f, -square.high);
+  return square_root<fused>({rest.high, rest.low - square.low});
+}
+
+SHADE_INLINE float with_sign(float value, uint32_t sign) {
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(value) ^ sign);
+}
+
+template <bool fused>
+SHADE_INLINE void compute(const uint32_t* words, Normals& out) {
+  // Two loops: each is short enough for a processor to work on several rounds of it at once.
+  alignas(64) float radius_high[kPairs], radius_low[kPairs];
+  for (int i = 0; i < kPairs; ++i) {
+    const auto square = twice_negative_logarithm<fused>(centred<64>(words[i], words[kPairs + i], 0x1p-64f));
+    const auto radius = square_root<fused>(square);
+    radius_high[i] = radius.high, radius_low[i] = radius.low;
+  }
+  for (int i = 0; i < kPairs; ++i) {
+    // The quarter of the circle around one of the axes: the axis by one bit, its end by another, 62 for where in it.
+    const uint32_t high = words[2 * kPairs + i], low = words[3 * kPairs + i];
+    const bool swap = (high & 0x40000000u) != 0;
+    const auto s = sine<fused>(centred<62>(high, low, 0x1p-61f));
+    auto c = cosine_of<fused>(s);
+    c = {with_sign(c.high, high & 0x80000000u), with_sign(c.low, high & 0x80000000u)};
+    const DoubleWord radius{radius_high[i], radius_low[i]};
+    const auto along = product<fused>({swap ? s.high : c.high, swap ? s.low : c.low}, radius);
+    const auto across = product<fused>({swap ? c.high : s.high, swap ? c.low : s.low}, radius);
+    out.high[i] = along.high, out.low[i] = along.low;
+    out.high[kPairs + i] = across.high, out.low[kPairs + i] = across.low;
+  }
+}
+
+#if SHADE_X86_VARIANTS
+SHADE_AVX2 void normals_avx2(const uint32_t* words, Normals& out) { compute<true>(words, out); }
+SHADE_AVX512 void normals_avx512(const uint32_t* words, Normals& out) { compute<true>(words, out); }
+#endif
 
 }  // namespace
 
-SHADE_WIDEST
-void chacha20_chunk(const uint8_t key[32], uint64_t chunk, uint32_t words[kNormalChunk]) {
-  uint32_t k[8];
-  std::memcpy(k, key, 32);  // little-endian, as all machines this is built for
-  const Lanes lane{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  const uint64_t counter = 16 * chunk;
-  Lanes in[16] = {};
-  in[0] += 0x61707865u, in[1] += 0x3320646eu, in[2] += 0x79622d32u, in[3] += 0x6b206574u;
-  for (int i = 0; i < 8; ++i) in[4 + i] += k[i];
-  in[12] = lane + static_cast<uint32_t>(counter);  // no carry: a chunk begins at a multiple of 16
-  in[13] += static_cast<uint32_t>(counter >> 32);
-  Lanes a0 = in[0], a1 = in[1], a2 = in[2], a3 = in[3], b0 = in[4], b1 = in[5], b2 = in[6], b3 = in[7];
-  Lanes c0 = in[8], c1 = in[9], c2 = in[10], c3 = in[11], d0 = in[12], d1 = in[13], d2 = in[14], d3 = in[15];
-  for (int round = 0; round < 10; ++round) {
-    SHADE_QUARTER(a0, b0, c0, d0);
-    SHADE_QUARTER(a1, b1, c1, d1);
-    SHADE_QUARTER(a2, b2, c2, d2);
-    SHADE_QUARTER(a3, b3, c3, d3);
-    SHADE_QUARTER(a0, b1, c2, d3);
-    SHADE_QUARTER(a1, b2, c3, d0);
-    SHADE_QUARTER(a2, b3, c0, d1);
-    SHADE_QUARTER(a3, b0, c1, d2);
-  }
-  const Lanes out[16] = {a0 + in[0],  a1 + in[1],  a2 + in[2],  a3 + in[3], b0 + in[4],  b1 + in[5],
-                         b2 + in[6],  b3 + in[7],  c0 + in[8],  c1 + in[9], c2 + in[10], c3 + in[11],
-                         d0 + in[12], d1 + in[13], d2 + in[14], d3 + in[15]};
-  std::memcpy(words, out, sizeof out);
-}
-
-SHADE_WIDEST
-void normals(const uint32_t words[kNormalChunk], float out[kNormalChunk]) {
-  constexpr int kPairs = kNormalChunk / 2;
-  for (int i = 0; i < kPairs; ++i) {
-    // In (0, 1], with 31 bits: reaches 6.7 deviations.
-    const float u = (static_cast<float>(static_cast<int32_t>(words[i] >> 1)) + 0.5f) * 0x1p-31f;
-    const float radius = std::sqrt(-2.0f * logarithm(u));
-    // The angle: two bits choose the quadrant, the others where in it.
-    const uint32_t angle = words[kPairs + i];
-    const auto inside = static_cast<int32_t>(angle & 0x3fffffffu) - 0x20000000;
-    const float t = (static_cast<float>(inside) + 0.5f) * (0.78539816f * 0x1p-29f);
-    const float c = cosine(t), s = sine(t);
-    const bool swap = ((angle >> 30) & 1u) != 0, negate = (angle >> 31) != 0;
-    const float signed_radius = negate ? -radius : radius;
-    out[i] = (swap ? s : c) * signed_radius;
-    out[kPairs + i] = (swap ? -c : s) * signed_radius;
-  }
+void normals(const uint32_t words[kNormalWords], Normals& out, Variant variant) {
+#if SHADE_X86_VARIANTS
+  if (variant == Variant::avx512) return normals_avx512(words, out);
+  if (variant == Variant::avx2) return normals_avx2(words, out);
+#endif
+  compute<SHADE_BASELINE_FUSED>(words, out);
 }
 
 }  // namespace shade::privacy

@@ -1,20 +1,25 @@
-// Normal numbers from a key and a counter, the same on every machine.
+// Normal numbers from random words, the same on every machine.
 //
-// Bits are ChaCha20's (RFC 8439's rounds, 64-bit counter, nonce 0). libsodium's own takes 1.8 ns a number here, most of
-// the cost of noise; sixteen blocks side by side take a third of that, and tests compare them with libsodium's. Normals
-// are additions, products, divisions and square roots of IEEE arithmetic in a fixed order: no libm, nothing fused.
+// Box and Muller: radius sqrt(-2 ln u) with u = (n + 1/2) 2^-64, direction from another 64 bits. Numbers reach 9.49
+// deviations, and each pair lies on one of 2^64 circles. The arithmetic is that of double_word.h: within 2^-44 of the
+// radius (tests measure it), no libm, no fp64.
 #pragma once
 
 #include <cstdint>
 
+#include "shade/privacy/variant.h"
+
 namespace shade::privacy {
 
-constexpr int kNormalChunk = 256;  // numbers from sixteen blocks of 64 bytes
+constexpr int kNormalChunk = 256;
+constexpr int kNormalWords = 2 * kNormalChunk;
 
-// Words of blocks 16 chunk .. 16 chunk + 15: word w of block b is at words[16 w + b].
-void chacha20_chunk(const uint8_t key[32], uint64_t chunk, uint32_t words[kNormalChunk]);
+struct Normals {  // number i is high[i] + low[i]
+  alignas(64) float high[kNormalChunk];
+  alignas(64) float low[kNormalChunk];
+};
 
-// Words 0-7 of each block give radii, 8-15 angles.
-void normals(const uint32_t words[kNormalChunk], float out[kNormalChunk]);
+// Numbers i and 128 + i come from words i and 128 + i (radius, upper half first), 256 + i and 384 + i (direction).
+void normals(const uint32_t words[kNormalWords], Normals& out, Variant variant = fastest());
 
 }  // namespace shade::privacy

@@ -3,18 +3,14 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <sodium.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstring>
 #include <numbers>
 #include <random>
 #include <unordered_set>
 
 #include "shade/base/error.h"
-#include "shade/privacy/normal.h"
 
 namespace shade::privacy {
 namespace {
@@ -54,7 +50,9 @@ TEST(Noise, IsNormal) {
     EXPECT_NEAR(z.pow(4).mean().item<double>(), 3, 0.05);
     EXPECT_GT(ks_p(z), 1e-4);
     EXPECT_GT(z.abs().max().item<double>(), 4.2);
-    EXPECT_EQ((z == 0).sum().item<int64_t>(), 0) << "elements without noise";
+    // On the grid of 2^-10 some numbers are 0: 390 of a million, give or take 20.
+    EXPECT_NEAR((z == 0).sum().item<double>(), kMany * 0x1p-10 / std::sqrt(2 * std::numbers::pi), 100)
+        << "elements without noise";
   }
 }
 
@@ -73,7 +71,7 @@ TEST(Noise, IsAddedToTheGradientInItsType) {
     EXPECT_EQ(z.scalar_type(), type);
     auto sum = at::full({1000}, 3.5, type);
     noise.add(sum, 2.5, 1, 1, 0);
-    EXPECT_TRUE(at::allclose(sum, 3.5 + 2.5 * z, 1e-6, 1e-6));
+    EXPECT_LE((sum - (3.5 + 2.5 * z)).abs().max().item<double>(), 2.5 * 0x1p-11 + 0x1p-10) << "half a spacing each";
     noise.add(sum.fill_(1), 0, 1, 1, 0);
     EXPECT_TRUE(sum.equal(at::ones({1000}, type)));
   }
@@ -111,7 +109,7 @@ TEST(Noise, AnotherStepWeightOrKeyIsOtherNoise) {
                                     drawn(Noise(secret_key()), kMany)};
   for (size_t i = 0; i < all.size(); ++i)
     for (size_t j = 0; j < i; ++j) {
-      EXPECT_EQ((all[i] == all[j]).sum().item<int64_t>() < 10, true) << i << " and " << j;
+      EXPECT_LT((all[i] == all[j]).sum().item<int64_t>(), 400) << i << " and " << j;  // 275 by chance, on a grid
       EXPECT_LT(std::abs((all[i] * all[j]).mean().item<double>()), 5e-3) << i << " and " << j << " are correlated";
     }
   // Neighbours, and the two halves of a Box-Muller pair.
@@ -145,53 +143,9 @@ TEST(Noise, NumbersForNoWeightAreStreamsOfTheirOwn) {
   auto draws = at::empty({20'000}, at::kDouble);
   for (int64_t i = 0; i < draws.numel(); ++i) draws[i] = noise.draw(static_cast<uint64_t>(i / 2), -1 - i % 2);
   EXPECT_GT(ks_p(draws), 1e-4);
-  EXPECT_GT(std::get<0>(at::_unique2(draws)).numel(), draws.numel() - 100);  // floats meet by chance
+  EXPECT_EQ(std::get<0>(at::_unique2(draws)).numel(), draws.numel());
+  EXPECT_GT((draws != draws.to(at::kFloat)).sum().item<double>(), 0.99 * 20'000) << "more bits than a float's";
   EXPECT_THROW(noise.draw(0, 0), Error) << "that is a weight's";
-}
-
-// Ours are libsodium's blocks, sixteen side by side; also where the counter needs more than 32 bits.
-TEST(Normals, BitsAreChaCha20) {
-  std::array<uint8_t, 32> key{};
-  for (size_t i = 0; i < key.size(); ++i) key[i] = static_cast<uint8_t>(7 * i + 1);
-  for (const uint64_t chunk : {0ull, 1ull, 12345ull, (1ull << 28) - 1, 1ull << 28, 1ull << 40}) {
-    std::array<uint32_t, kNormalChunk> found{}, wanted{};
-    chacha20_chunk(key.data(), chunk, found.data());
-    const uint8_t nonce[8] = {};
-    auto* bytes = reinterpret_cast<uint8_t*>(wanted.data());
-    crypto_stream_chacha20_xor_ic(bytes, bytes, sizeof wanted, nonce, 16 * chunk, key.data());
-    for (size_t block = 0; block < 16; ++block)
-      for (size_t word = 0; word < 16; ++word)
-        ASSERT_EQ(found[16 * word + block], wanted[16 * block + word]) << "chunk " << chunk;
-  }
-}
-
-// Box and Muller with libm, in double, from the same bits.
-TEST(Normals, AgreeWithLibm) {
-  constexpr size_t kPairs = kNormalChunk / 2;
-  std::mt19937 random(7);
-  const std::array<uint32_t, 12> edges{0u,          1u,          2u,          3u,          0x3fffffffu, 0x40000000u,
-                                       0x7fffffffu, 0x80000000u, 0xbfffffffu, 0xc0000000u, 0xfffffffeu, 0xffffffffu};
-  double worst = 0;
-  for (size_t round = 0; round < 3000; ++round) {
-    std::array<uint32_t, kNormalChunk> bits{};
-    for (auto& word : bits) word = static_cast<uint32_t>(random());
-    if (round < edges.size()) bits[3] = bits[kPairs + 3] = bits[kPairs + 5] = bits[9] = edges[round];
-    std::array<float, kNormalChunk> found{};
-    normals(bits.data(), found.data());
-    for (size_t i = 0; i < kPairs; ++i) {
-      const double u = (static_cast<float>(bits[i] >> 1) + 0.5f) * 0x1p-31f;
-      const uint32_t angle = bits[kPairs + i];
-      // The quadrants begin at 0, -90, 180 and 90 degrees, each from -45 to 45.
-      const double quarter = (angle >> 31 ? 2 : 0) - (angle >> 30 & 1u ? 1 : 0);
-      const double inside = (static_cast<double>(angle & 0x3fffffffu) - 0x20000000 + 0.5) * 0x1p-30;
-      const double t = (quarter + inside) * std::numbers::pi / 2;
-      const double radius = std::sqrt(-2 * std::log(u));
-      ASSERT_TRUE(std::isfinite(found[i]) && std::isfinite(found[kPairs + i]));
-      worst = std::max(
-          {worst, std::abs(found[i] - radius * std::cos(t)), std::abs(found[kPairs + i] - radius * std::sin(t))});
-    }
-  }
-  EXPECT_LT(worst, 1e-6);
 }
 
 }  // namespace

@@ -1,0 +1,78 @@
+#include "shade/privacy/grid.h"
+
+#include <cmath>
+
+#include "shade/base/error.h"
+
+namespace shade::privacy {
+namespace {
+
+// The nearest integer, the even one of two; from 2^23 on floats are integers.
+SHADE_INLINE float nearest(float x) {
+  const float size = std::fabs(x), rounded = (size + 0x1p23f) - 0x1p23f;
+  return size < 0x1p23f ? std::copysign(rounded, x) : x;
+}
+
+template <bool fused>
+SHADE_INLINE void add(Grid grid, const float* high, const float* low, int64_t count, float* __restrict sums) {
+  for (int64_t i = 0; i < count; ++i) {
+    const auto noise = product<fused>(grid.scale, {high[i], low[i]});
+    const auto total = exact_sum(sums[i] * grid.inverse, noise.high);
+    const float whole = nearest(total.high);
+    sums[i] = (whole + nearest((total.high - whole) + (total.low + noise.low))) * grid.spacing;
+  }
+}
+
+template <bool fused>
+SHADE_INLINE void add(Grid grid, const float* high, const float* low, int64_t count, double* __restrict sums) {
+  for (int64_t i = 0; i < count; ++i) {
+    const auto noise = product<fused>(grid.scale, {high[i], low[i]});
+    const double exact = static_cast<double>(noise.high) + static_cast<double>(noise.low);
+    sums[i] = std::nearbyint(sums[i] * static_cast<double>(grid.inverse) + exact) * static_cast<double>(grid.spacing);
+  }
+}
+
+#if SHADE_X86_VARIANTS
+template <class Real>
+SHADE_AVX2 void add_avx2(const Grid& grid, const float* high, const float* low, int64_t count, Real* sums) {
+  add<true>(grid, high, low, count, sums);
+}
+template <class Real>
+SHADE_AVX512 void add_avx512(const Grid& grid, const float* high, const float* low, int64_t count, Real* sums) {
+  add<true>(grid, high, low, count, sums);
+}
+#endif
+
+template <class Real>
+void dispatch(const Grid& grid, const Normals& drawn, int64_t first, int64_t count, Real* sums, Variant variant) {
+  const float *high = drawn.high + first, *low = drawn.low + first;
+#if SHADE_X86_VARIANTS
+  if (variant == Variant::avx512) return add_avx512(grid, high, low, count, sums);
+  if (variant == Variant::avx2) return add_avx2(grid, high, low, count, sums);
+#endif
+  add<SHADE_BASELINE_FUSED>(grid, high, low, count, sums);
+}
+
+}  // namespace
+
+Grid::Grid(double deviation) {
+  SHADE_REQUIRE(deviation >= 0x1p-100 && deviation <= 0x1p100,
+                "the deviation of the noise must lie within 2^-100 and 2^100 (or be 0, for no noise), not ", deviation,
+                ": check sigma and the clip norm");
+  const int exponent = std::ilogb(deviation) - 10;
+  spacing = std::ldexp(1.0f, exponent);
+  inverse = std::ldexp(1.0f, -exponent);
+  const double ratio = std::ldexp(deviation, -exponent);
+  scale.high = static_cast<float>(ratio);
+  scale.low = static_cast<float>(ratio - static_cast<double>(scale.high));
+}
+
+void add_on_grid(const Grid& grid, const Normals& drawn, int64_t first, int64_t count, float* sums, Variant variant) {
+  dispatch(grid, drawn, first, count, sums, variant);
+}
+
+void add_on_grid(const Grid& grid, const Normals& drawn, int64_t first, int64_t count, double* sums, Variant variant) {
+  dispatch(grid, drawn, first, count, sums, variant);
+}
+
+}  // namespace shade::privacy
