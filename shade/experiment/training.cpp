@@ -142,7 +142,8 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   profile::return_unused_heap();  // what only the beginning needed
   result.snapshots.push_back(memory_line("after model creation"));
 
-  train::Step step(*model, runtime, *optimizer, optim::make_schedule(optim), {.grad_clip = optim.grad_clip, .dp = dp});
+  train::Step step(*model, runtime, *optimizer, optim::make_schedule(optim),
+                   {.grad_clip = optim.grad_clip, .dp = dp, .fixed_samples = config.batch_size});
   result.describe(*model, log_key(experiment, world.size()));
   result.ranks = world.size();
   const int64_t samples = config.batch_size * config.grad_accum * world.size();

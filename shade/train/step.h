@@ -9,6 +9,7 @@
 #include "shade/privacy/clip/method.h"
 #include "shade/privacy/noise.h"
 #include "shade/shard/runtime.h"
+#include "shade/train/fixed_shapes.h"
 
 namespace shade::train {
 
@@ -27,6 +28,10 @@ struct StepOptions {
   // Of the noise. Without a key the ranks agree on one: from the system, or from dp.noise_seed.
   std::optional<privacy::NoiseKey> key{};
   uint64_t incarnation = 0;
+  // A private step in bf16 computes every micro-batch with so many samples: shorter ones get blank samples, which count
+  // nowhere, longer ones are refused (train/fixed_shapes.h). 0: as they come, for gradients that nothing is trained
+  // with.
+  int64_t fixed_samples = 0;
 };
 
 class Step {
@@ -59,7 +64,7 @@ class Step {
   };
 
   std::vector<nn::Batch> split(std::span<const nn::Batch> micro_batches) const;
-  at::Tensor micro_step(const nn::Batch& batch);
+  at::Tensor micro_step(const nn::Batch& present);
   void add_noise(std::span<const shard::LocalShard> shards);
   void backward(const char* phase, const at::Tensor& objective, shard::BackwardOptions options);
   void require_separate(std::span<const nn::Batch> batches);
@@ -71,6 +76,7 @@ class Step {
   StepOptions options_;
   Plain plain_;
   std::unique_ptr<privacy::Method> method_;
+  std::optional<FixedShapes> shapes_;  // of private steps in bf16
   std::optional<privacy::Noise> noise_;
   bool separate_ = false;  // samples were seen not to mix
 };

@@ -187,7 +187,11 @@ void Trainer::open_ledger(const std::optional<checkpoint::Origin>& from) {
 }
 
 StepOptions Trainer::step_options() const {
-  return {.grad_clip = recipe_->optim.grad_clip, .dp = recipe_->dp, .key = key_, .incarnation = incarnation_};
+  return {.grad_clip = recipe_->optim.grad_clip,
+          .dp = recipe_->dp,
+          .key = key_,
+          .incarnation = incarnation_,
+          .fixed_samples = micro_batch_};
 }
 
 void Trainer::save(bool wait) {
