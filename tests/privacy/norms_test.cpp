@@ -3,6 +3,7 @@
 // Legend: B samples, T positions, D input width, P output width.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include "shade/base/error.h"
@@ -106,6 +107,7 @@ TEST(LinearNorms, AreOfTheProductThatIsSummed) {
 
 // Whatever cancels: the norm is not below that of the exact gradient, nor of the one that is summed in fp32.
 TEST(LinearNorms, BoundWhatIsSummed) {
+  at::set_num_threads(1);  // small tensors
   for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16})
     for (const double left : {1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 0.0})
       for (uint64_t seed = 0; seed < 20; ++seed) {
