@@ -143,7 +143,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   result.snapshots.push_back(memory_line("after model creation"));
 
   train::Step step(*model, runtime, *optimizer, optim::make_schedule(optim),
-                   {.grad_clip = optim.grad_clip, .dp = dp, .rehearsal = true});
+                   {.grad_clip = optim.grad_clip, .dp = dp, .fixed_samples = config.batch_size, .rehearsal = true});
   result.describe(*model, log_key(experiment, world.size()));
   result.ranks = world.size();
   const int64_t samples = config.batch_size * config.grad_accum * world.size();

@@ -29,10 +29,12 @@ std::unique_ptr<models::Model> make(const VerifyModel& model) {
   return models::make_model(model.name, model.sizes, model.options);
 }
 
+constexpr int64_t kMost = 3;  // samples of a micro-batch
+
 // Unequal batches, an empty one among them; different data everywhere; texts of different lengths.
 nn::Batch batch_of(const models::Model& model, const VerifyModel& spec, nn::DType dtype, uint64_t seed, int rank,
                    int64_t micro_step) {
-  static constexpr int64_t kSizes[] = {3, 1, 0, 2};
+  static constexpr int64_t kSizes[] = {kMost, 1, 0, 2};
   const auto samples = kSizes[(rank + micro_step) % 4];
   const auto t = spec.seq_length;
   auto batch = model.synthetic({.samples = 4, .seq_length = t},
@@ -80,7 +82,7 @@ std::vector<SampleGradient> sample_gradients(const VerifyCase& c, uint64_t seed,
 
 // Clipping by its definition, in another way than privacy/clip does it.
 std::map<std::string, double> factors(const nn::Parameters& parameters, const SampleGradient& sample,
-                                      const privacy::DpConfig& dp) {
+                                      const privacy::DpConfig& dp, at::ScalarType type) {
   const auto group = [&](const nn::Weight& weight) -> std::string {
     switch (dp.clip_style) {
       case privacy::ClipStyle::per_layer: return weight.name().substr(0, weight.name().rfind('.'));
@@ -91,7 +93,8 @@ std::map<std::string, double> factors(const nn::Parameters& parameters, const Sa
   std::map<std::string, double> squares;
   for (const auto& weight : parameters.weights())
     if (weight.trainable()) squares[group(weight)] += sample.parts.at(weight.id()).square().sum().item<double>();
-  const double threshold = dp.max_grad_norm / std::sqrt(static_cast<double>(squares.size()));
+  const double threshold =
+      dp.max_grad_norm * (1 - privacy::clip_margin(type)) / std::sqrt(static_cast<double>(squares.size()));
   std::map<std::string, double> out;
   for (const auto& weight : parameters.weights()) {
     if (!weight.trainable()) continue;
@@ -108,7 +111,7 @@ Reference reference(const VerifyCase& c, const nn::Parameters& parameters, const
   out.norms.resize(static_cast<size_t>(ranks));
   out.by_weight.resize(static_cast<size_t>(ranks));
   for (const auto& sample : samples) {
-    const auto factor = factors(parameters, sample, c.dp);
+    const auto factor = factors(parameters, sample, c.dp, nn::scalar_type(c.dtype));
     double square = 0;
     for (const auto& weight : parameters.weights()) {
       if (!weight.trainable()) continue;
@@ -157,7 +160,8 @@ Differences compare(const VerifyCase& c, const Reference& wanted, const shard::G
     out.copy_(value_of(weight, seed).view(-1).narrow(0, begin, out.numel()));
   });
   const auto optimizer = optim::make_optimizer({});
-  train::Step step(*model, runtime, *optimizer, optim::make_schedule({}), {.dp = c.dp, .rehearsal = true});
+  train::Step step(*model, runtime, *optimizer, optim::make_schedule({}),
+                   {.dp = c.dp, .fixed_samples = kMost, .rehearsal = true});
   step.method()->record_norms(true);
   const int rank = groups.control.rank();
   std::vector<nn::Batch> batches;

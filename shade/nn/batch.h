@@ -35,7 +35,7 @@ struct Batch {
     return each([&](const at::Tensor& tensor) { return tensor.to(device); });
   }
 
- private:
+  // A batch of what `change` makes of every field that is defined.
   template <class Change>
   Batch each(const Change& change) const {
     Batch out = *this;

@@ -18,6 +18,9 @@ void put(at::Tensor into, const at::Tensor& value, bool add) {
     into.copy_(value);
 }
 
+// [B, T, D] -> [D], each sample for itself first: a sample's part is rounded alike wherever it stands in the batch.
+at::Tensor over_samples(const at::Tensor& x_BTD) { return x_BTD.sum(1, false, wide(x_BTD.scalar_type())).sum(0); }
+
 // into (+)= g^T a, without a temporary where the types agree.
 void put_product(at::Tensor into, const at::Tensor& g_NP, const at::Tensor& a_ND, bool add) {
   if (into.scalar_type() != g_NP.scalar_type()) return put(into, at::mm(g_NP.t(), a_ND), add);
@@ -52,13 +55,12 @@ void add(const EmbeddingGrad& grad, GradientSink& sink) {
 }
 
 void add(const ScaleShiftGrad& grad, GradientSink& sink) {
-  const auto type = wide(grad.g_BTD.scalar_type());
   if (grad.scale != nullptr) {
-    put(sink.buffer(*grad.scale), (grad.xhat_BTD * grad.g_BTD).sum({0, 1}, false, type), sink.written(*grad.scale));
+    put(sink.buffer(*grad.scale), over_samples(grad.xhat_BTD * grad.g_BTD), sink.written(*grad.scale));
     sink.mark_written(*grad.scale);
   }
   if (grad.shift != nullptr) {
-    put(sink.buffer(*grad.shift), grad.g_BTD.sum({0, 1}, false, type), sink.written(*grad.shift));
+    put(sink.buffer(*grad.shift), over_samples(grad.g_BTD), sink.written(*grad.shift));
     sink.mark_written(*grad.shift);
   }
 }
@@ -80,7 +82,8 @@ void add_narrow(const LinearGrad& grad, const at::Tensor& c_B, GradientSink& sin
   const auto type = wide(g_NP.scalar_type());
   const auto c_N1 = rows_of(c_B, grad.g_BTP.size(1), type);
   if (grad.bias != nullptr) {
-    put(sink.buffer(*grad.bias), (g_NP.to(type) * c_N1).sum(0), sink.written(*grad.bias));
+    put(sink.buffer(*grad.bias), over_samples(grad.g_BTP.to(type) * c_B.to(type).view({-1, 1, 1})),
+        sink.written(*grad.bias));
     sink.mark_written(*grad.bias);
   }
   if (grad.weight == nullptr) return;

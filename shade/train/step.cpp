@@ -49,6 +49,8 @@ Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& opti
                 "runs that are not private");
   if (method_ && !options_.key)
     options_.key = [key = agreed_key(runtime.groups().control, options.dp)](int64_t) { return key; };
+  if (method_ && runtime.compute() == at::kBFloat16 && options.fixed_samples > 0)
+    shapes_.emplace(method_->micro_batch() > 0 ? method_->micro_batch() : options.fixed_samples);
   model.parameters().wiring.tap = method_ ? static_cast<nn::GradientTap*>(method_.get()) : &plain_;
 }
 
@@ -124,8 +126,9 @@ void Step::backward(const char* phase, const at::Tensor& objective, shard::Backw
   torch::autograd::backward({objective}, {}, /*retain_graph=*/!options.last_use);
 }
 
-at::Tensor Step::micro_step(const nn::Batch& batch) {
-  if (method_) method_->begin(batch.samples());
+at::Tensor Step::micro_step(const nn::Batch& present) {
+  const auto batch = shapes_ ? shapes_->padded(present) : present;
+  if (method_) method_->begin(batch.samples(), batch.samples() - present.samples());
   at::Tensor losses_B;
   {
     const Span span("forward");
@@ -133,7 +136,7 @@ at::Tensor Step::micro_step(const nn::Batch& batch) {
     runtime_->begin_forward();
     losses_B = model_->losses(batch);
   }
-  const auto loss = summed(losses_B.detach(), /*finite_alone=*/method_ != nullptr);
+  const auto loss = summed(losses_B.detach().narrow(0, 0, present.samples()), /*finite_alone=*/method_ != nullptr);
   if (!method_) {
     backward("backward", losses_B.sum(), {});
   } else {
@@ -221,6 +224,9 @@ io::Digest Step::digest_of_sum(int64_t step, std::span<const shard::LocalShard> 
 
 StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, bool stop) {
   SHADE_REQUIRE(!micro_batches.empty() && divisor > 0, "a step needs at least one micro-batch, and a positive divisor");
+  SHADE_REQUIRE(!method_ || runtime_->compute() != at::kBFloat16 || shapes_,
+                "a private step in bf16 needs StepOptions::fixed_samples, the number of samples of its micro-batches: "
+                "if that followed the records that were drawn, one of them could change how the others are rounded");
   StepRecord record{.learning_rate = schedule_.learning_rate(optimizer_->steps())};
   if (method_ && !options_.rehearsal) require_distinct(micro_batches);
   const auto local = gradients(micro_batches);

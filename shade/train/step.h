@@ -11,6 +11,7 @@
 #include "shade/privacy/clip/method.h"
 #include "shade/privacy/noise.h"
 #include "shade/shard/runtime.h"
+#include "shade/train/fixed_shapes.h"
 
 namespace shade::train {
 
@@ -32,6 +33,10 @@ struct StepOptions {
   // Called on every rank when a private step's sum is complete, before any of its noise is drawn. `sum` is a keyed hash
   // of it (train/sum_digest.h), the same on every rank; zeros on accelerators.
   std::function<void(int64_t step, const io::Digest& sum)> before_noise{};
+  // A private step in bf16 computes every micro-batch with so many samples: shorter ones get blank samples, which count
+  // nowhere, longer ones are refused (train/fixed_shapes.h). 0: as they come, for gradients that nothing is trained
+  // with.
+  int64_t fixed_samples = 0;
   // The step is measured or checked, on records that need no protection. Then what would weaken a private step is
   // allowed: noise drawn twice, batches that don't say which records they hold, narrow reductions, timed choices.
   bool rehearsal = false;
@@ -75,7 +80,7 @@ class Step {
   };
 
   std::vector<nn::Batch> split(std::span<const nn::Batch> micro_batches) const;
-  at::Tensor micro_step(const nn::Batch& batch);
+  at::Tensor micro_step(const nn::Batch& present);
   privacy::Noise noise_of(int64_t step);
   void add_noise(std::span<const shard::LocalShard> shards, const privacy::Noise& noise) const;
   io::Digest digest_of_sum(int64_t step, std::span<const shard::LocalShard> shards) const;
@@ -90,8 +95,9 @@ class Step {
   StepOptions options_;
   Plain plain_;
   std::unique_ptr<privacy::Method> method_;
-  std::optional<int64_t> noised_;  // the last step whose noise was drawn
-  bool separate_ = false;          // samples were seen not to mix
+  std::optional<FixedShapes> shapes_;  // of private steps in bf16
+  std::optional<int64_t> noised_;      // the last step whose noise was drawn
+  bool separate_ = false;              // samples were seen not to mix
 };
 
 // The owned shards as an optimizer sees them.

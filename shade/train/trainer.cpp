@@ -175,7 +175,8 @@ StepOptions Trainer::step_options() const {
   return {.grad_clip = recipe_->optim.grad_clip,
           .dp = recipe_->dp,
           .key = [this](int64_t step) { return key_of(step); },
-          .before_noise = [this](int64_t step, const io::Digest& sum) { history_->spend(step, sum); }};
+          .before_noise = [this](int64_t step, const io::Digest& sum) { history_->spend(step, sum); },
+          .fixed_samples = micro_batch_};
 }
 
 void Trainer::save(bool wait) {
@@ -198,7 +199,8 @@ int64_t Trainer::find_micro_batch() {
   const auto limit =
       train.memory_limit.count > 0 ? train.memory_limit : default_memory_limit(world_->place().local_size);
   auto options = step_options();
-  options.rehearsal = true;  // no noise is drawn, and a record may come twice
+  options.rehearsal = true;   // no noise is drawn, and a record may come twice
+  options.fixed_samples = 0;  // as they come
   Step trial(*model_, *runtime_, *optimizer_, optim::make_schedule(recipe_->optim), options);
   const auto choice =
       choose_micro_batch(groups_.control, (train.batch_size + ranks - 1) / ranks, limit, [&](int64_t samples) {

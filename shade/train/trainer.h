@@ -102,8 +102,8 @@ class Trainer {
   std::unique_ptr<shard::Runtime> runtime_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<Step> step_;
-  int64_t micro_batch_ = 1;
-  double peak_flops_ = 0;  // of all ranks
+  int64_t micro_batch_ = 0;  // 0: not found yet
+  double peak_flops_ = 0;    // of all ranks
   std::string identity_;
   std::unique_ptr<checkpoint::Store> store_;
   int64_t saved_ = -1;                // after which step

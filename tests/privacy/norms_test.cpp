@@ -3,6 +3,7 @@
 // Legend: B samples, T positions, D input width, P output width.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include "shade/base/error.h"
@@ -31,7 +32,7 @@ at::Tensor defined(const at::Tensor& a_BTD, const at::Tensor& g_BTP) {
 
 struct Precision {
   at::ScalarType type;
-  double made, summed;  // relative marks: for products rounded to the type, and for those taken in fp32 at least
+  double made, summed;  // relative marks: for gradients made in the type, and for products and sums in fp32 at least
 };
 const Precision kTypes[] = {{at::kFloat, 1e-5, 1e-5}, {at::kDouble, 1e-12, 1e-12}, {at::kBFloat16, 1e-2, 1e-5}};
 
@@ -44,6 +45,11 @@ void expect_near(const at::Tensor& found_B, const at::Tensor& wanted_B, double m
   }
 }
 
+// Not below, to the last digit but those of the reference.
+void expect_bound(const at::Tensor& found_B, const at::Tensor& wanted_B, const std::string& what) {
+  EXPECT_TRUE(at::ge(found_B, wanted_B * (1 - 1e-14)).all().item<bool>()) << what << ": " << found_B << wanted_B;
+}
+
 TEST(LinearNorms, EveryTypeTileAndWorkspace) {
   for (const auto& [type, made, summed] : kTypes)
     for (const int64_t samples : {0, 1, 3}) {
@@ -53,7 +59,7 @@ TEST(LinearNorms, EveryTypeTileAndWorkspace) {
       for (const int64_t tile : {int64_t{1}, int64_t{3}, kT, 4 * kT})
         expect_near(gram_squares(a, g, tile), wanted, summed, text(name, "tile ", tile));
       for (const int64_t rows : {int64_t{0}, int64_t{1}, int64_t{4}, kP, 4 * kP})  // 0: less than a row
-        expect_near(instantiated_squares(a, g, Bytes{rows * kD * 4}), wanted, made, text(name, rows, " rows"));
+        expect_near(instantiated_squares(a, g, Bytes{rows * kD * 4}), wanted, summed, text(name, rows, " rows"));
       const auto gradients = sample_gradients(a, g);
       EXPECT_EQ(gradients.sizes(), (std::vector<int64_t>{samples, kP, kD}));
       EXPECT_EQ(gradients.scalar_type(), type);
@@ -80,7 +86,43 @@ TEST(LinearNorms, CancelledGramSumsFallBack) {
   const auto wanted = defined(a, g);
   const auto terms = at::einsum("btd,bsd->bts", {a.abs(), a.abs()}) * at::einsum("btp,bsp->bts", {g.abs(), g.abs()});
   ASSERT_LT((wanted[0] / terms[0].sum()).item<double>(), 1e-7) << "the case must cancel";
-  for (const int64_t tile : {1, 3, 8, 100}) expect_near(gram_squares(a, g, tile), wanted, 1e-3, text("tile ", tile));
+  for (const int64_t tile : {1, 3, 8, 100}) {
+    const auto found = gram_squares(a, g, tile);
+    expect_bound(found, wanted, text("tile ", tile));
+    expect_near(found, wanted, 3e-2, text("tile ", tile));
+  }
+}
+
+// bf16: the product 1.128... lies between two numbers of that type, and rounded down it would be 0.34 % too small.
+TEST(LinearNorms, AreOfTheProductThatIsSummed) {
+  const auto a = at::full({1, 1, 1}, 1 + 7.0 / 128, at::kBFloat16),
+             g = at::full({1, 1, 1}, 1 + 9.0 / 128, at::kBFloat16);
+  const auto wanted = defined(a, g);
+  ASSERT_LT(squares_of(sample_gradients(a, g)).item<double>(), 0.994 * wanted.item<double>()) << "the case must round";
+  for (const auto& found : {instantiated_squares(a, g, MiB(1)), gram_squares(a, g, 1)}) {
+    expect_bound(found, wanted, "one position");
+    expect_near(found, wanted, 1e-5, "one position");
+  }
+}
+
+// Whatever cancels: the norm is not below that of the exact gradient, nor of the one that is summed in fp32.
+TEST(LinearNorms, BoundWhatIsSummed) {
+  at::set_num_threads(1);  // small tensors
+  for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16})
+    for (const double left : {1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 0.0})
+      for (uint64_t seed = 0; seed < 20; ++seed) {
+        const auto half_a = random({4, 32, kD}, at::kFloat, seed), half_g = random({4, 32, kP}, at::kFloat, seed + 100);
+        const auto rest = random({4, 32, kP}, at::kFloat, seed + 200);
+        const auto a = at::cat({half_a, half_a}, 1).to(type);
+        const auto g = at::cat({half_g.to(type), half_g.to(type).neg() + rest.to(type) * left}, 1).to(type);
+        const auto wide = type == at::kDouble ? type : at::kFloat;
+        const auto wanted =
+            at::maximum(defined(a, g), true_squares(at::bmm((g.to(wide) * 0.37).transpose(1, 2), a.to(wide)) / 0.37));
+        const auto what = text(toString(type), ", left ", left, ", seed ", seed);
+        for (const int64_t tile : {8, 64}) expect_bound(gram_squares(a, g, tile), wanted, what);
+        expect_bound(instantiated_squares(a, g, MiB(1)), wanted, what);
+        expect_bound(bias_squares(g), true_squares((g.to(wide) * 0.37).sum(1) / 0.37), what + ", bias");
+      }
 }
 
 TEST(LinearNorms, NothingLeftIsNextToZeroAndNeverNegative) {
@@ -88,7 +130,7 @@ TEST(LinearNorms, NothingLeftIsNextToZeroAndNeverNegative) {
   a[0][1].copy_(a[0][0]);
   g[0][1].copy_(-g[0][0]);
   EXPECT_GE(gram_squares(a, g, 1).item<double>(), 0);
-  EXPECT_LT(gram_squares(a, g, 1).item<double>(), 1e-12);
+  EXPECT_LT(gram_squares(a, g, 1).item<double>(), 1e-10) << "4 u of the positions' norms, squared";
 }
 
 // One infinite sample must not touch its neighbours, and must not pass for finite.
@@ -191,9 +233,30 @@ TEST(TiedNorms, CrossTerm) {
                       .looked_up_BT = lookup.ids_BT});
           const auto head = at::einsum("btv,btd->bvd", {exact(g), exact(a)});
           const auto whole = true_squares(table_gradients(lookup) + head);
-          const auto found = embedding_squares(lookup) + gram_squares(a, g, 3) + 2 * rows.product(lookup);
-          expect_near(found, whole, 3 * summed, text(toString(type), ", slices of ", slice, ", padding ", padding));
+          const auto squares = gram_squares(a, g, 3);
+          expect_near(squares + rows.lookup_squares(lookup, squares), whole, 3 * summed,
+                      text(toString(type), ", slices of ", slice, ", padding ", padding));
         }
+}
+
+// E is -H but for a share: the three terms cancel to less than their rounding, and the norm must not vanish with them.
+TEST(TiedNorms, AreNotBelowWhatCancels) {
+  for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16})
+    for (const double left : {1e-2, 1e-3, 1e-4, 1e-5, 1e-6})
+      for (uint64_t seed = 0; seed < 20; ++seed) {
+        // One position per token, so that E can be any matrix; H has one position: an outer product.
+        const auto ids = at::arange(kV).view({1, kV});
+        auto z = at::zeros({1, kV, kV}, type), x = at::zeros({1, kV, kD}, type);
+        z[0][3].copy_(random({kV}, type, seed)), x[0][3].copy_(random({kD}, type, seed + 1));
+        const auto h = at::einsum("btv,btd->bvd", {exact(z), exact(x)});
+        const nn::EmbeddingGrad lookup{ids, (-h + left * random({1, kV, kD}, at::kDouble, seed + 2)).to(type), nullptr,
+                                       -1};
+        TiedRows rows;
+        rows.add({.a_BTD = x, .g_BTP = z, .weight = nullptr, .bias = nullptr, .looked_up_BT = ids});
+        const auto squares = gram_squares(x, z, 3);
+        expect_bound(squares + rows.lookup_squares(lookup, squares), true_squares(table_gradients(lookup) + h),
+                     text(toString(type), ", left ", left, ", seed ", seed));
+      }
 }
 
 TEST(NormFlops, TriangularAndFull) {

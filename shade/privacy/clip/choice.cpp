@@ -26,6 +26,12 @@ NormAlgorithm Chooser::timed(const nn::LinearGrad& grad) {
   return timings_[key] = gram < whole ? NormAlgorithm::gram : NormAlgorithm::instantiate;
 }
 
+bool Chooser::shares_input(const at::Tensor& a_BTD) {
+  const Input input{a_BTD.storage().getWeakStorageImpl(), a_BTD.storage_offset()};
+  const auto last = std::exchange(input_, input);
+  return last.storage && *last.storage == *input.storage && last.offset == input.offset;
+}
+
 LayerChoice Chooser::choose(const nn::LinearGrad& grad) {
   LayerChoice out{row_.keep, row_.norm};
   if (out.norm == NormAlgorithm::automatic && out.keep != Keep::gradients)
@@ -37,8 +43,7 @@ LayerChoice Chooser::choose(const nn::LinearGrad& grad) {
   const double books_cost =
       out.norm == NormAlgorithm::gram ? gram_flops(t, d, p, config_.tile_size) : instantiate_flops(t, d, p);
   const auto element = static_cast<double>(grad.g_BTP.element_size());
-  const auto input = grad.a_BTD.const_data_ptr();
-  const bool shared = std::exchange(input_, input) == input;
+  const bool shared = shares_input(grad.a_BTD);
   const double books = samples * element * static_cast<double>(t * (shared ? p : p + d));
   const double gradients = samples * element * size;
   books_ += books;

@@ -1,7 +1,10 @@
 // For one linear layer: what is kept of it, and how its norms are found.
 #pragma once
 
+#include <c10/core/Storage.h>
+
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "shade/privacy/clip/layer_norms.h"
@@ -21,25 +24,32 @@ struct LayerChoice {
 //
 // A memory pass over an element costs as much as kPass operations of a product. Gradients are kept where they are the
 // smaller, or the faster as long as all that is kept stays within kRoomier times the books of all layers so far (an
-// input that several layers share counts once) and within the budget. The same shapes give the same choice on every
-// rank and run.
+// input that several layers share counts once) and within the budget. The same layers with the same shapes in the same
+// order give the same choice on every rank and in every run: nothing depends on addresses.
 class Chooser {
  public:
   Chooser(const MethodRow& row, const DpConfig& config) : row_(row), config_(config) {}
 
   void begin() {
     kept_ = books_ = 0;
-    input_ = nullptr;
+    input_ = {};
   }
   LayerChoice choose(const nn::LinearGrad& grad);
 
  private:
   NormAlgorithm timed(const nn::LinearGrad& grad);
+  bool shares_input(const at::Tensor& a_BTD);  // with the layer before it
 
   MethodRow row_;
   DpConfig config_;
   double kept_ = 0, books_ = 0;  // bytes in this micro-batch: kept, and if all were books
-  const void* input_ = nullptr;  // of the last layer
+  // The last layer's input. Weak: its memory may be freed, but while this is held its storage's place is not used
+  // again, so that another input can't be taken for it (an address would be: checkpointing frees and allocates in
+  // between).
+  struct Input {
+    std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> storage;
+    int64_t offset = 0;
+  } input_;
   std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, NormAlgorithm> timings_;  // by B, T, P, D
 };
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "shade/base/error.h"
@@ -37,11 +38,13 @@ Clipper::Clipper(const nn::Parameters& parameters, const DpConfig& config)
   thresholds_ = std::max<size_t>(1, known.size());
 }
 
-at::Tensor Clipper::coefficients(const at::Tensor& squares_B) const {
-  const double threshold = norm_ / std::sqrt(static_cast<double>(thresholds_));
+at::Tensor Clipper::coefficients(const at::Tensor& squares_B, at::ScalarType factors) const {
+  const double threshold = norm_ / std::sqrt(static_cast<double>(thresholds_)) * (1 - clip_margin(factors));
   const auto norms_B = squares_B.clamp_min(0).sqrt_();
   const auto c_B = config_.clip_style == ClipStyle::automatic ? (norms_B + config_.gamma).reciprocal_().mul_(threshold)
                                                               : norms_B.reciprocal().mul_(threshold).clamp_max_(1);
+  // A coefficient that fp32 has no full digits for would be rounded by more than the margin: that sample is left out.
+  c_B.masked_fill_(c_B < std::numeric_limits<float>::min(), 0);
   return c_B.masked_fill_(at::isfinite(squares_B).logical_not_(), 0);
 }
 

@@ -8,6 +8,12 @@
 
 namespace shade::privacy {
 
+// The share of C that stays unused, so that one sample moves the sum by at most C and not by a rounding more. By the
+// type of the factors that the layers hand over.
+inline double clip_margin(at::ScalarType factors) {
+  return factors == at::kFloat || factors == at::kDouble ? 1e-5 : 1e-3;
+}
+
 class Clipper {
  public:
   Clipper(const nn::Parameters& parameters, const DpConfig& config);
@@ -17,15 +23,17 @@ class Clipper {
   size_t group_of(const nn::Weight& weight) const { return group_of_[static_cast<size_t>(weight.id())]; }
   bool flat() const { return thresholds_ == 1; }
 
-  // [B] from the squared norms [B] of a group. A norm that is not a number gets 0, and so does an infinite one.
-  at::Tensor coefficients(const at::Tensor& squares_B) const;
+  // [B] from the squared norms [B] of a group: clipped to C (1 - margin). A norm that is not a number gets 0, and so
+  // does an infinite one.
+  at::Tensor coefficients(const at::Tensor& squares_B, at::ScalarType factors) const;
 
-  // The largest norm of one sample's part in the sum: what noise is scaled by.
+  // C, which one sample's part in the sum does not exceed: what noise is scaled by.
   double sensitivity() const { return norm_; }
   double clip_norm() const { return norm_; }
 
-  // adaptive: the sum over all samples of [norm <= C] - 1/2 has sensitivity 1/2, gets noise of `count_sigma`, and its
-  // share of the divisor moves C. Both releases together cost what one with `sigma` would.
+  // adaptive: the sum over all samples of [norm <= C] - 1/2 (C itself, without the margin) has sensitivity 1/2, gets
+  // noise of `count_sigma`, and its share of the divisor moves C. Both releases together cost what one with `sigma`
+  // would.
   bool adaptive() const { return config_.clip_style == ClipStyle::adaptive; }
   double gradient_sigma() const;  // sigma, or the larger one that pays for the count
   double count_sigma() const { return config_.count_sigma; }

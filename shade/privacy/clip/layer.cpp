@@ -28,16 +28,24 @@ const at::Tensor& output_gradient(const nn::LayerGrad& grad) {
                     grad);
 }
 
-nn::LayerGrad selected(const nn::LayerGrad& grad, const at::Tensor& samples) {
+nn::LayerGrad blanked(const nn::LayerGrad& grad, const at::Tensor& left_out_B) {
   auto out = grad;
-  const auto pick = [&](auto&... tensors) {
-    ((tensors = tensors.defined() ? tensors.index_select(0, samples) : tensors), ...);
+  const auto mask = left_out_B.view({-1, 1, 1});
+  const auto blank = [&](auto&... factors) {
+    ((factors = factors.defined() ? factors.masked_fill(mask, 0) : factors), ...);
   };
   std::visit(
-      Overloaded{[&](nn::LinearGrad& g) { pick(g.a_BTD, g.g_BTP); },
-                 [&](nn::EmbeddingGrad& g) { pick(g.ids_BT, g.g_BTD); },
-                 [&](nn::ScaleShiftGrad& g) { pick(g.xhat_BTD, g.g_BTD); }, [&](nn::AddedGrad& g) { pick(g.g_BTD); }},
+      Overloaded{[&](nn::LinearGrad& g) { blank(g.a_BTD, g.g_BTP); }, [&](nn::EmbeddingGrad& g) { blank(g.g_BTD); },
+                 [&](nn::ScaleShiftGrad& g) { blank(g.xhat_BTD, g.g_BTD); }, [&](nn::AddedGrad& g) { blank(g.g_BTD); }},
       out);
+  return out;
+}
+
+SampleGradients blanked(const SampleGradients& grad, const at::Tensor& left_out_B) {
+  auto out = grad;
+  std::vector<int64_t> shape(static_cast<size_t>(grad.gradients_B.dim()), 1);
+  shape.front() = -1;
+  out.gradients_B = grad.gradients_B.masked_fill(left_out_B.view(shape), 0);
   return out;
 }
 

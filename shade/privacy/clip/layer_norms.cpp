@@ -23,14 +23,14 @@ void add(const nn::LinearGrad& grad, const NormOptions& options, SampleNorms& no
 }
 
 void add(const nn::EmbeddingGrad& grad, const NormOptions&, SampleNorms& norms) {
-  auto squares = embedding_squares(grad);
-  if (norms.is_tied(*grad.table)) squares.add_(norms.tied(*grad.table).product(grad), 2);
-  norms.add(*grad.table, squares);
+  const auto& table = *grad.table;
+  norms.add(table, norms.is_tied(table) ? norms.tied(table).lookup_squares(grad, norms.by_weight().at(table.id()))
+                                        : embedding_squares(grad));
 }
 
 void add(const nn::ScaleShiftGrad& grad, const NormOptions&, SampleNorms& norms) {
-  if (grad.scale != nullptr) norms.add(*grad.scale, squares_of(scale_gradients(grad)));
-  if (grad.shift != nullptr) norms.add(*grad.shift, squares_of(shift_gradients(grad)));
+  if (grad.scale != nullptr) norms.add(*grad.scale, scale_squares(grad));
+  if (grad.shift != nullptr) norms.add(*grad.shift, shift_squares(grad));
 }
 
 void add(const nn::AddedGrad& grad, const NormOptions&, SampleNorms& norms) {

@@ -44,8 +44,10 @@ Method::Method(const nn::Parameters& parameters, nn::GradientSink& sink, const D
   if (config.norm_algorithm != NormAlgorithm::automatic) row_.norm = config.norm_algorithm;
 }
 
-void Method::begin(int64_t samples) {
+void Method::begin(int64_t samples, int64_t blank) {
+  SHADE_CHECK(blank >= 0 && blank <= samples, blank, " blank samples of ", samples);
   norms_.begin(samples);
+  blank_ = blank;
   coefficients_.assign(clipper_.groups(), {});
   bad_B_.reset();
 }
@@ -54,46 +56,51 @@ at::Tensor Method::objective(const at::Tensor& losses_B, size_t) {
   SHADE_REQUIRE(losses_B.dim() == 1 && losses_B.size(0) == norms_.samples(), "the model gave losses of shape ",
                 losses_B.sizes(), " for ", norms_.samples(), " samples; private training needs one loss per sample");
   bad_B_ = at::isfinite(losses_B.detach()).logical_not_();
+  bad_B_.narrow(0, present(), blank_).fill_(true);
   return losses_B.sum();
 }
 
 const at::Tensor& Method::coefficients(size_t group) {
   auto& c_B = coefficients_[group];
   const Span span("coefficients");
-  if (!c_B.defined()) c_B = clipper_.coefficients(norms_.squares(group)).masked_fill_(bad_B_, 0);
+  if (!c_B.defined()) c_B = clipper_.coefficients(norms_.squares(group), norms_.factors(group)).masked_fill_(bad_B_, 0);
   return c_B;
 }
 
 void Method::count() {
-  if (recording_) recorded_.push_back({norms_.total(), norms_.by_weight()});
-  if (norms_.samples() == 0) return;
-  const auto squares = norms_.total().masked_fill(bad_B_, std::numeric_limits<double>::infinity());
+  const auto of_present = [&](const at::Tensor& x_B) { return x_B.narrow(0, 0, present()); };
+  if (recording_) {
+    recorded_.push_back({of_present(norms_.total()), {}});
+    for (const auto& [id, squares_B] : norms_.by_weight()) recorded_.back().by_weight[id] = of_present(squares_B);
+  }
+  if (present() == 0) return;
+  const auto squares = of_present(norms_.total().masked_fill(bad_B_, std::numeric_limits<double>::infinity()));
   const auto finite = at::isfinite(squares);
   const auto below = (squares.sqrt() <= clipper_.clip_norm()) & finite;
   const auto number = [](const at::Tensor& mask) { return mask.sum().item<int64_t>(); };
   const auto good = number(finite), low = number(below);
-  counts_.samples += norms_.samples();
-  counts_.not_finite += norms_.samples() - good;
+  counts_.samples += present();
+  counts_.not_finite += present() - good;
   counts_.clipped += good - low;
-  counts_.below += static_cast<double>(low) - 0.5 * static_cast<double>(norms_.samples());
+  counts_.below += static_cast<double>(low) - 0.5 * static_cast<double>(present());
 }
 
 void Method::add_clipped(const nn::LayerGrad& grad, const at::Tensor& c_B) {
-  const auto used = (c_B > 0).nonzero().squeeze(1);
-  if (used.numel() == c_B.numel()) return nn::add_gradient(grad, c_B, *sink_);
-  nn::add_gradient(selected(grad, used), c_B.index_select(0, used), *sink_);
+  const auto left_out = c_B == 0;
+  if (!left_out.any().item<bool>()) return nn::add_gradient(grad, c_B, *sink_);
+  nn::add_gradient(blanked(grad, left_out), c_B, *sink_);
 }
 
-void Method::add_clipped(const SampleGradients& grad, const at::Tensor& c_B) {
+void Method::add_clipped(const SampleGradients& kept, const at::Tensor& c_B) {
+  const auto left_out = c_B == 0;
+  const auto grad = left_out.any().item<bool>() ? blanked(kept, left_out) : kept;
   auto buffer = sink_->buffer(*grad.weight);
-  const auto used = (c_B > 0).nonzero().squeeze(1);
-  const bool all = used.numel() == c_B.numel();
-  const auto& gradients_B = all ? grad.gradients_B : grad.gradients_B.index_select(0, used);
+  const auto& gradients_B = grad.gradients_B;
   const auto flat_BN = gradients_B.flatten(1);
   auto rows = buffer.view({buffer.size(0), -1});
   if (gradients_B.dim() > 2) rows = rows.narrow(0, grad.row, gradients_B.size(1));  // else the whole of a vector
   auto into = rows.view({-1});
-  const auto c = (all ? c_B : c_B.index_select(0, used)).to(into.scalar_type());
+  const auto c = c_B.to(into.scalar_type());
   const bool add = sink_->written(*grad.weight);
   if (into.scalar_type() != flat_BN.scalar_type()) {
     // Multiplied and summed in the buffer's type, some columns at a time.

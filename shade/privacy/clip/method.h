@@ -36,8 +36,8 @@ struct MethodPass {
 
 // What the samples of the step so far looked like. Not private: for whoever runs the training, not for release.
 struct ClipCounts {
-  int64_t samples = 0, clipped = 0, not_finite = 0;
-  double below = 0;  // sum of [norm <= C] - 1/2, for adaptive clipping
+  int64_t samples = 0, clipped = 0, not_finite = 0;  // clipped: norm > C (between C and its margin is not counted)
+  double below = 0;                                  // sum of [norm <= C] - 1/2, for adaptive clipping
 };
 
 // The squared norms of one micro-batch, for those who check them. Not private.
@@ -54,7 +54,8 @@ class Method : public nn::GradientTap {
   virtual std::span<const MethodPass> passes() const = 0;
   int64_t micro_batch() const { return row_.micro_batch; }
 
-  void begin(int64_t samples);
+  // The last `blank` of the samples are padding (train/fixed_shapes.h): they weigh nothing and are counted nowhere.
+  void begin(int64_t samples, int64_t blank = 0);
   // What to differentiate in a pass: [B] losses, each sample's own -> a number.
   virtual at::Tensor objective(const at::Tensor& losses_B, size_t pass);
   virtual void finish() = 0;
@@ -69,7 +70,8 @@ class Method : public nn::GradientTap {
  protected:
   // Coefficients of a group, once: counted, and 0 for samples that are not finite.
   const at::Tensor& coefficients(size_t group);
-  // The clipped sum of a layer to its buffers. Samples that are not finite are left out: 0 times infinity is no 0.
+  // The clipped sum of a layer to its buffers. Samples that are not finite become zeros: 0 times infinity is no 0.
+  // Their places stay, so that a sample doesn't change the shapes in which others are summed.
   void add_clipped(const nn::LayerGrad& grad, const at::Tensor& c_B);
   void add_clipped(const SampleGradients& grad, const at::Tensor& c_B);
   void count();  // this micro-batch's samples
@@ -79,9 +81,12 @@ class Method : public nn::GradientTap {
   MethodRow row_;
   Clipper clipper_;
   SampleNorms norms_;
-  at::Tensor bad_B_;  // samples whose loss is not finite
+  at::Tensor bad_B_;  // samples whose loss is not finite, and blank ones
 
  private:
+  int64_t present() const { return norms_.samples() - blank_; }
+
+  int64_t blank_ = 0;
   std::vector<at::Tensor> coefficients_;  // by group
   ClipCounts counts_;
   bool recording_ = false;

@@ -14,6 +14,7 @@ void SampleNorms::begin(int64_t samples) {
   seen_.assign(parameters_->weights().size(), {});
   pending_.assign(clipper_->groups(), 0);
   squares_.assign(clipper_->groups(), {});
+  factors_.assign(clipper_->groups(), at::kDouble);
   tied_.clear();
   by_weight_.clear();
   for (const auto& weight : parameters_->weights())
@@ -50,6 +51,11 @@ void SampleNorms::admit_rows(const nn::LinearGrad& grad) {
 void SampleNorms::admit(const nn::LayerGrad& grad) {
   const auto& g = output_gradient(grad);
   for (const auto* weight : weights_of(grad)) {
+    auto& factors = factors_[clipper_->group_of(*weight)];
+    for_each_tensor(grad, [&](const at::Tensor& factor) {
+      if (factor.defined() && c10::elementSize(factor.scalar_type()) < c10::elementSize(factors))
+        factors = factor.scalar_type();
+    });
     SHADE_REQUIRE(weight->trainable(), "weight ", weight->name(), " is frozen, but its layer hands over a gradient");
     SHADE_REQUIRE(g.dim() == 3 && g.size(0) == samples_, "weight ", weight->name(),
                   ": its layer hands over gradients of shape ", g.sizes(), ", but the batch has ", samples_,

@@ -28,7 +28,8 @@ class SampleNorms {
   void require_complete() const;  // every trainable weight was handed over
   int64_t samples() const { return samples_; }
   const at::Tensor& squares(size_t group) const { return squares_[group]; }
-  at::Tensor total() const;  // over all groups
+  at::ScalarType factors(size_t group) const { return factors_[group]; }  // the narrowest type of its layers' factors
+  at::Tensor total() const;                                               // over all groups
   const std::map<nn::WeightId, at::Tensor>& by_weight() const { return by_weight_; }
 
  private:
@@ -46,6 +47,7 @@ class SampleNorms {
   std::vector<Seen> seen_;           // by WeightId
   std::vector<int64_t> pending_;     // by group: trainable weights not yet handed over
   std::vector<at::Tensor> squares_;  // by group, [B] fp64
+  std::vector<at::ScalarType> factors_;
   std::map<nn::WeightId, TiedRows> tied_;
   std::map<nn::WeightId, at::Tensor> by_weight_;
 };

@@ -5,6 +5,7 @@
 #include "shade/base/error.h"
 #include "shade/nn/function.h"
 #include "shade/privacy/norms/linear.h"
+#include "shade/privacy/norms/rounding.h"
 
 namespace shade::privacy {
 namespace {
@@ -25,7 +26,7 @@ at::Tensor embedding_squares(const nn::EmbeddingGrad& grad) {
     const auto sums = at::zeros({tokens.size(0), g_BTD.size(2)}, g_BTD.options()).index_add_(0, token_of, g_BTD[b]);
     squares[b].copy_(squares_of(sums.unsqueeze(0))[0]);
   }
-  return squares;
+  return raised(squares, row_norms(g_BTD).sum(1), g_BTD.scalar_type());
 }
 
 void TiedRows::add(const nn::LinearGrad& head) {
@@ -48,6 +49,12 @@ at::Tensor TiedRows::product(const nn::EmbeddingGrad& lookup) const {
                 " was told to look up other rows (LmLossOptions::looked_up_BT) than it did, so the cross term of its "
                 "norm is unknown");
   return (counted(lookup) * rows_BTD_).sum({1, 2}, false, at::kDouble);
+}
+
+at::Tensor TiedRows::lookup_squares(const nn::EmbeddingGrad& lookup, const at::Tensor& head_squares_B) const {
+  const auto squares_B = embedding_squares(lookup);
+  const double lost = 16 * unit_roundoff(lookup.g_BTD.scalar_type());
+  return (squares_B + product(lookup) * 2).add_(squares_B + head_squares_B, lost);
 }
 
 }  // namespace shade::privacy

@@ -5,12 +5,19 @@
 #include <algorithm>
 
 #include "shade/nn/function.h"
+#include "shade/nn/wide_product.h"
+#include "shade/privacy/norms/rounding.h"
 
 namespace shade::privacy {
 namespace {
 
 // Below this share of the sum of absolute terms a Gram sum has lost too many digits to be a bound.
 constexpr double kCancelled = 1e-3;
+
+// Of each sample's gradient, a sum over positions of g_t a_t^T: |g_t a_t^T| = |g_t| |a_t|.
+at::Tensor spread(const at::Tensor& a_BTD, const at::Tensor& g_BTP) {
+  return row_norms(a_BTD).mul_(row_norms(g_BTP)).sum(1);
+}
 
 at::Tensor rows(const at::Tensor& x_BTD, int64_t begin, int64_t size) {
   return x_BTD.narrow(1, begin, size).to(nn::wide(x_BTD.scalar_type()));
@@ -35,7 +42,10 @@ at::Tensor gram_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_
       absolute.add_(terms.abs_().sum({1, 2}), weight);
     }
   }
+  // The terms were rounded too.
+  squares.add_(absolute, 8 * unit_roundoff(g_BTP.scalar_type()));
   const auto lost = (squares < absolute * kCancelled).nonzero().squeeze(1);
+  squares = raised(squares, spread(a_BTD, g_BTP), g_BTP.scalar_type());
   if (lost.numel() > 0)
     squares.index_copy_(0, lost,
                         instantiated_squares(a_BTD.index_select(0, lost), g_BTP.index_select(0, lost), MiB(8)));
@@ -46,21 +56,22 @@ at::Tensor instantiated_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP
   const auto width_in = a_BTD.size(2), width_out = g_BTP.size(2);
   const auto step = std::clamp<int64_t>(workspace.count / std::max<int64_t>(1, width_in * 4), 1, width_out);
   auto squares = at::zeros({g_BTP.size(0)}, g_BTP.options().dtype(at::kDouble));
-  auto block = at::empty({step, width_in}, g_BTP.options());
+  const auto block = at::empty({step, width_in}, g_BTP.options().dtype(nn::wide(g_BTP.scalar_type())));
   for (int64_t b = 0; b < g_BTP.size(0); ++b) {
     const auto a = a_BTD[b];
     for (int64_t row = 0; row < width_out; row += step) {
       const auto size = std::min(step, width_out - row);
-      auto part = block.narrow(0, 0, size);
-      at::mm_out(part, g_BTP[b].narrow(1, row, size).t(), a);
+      const auto part = block.narrow(0, 0, size);
+      nn::wide_product(part, g_BTP[b].narrow(1, row, size), a);
       squares[b].add_(squares_of(part.unsqueeze(0))[0]);
     }
   }
-  return squares;
+  return raised(squares, spread(a_BTD, g_BTP), g_BTP.scalar_type());
 }
 
 at::Tensor bias_squares(const at::Tensor& g_BTP) {
-  return squares_of(g_BTP.sum(1, false, nn::wide(g_BTP.scalar_type())));
+  return raised(squares_of(g_BTP.sum(1, false, nn::wide(g_BTP.scalar_type()))), row_norms(g_BTP).sum(1),
+                g_BTP.scalar_type());
 }
 
 at::Tensor sample_gradients(const at::Tensor& a_BTD, const at::Tensor& g_BTP) {

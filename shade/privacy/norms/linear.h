@@ -1,8 +1,7 @@
 // Squared norms of each sample's gradient g^T a of a linear layer (P x D), by two algorithms.
 //
-//   gram         sum over t, s of (a_t . a_s)(g_t . g_s), in tiles of positions     T^2 (P + D) products    2 tile^2
-//   kept instantiate  |g^T a|^2, in blocks of rows that fit the workspace                2 T P D products        a
-//   block kept
+//   gram          sum over t, s of (a_t . a_s)(g_t . g_s), in tiles     T^2 (P + D) products    2 tiles kept
+//   instantiate   |g^T a|^2, in blocks of rows that fit the workspace   2 T P D products        a block kept
 //
 // Convolutions arrive unfolded (nn/patch), LoRA as two linear layers: both are this.
 #pragma once
@@ -13,14 +12,15 @@
 
 namespace shade::privacy {
 
-// All return [B], fp64; products and sums are taken in fp32 at least.
+// All return [B], fp64, and bound what nn/gradients.h sums: factors in bf16 are multiplied exactly and summed in fp32,
+// nothing is rounded to bf16, and what rounding to fp32 can do is added (norms/rounding.h).
 at::Tensor gram_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t tile = 0);
 at::Tensor instantiated_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP, Bytes workspace);
 
 // The bias' gradient is the sum of g over positions: its norm is not the norm of the parts.
 at::Tensor bias_squares(const at::Tensor& g_BTP);
 
-// Each sample's gradient itself, [B, P, D], in the type of `g`.
+// Each sample's gradient itself, [B, P, D], in the type of `g`: kept, it is what is summed, rounded as it is.
 at::Tensor sample_gradients(const at::Tensor& a_BTD, const at::Tensor& g_BTP);
 at::Tensor squares_of(const at::Tensor& gradients_B);  // squared norm over everything but the sample
 

@@ -1,0 +1,137 @@
+// In bf16 a sample's norm and its clipped gradient don't depend on its place in the micro-batch, nor on the others.
+#include "shade/train/fixed_shapes.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/fault.h"
+#include "tests/support/ranks.h"
+#include "tests/train/scaled_models.h"
+
+namespace shade::train {
+namespace {
+
+using privacy::MethodName;
+using test::kInf, test::Linear, test::Summing;
+
+constexpr int64_t kSamples = 5;
+
+TEST(FixedShapes, FillUpWithBlankSamples) {
+  nn::Batch batch;
+  batch.ids_BT = at::full({2, 3}, 7, at::kLong), batch.mask_BT = at::zeros({2, 3}, at::kLong);
+  batch.labels = at::full({2}, 1, at::kLong);
+  FixedShapes shapes(4);
+  const auto padded = shapes.padded(batch);
+  EXPECT_EQ(padded.samples(), 4);
+  EXPECT_TRUE(padded.rows(0, 2).ids_BT.equal(batch.ids_BT));
+  EXPECT_TRUE(padded.rows(2, 2).ids_BT.equal(at::zeros({2, 3}, at::kLong)));
+  EXPECT_TRUE(padded.rows(0, 2).mask_BT.equal(batch.mask_BT));
+  EXPECT_TRUE(padded.rows(2, 2).mask_BT.equal(at::ones({2, 3}, at::kLong)));
+  EXPECT_TRUE(padded.labels.equal(at::tensor({1, 1, 0, 0}, at::kLong)));
+  EXPECT_EQ(shapes.padded(batch.rows(0, 0)).samples(), 4);
+}
+
+TEST(FixedShapes, RefuseWhatFollowsTheRecords) {
+  nn::Batch batch;
+  batch.x_BD = at::zeros({3, 2});
+  EXPECT_EQ(test::fault([&] { FixedShapes(2).padded(batch); }),
+            "a micro-batch of 3 samples in a private bf16 step of 2 at a time; cut it into smaller ones, or raise "
+            "StepOptions::fixed_samples");
+  FixedShapes shapes(3);
+  shapes.padded(batch);
+  batch.x_BD = at::zeros({3, 4});
+  EXPECT_NE(test::fault([&] { shapes.padded(batch); }).find("pad texts to one length"), std::string::npos);
+}
+
+// What the others of the micro-batch are.
+struct Mates {
+  const char* name;
+  double loss, input;
+  bool silent;  // they add nothing to the sum, which is then the one sample's
+  bool absent = false;
+};
+const Mates kMates[] = {{"blank", 1, 1, true, true},   {"loss 0", 0, 1, true},
+                        {"NaN loss", kInf, 1, true},   {"ordinary", 1, 1, false},
+                        {"loss 1e20", 1e20, 1, false}, {"input 1e20, NaN loss", std::nan(""), 1e20, true},
+                        {"input 1e20", 1, 1e20, false}};
+
+// The one sample at `place`, the others as wanted.
+template <class Model>
+nn::Batch arranged(const Summing<Model>& summing, int64_t place, const Mates& mates, uint64_t seed) {
+  const auto one = summing.make(1, 7), others = summing.make(kSamples - 1, seed);
+  auto batch = others;
+  for (int64_t i = 0; i < kSamples - 1; ++i) Model::set_factor(batch, i, mates.loss);
+  for (auto* input : {&batch.x_BD, &batch.images_BCHW})
+    if (input->defined()) *input = *input * mates.input;
+  if (mates.absent) return one;
+  // Fields of both, in one order.
+  std::vector<at::Tensor> ones;
+  one.each([&](const at::Tensor& x) { return ones.push_back(x), x; });
+  size_t field = 0;
+  return batch.each([&](const at::Tensor& x) {
+    return at::cat(
+        {x.narrow(0, 0, place), ones[field++].to(x.scalar_type()), x.narrow(0, place, kSamples - 1 - place)});
+  });
+}
+
+TEST(FixedShapes, NoSampleChangesHowAnotherIsRounded) {
+  test::run_ranks(1, test::As::threads, [&](comm::World& world) {
+    at::set_num_threads(1);
+    const auto groups = shard::connect_groups(world, {});
+    test::for_each_model([&](const std::string& name, auto&& model) {
+      Summing summing(groups, model, nn::DType::bf16);
+      for (const auto method : test::kMethods) {
+        auto step = summing.step({.dp = method, .max_grad_norm = 0.01, .noise_seed = 1}, kSamples);
+        step.method()->record_norms(true);
+        const auto found = [&](int64_t place, const Mates& mates, uint64_t seed) {
+          const auto sum = summing.sum(step, {arranged(summing, place, mates, seed)});
+          std::vector<at::Tensor> squares;
+          for (const auto& recorded : step.method()->drain_norms()) squares.push_back(recorded.squares_B);
+          return std::pair{at::cat(squares)[mates.absent ? 0 : place].template item<double>(), sum};
+        };
+        const auto wanted = found(0, kMates[0], 1);
+        for (const auto& mates : kMates)
+          for (int64_t place = 0; place < (mates.absent ? 1 : kSamples); ++place)
+            for (const uint64_t seed : {1U, 2U}) {
+              const auto [square, sum] = found(place, mates, seed);
+              const auto what = text(name, " ", to_string(method), ", ", mates.name, ", place ", place);
+              EXPECT_EQ(square, wanted.first) << what;
+              if (mates.silent) {
+                EXPECT_TRUE(sum.equal(wanted.second))
+                    << what << ": " << ((sum - wanted.second).norm() / wanted.second.norm()).template item<double>();
+              }
+            }
+      }
+    });
+  });
+}
+
+TEST(FixedShapes, APrivateStepInBf16NeedsThem) {
+  test::run_ranks(1, test::As::threads, [&](comm::World& world) {
+    at::set_num_threads(1);
+    Linear model(models::LinearStackConfig{.width = 24, .depth = 3}, models::ModelOptions{});
+    Summing summing(shard::connect_groups(world, {}), model, nn::DType::bf16);
+    const privacy::DpConfig dp{.dp = MethodName::bookkeeping, .max_grad_norm = 0.01, .noise_seed = 1};
+    const std::vector batch{summing.make(3, 1)};
+    {
+      auto step = summing.step(dp, 0);
+      EXPECT_NE(test::fault([&] { step.run(batch, 4); }).find("needs StepOptions::fixed_samples"), std::string::npos);
+    }
+    auto step = summing.step(dp, 4);
+    const auto record = step.run(batch, 4);
+    EXPECT_EQ(record.samples.samples, 3);
+    EXPECT_EQ(record.samples.clipped, 3);
+    EXPECT_EQ(record.samples.below, -1.5);
+    const auto empty = step.run(std::vector{batch[0].rows(0, 0)}, 4);
+    EXPECT_EQ(empty.samples.samples, 0);
+    EXPECT_EQ(empty.loss, 0);
+    EXPECT_NE(test::fault([&] { step.run(std::vector{summing.make(5, 1)}, 4); }).find("cut it into smaller ones"),
+              std::string::npos);
+  });
+}
+
+}  // namespace
+}  // namespace shade::train
