@@ -68,7 +68,7 @@ std::unique_ptr<models::Model> counted_model(const Recipe& recipe) {
 Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::unique_ptr<const data::Dataset> dataset,
                  Options options)
     : world_(&world),
-      recipe_(&recipe),
+      recipe_(&recipe.resolve(config)),
       options_(std::move(options)),
       model_(counted_model(recipe)),
       groups_(shard::connect_groups(world, shard::policy_of(recipe.shard, world.size()))),
@@ -77,7 +77,7 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
       split_(dataset_->size(), recipe.train.eval_records),
       folder_(std::make_unique<RunFolder>(recipe.train.output)) {
   const auto& train = recipe.train;
-  recipe.resolve();
+  require_batch(recipe, split_.training());
   use_threads(train.threads, world.size());
   event_ = event_of(recipe, split_.training());
   recipe.dp.sigma = event_.mechanism.noise_multiplier;
@@ -231,12 +231,15 @@ void Trainer::introduce() {
                                             .done = optimizer_->steps()});
   report_->say(text("model    ", model_->describe(), "; ", model_->parameters().count(), " parameters, ",
                     model_->parameters().count_trainable(), " trained"));
+  report_->say(text("weights  ", recipe.decisions.weights));
   report_->say(text("data     ", dataset_->describe(), "; ", split_.training(), " for training, ", split_.evaluation(),
                     " held out"));
+  if (const auto& tokenizer = recipe.decisions.tokenizer; !tokenizer.empty())
+    report_->say(text("tokens   by ", tokenizer));
   report_->say(text("batches  ", sampler_->describe(), "; ", micro_batch_, " samples at a time on each of ",
                     world_->size(), world_->size() == 1 ? " rank (" : " ranks (", to_string(recipe.shard.shard), ")"));
   if (!recipe.dp.is_private()) {
-    report_->say("privacy  none");
+    report_->say(text("privacy  none: ", recipe.decisions.privacy));
   } else if (!budget_) {
     report_->say(
         text("privacy  ", to_string(recipe.dp.dp), ", sigma ", recipe.dp.sigma, "; no epsilon: ", no_epsilon_));
@@ -247,6 +250,7 @@ void Trainer::introduce() {
                       event_.delta, " after ", last_, " steps by ", to_string(end.accountant),
                       recipe.dp.noise_seed >= 0 ? "; the noise is seeded: NOT private" : ""));
   }
+  if (recipe.dp.is_private()) report_->say(text("         ", recipe.decisions.privacy));
   report_->say(text("run      ", folder_->path().string(),
                     saved_ >= 0 ? text(", continued after step ", saved_) : ", from the beginning"));
   if (changed_)

@@ -30,6 +30,8 @@ class Pictures : public data::Folder {
 Words recipe_on(const data::Folder& images, const Words& more = {}) {
   Words out{{"recipe", test::source_root() + "/recipes/dit_nano.toml"},
             {"data.data_folder", images.path().string()},
+            {"data.classes", "bright,dark"},
+            {"train.synthetic", "false"},
             {"dp.noise_seed", "3"},
             {"dp.max_epsilon", "0"},
             {"dp.delta", "1e-3"},

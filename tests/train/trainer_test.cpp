@@ -132,7 +132,7 @@ TEST(Trainer, StopsBeforeTheBudgetWouldBeExceeded) {
 
 TEST(Trainer, FindsTheNoiseForATarget) {
   const Scratch here;
-  const auto found = train_in(here.path(), 1, small(with(kPrivate, {{"dp.target_epsilon", "5"}})));
+  const auto found = train_in(here.path(), 1, small(with(kPrivate, {{"dp.sigma", "0"}, {"dp.target_epsilon", "5"}})));
   EXPECT_EQ(found.result.ended, Ended::finished);
   EXPECT_LE(found.result.spent->epsilon, 5);
   EXPECT_GT(found.result.spent->epsilon, 4.99);
@@ -223,7 +223,7 @@ TEST(Trainer, AReplayCountsOnceAndAnythingElseAgain) {
     config.set("train.peak_gflops", "100");
     config.set("train.threads", "1");
     config.set("train.log_every", "1");
-    for (const auto& [key, word] : words) config.set(key, word);
+    set_words(config, words);
     auto world = comm::World::connect({}, {});
     int64_t made = 0;
     Trainer trainer(world, recipe, config, nullptr, {.quiet = true, .stop = [&] { return crash(made++); }});
