@@ -16,10 +16,10 @@ struct Overloaded : Cases... {
   using Cases::operator()...;
 };
 
-bool parse_switch(std::string_view word) {
-  if (word == "true" || word == "1" || word == "on" || word == "yes") return true;
-  if (word == "false" || word == "0" || word == "off" || word == "no") return false;
-  throw UsageError(text("'", word, "' is not a switch; expected true or false"));
+bool parse_bool(std::string_view word) {
+  const auto value = parse_switch(word);
+  SHADE_REQUIRE(value, "'", word, "' is not a switch; expected true or false");
+  return *value;
 }
 
 int64_t parse_whole(std::string_view word) {
@@ -105,6 +105,12 @@ void set_from_toml(Field& field, const toml::node& node, const std::string& key,
 
 }  // namespace
 
+std::optional<bool> parse_switch(std::string_view word) {
+  if (word == "true" || word == "1" || word == "on" || word == "yes") return true;
+  if (word == "false" || word == "0" || word == "off" || word == "no") return false;
+  return std::nullopt;
+}
+
 Field::Field(std::string key, Value value, FieldInfo info)
     : key_(std::move(key)), value_(std::move(value)), info_(std::move(info)), default_(str()) {}
 
@@ -130,7 +136,7 @@ void Field::assign(std::string_view word, std::span<const std::string> elements)
   };
   try {
     std::visit(Overloaded{
-                   [&](bool* v) { *v = parse_switch(word); },
+                   [&](bool* v) { *v = parse_bool(word); },
                    [&](std::string* v) { *v = word; },
                    [&](int64_t* v) {
                      const auto n = parse_whole(word);

@@ -27,6 +27,9 @@
 
 namespace shade {
 
+// true, 1, on, yes or false, 0, off, no; empty for any other word.
+std::optional<bool> parse_switch(std::string_view word);
+
 struct FieldInfo {
   std::string help;
   std::string unit;                // for plain numbers: "samples", "tokens"

@@ -234,8 +234,8 @@ void Trainer::introduce() {
   report_->say(text("weights  ", recipe.decisions.weights));
   report_->say(text("data     ", dataset_->describe(), "; ", split_.training(), " for training, ", split_.evaluation(),
                     " held out"));
-  if (const auto& tokenizer = recipe.decisions.tokenizer; !tokenizer.empty())
-    report_->say(text("tokens   by ", tokenizer));
+  if (dynamic_cast<const data::TextDataset*>(dataset_.get()) != nullptr)
+    report_->say(text("tokens   by ", recipe.decisions.tokenizer));
   report_->say(text("batches  ", sampler_->describe(), "; ", micro_batch_, " samples at a time on each of ",
                     world_->size(), world_->size() == 1 ? " rank (" : " ranks (", to_string(recipe.shard.shard), ")"));
   if (!recipe.dp.is_private()) {

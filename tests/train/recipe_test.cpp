@@ -11,6 +11,7 @@
 #include "shade/profile/memory.h"
 #include "shade/train/budget.h"
 #include "shade/train/held_out.h"
+#include "shade/train/made_up_data.h"
 #include "shade/train/micro_batch.h"
 #include "shade/train/records.h"
 #include "shade/train/run_folder.h"
@@ -200,6 +201,19 @@ TEST(Recipe, TheShippedOnesAreValid) {
     ++found;
   }
   EXPECT_GE(found, 9);
+}
+
+TEST(Synthetic, OtherRecordsHaveAnotherFingerprint) {
+  const auto print = [](const std::string& name, int64_t records, int64_t length, uint64_t seed) {
+    const auto model = models::make_model(name, {}, {});
+    return MadeUpData(*model, records, length, seed).fingerprint();
+  };
+  const auto wanted = print("llama-nano", 8, 12, 1);
+  EXPECT_EQ(print("llama-nano", 8, 12, 1), wanted);
+  EXPECT_NE(print("qwen2-nano", 8, 12, 1), wanted);
+  EXPECT_NE(print("llama-nano", 9, 12, 1), wanted);
+  EXPECT_NE(print("llama-nano", 8, 13, 1), wanted);
+  EXPECT_NE(print("llama-nano", 8, 12, 2), wanted);
 }
 
 TEST(HeldOut, EveryRecordIsForOneUse) {

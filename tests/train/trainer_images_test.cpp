@@ -99,5 +99,15 @@ TEST(TrainerImages, AnotherPictureIsAnotherIncarnation) {
   EXPECT_EQ(incarnation(here.path()), 1);
 }
 
+// The names of the folders that have images are not public, and neither is their number.
+TEST(TrainerImages, APrivateRunStatesItsClasses) {
+  const Pictures images;
+  const io::Scratch here;
+  EXPECT_NE(refused(here.path(), recipe_on(images, {{"data.classes", ""}})).find("states its classes"),
+            std::string::npos);
+  EXPECT_NE(refused(here.path(), recipe_on(images, {{"data.classes", "bright,night"}})).find("the label 'dark'"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace shade::train

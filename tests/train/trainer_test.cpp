@@ -362,6 +362,34 @@ TEST(Trainer, AnExportedAdapterIsReadByPeft) {
   EXPECT_NE(seen.output.find("PEFT agrees"), std::string::npos) << seen.output;
 }
 
+// A record written over with its file's size and time kept, the tokens deleted: steps made again would put the same
+// noise on another sum.
+TEST(Trainer, ARecordWrittenOverIsAnotherIncarnation) {
+  const Scratch here;
+  const auto folder = here.path() / "texts";
+  std::filesystem::create_directories(folder);
+  const auto write = [&](const std::string& last) {
+    std::string lines;
+    for (int i = 0; i < 39; ++i) lines += text("record ", i, "\n");
+    return here.write("texts/a.txt", lines + last);
+  };
+  const auto file = write("the last");
+  const auto time = std::filesystem::last_write_time(file);
+  const auto words = small(with(kPrivate, {{"data.data_folder", folder.string()},
+                                           {"data.text_unit", "line"},
+                                           {"model.vocab_size", "260"},
+                                           {"train.save_every", "2"}}));
+  const auto stop = [](int64_t made) { return made == 1; };
+  train_in(here.path() / "run", 1, words, stop);
+  train_in(here.path() / "run", 1, words, stop);
+  EXPECT_EQ(incarnation(here.path() / "run"), 0) << "the same records";
+  write("The last");
+  std::filesystem::last_write_time(file, time);
+  std::filesystem::remove_all(folder / ".shade");
+  train_in(here.path() / "run", 1, words);
+  EXPECT_EQ(incarnation(here.path() / "run"), 1);
+}
+
 TEST(Trainer, ATestFolderWithOtherClassesIsRefused) {
   const Scratch here;
   for (const std::string folder : {"train", "test"}) std::filesystem::create_directories(here.path() / folder);
