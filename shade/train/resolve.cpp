@@ -50,9 +50,9 @@ void check_plain(const Recipe& recipe) {
 void check_unit(const Recipe& recipe) {
   const bool packed = recipe.data.packing == data::Packing::packed;
   const auto unit = recipe.budget.privacy_unit;
-  SHADE_REQUIRE(!packed || unit == privacy::PrivacyUnit::window, "packed data in a private run: its epsilon holds for ",
-                adjacency(privacy::PrivacyUnit::window),
-                ", not for a text or a person; choose --packing records, or accept that with --privacy-unit window");
+  SHADE_REQUIRE(!packed || unit == privacy::PrivacyUnit::window,
+                "packed data in a private run: epsilon would hold for \"", adjacency(privacy::PrivacyUnit::window),
+                "\", not for a text or a person; choose --packing records, or accept that with --privacy-unit window");
   SHADE_REQUIRE(packed || unit == privacy::PrivacyUnit::record, "--privacy-unit ", to_string(unit),
                 " is for packed data, and each sample here is a record; drop it, or choose --packing packed");
 }
@@ -96,7 +96,8 @@ std::string choose_tokenizer(Recipe& recipe) {
   if (data.data_folder.empty()) return {};
   for (const auto& place : {model.model, model.weights})
     if (data.tokenizer.empty() && fs::exists(fs::path(place) / "tokenizer.json")) data.tokenizer = place;
-  return data.tokenizer.empty() ? "bytes" : data.tokenizer;
+  return data.tokenizer.empty() || data.tokenizer == "bytes" ? "every byte is a token"
+                                                             : "tokenizer in " + data.tokenizer;
 }
 
 bool lies_in(const fs::path& inner, const fs::path& outer) {

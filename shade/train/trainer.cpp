@@ -235,7 +235,7 @@ void Trainer::introduce() {
   report_->say(text("data     ", dataset_->describe(), "; ", split_.training(), " for training, ", split_.evaluation(),
                     " held out"));
   if (dynamic_cast<const data::TextDataset*>(dataset_.get()) != nullptr)
-    report_->say(text("tokens   by ", recipe.decisions.tokenizer));
+    report_->say(text("tokens   ", recipe.decisions.tokenizer));
   report_->say(text("batches  ", sampler_->describe(), "; ", micro_batch_, " samples at a time on each of ",
                     world_->size(), world_->size() == 1 ? " rank (" : " ranks (", to_string(recipe.shard.shard), ")"));
   if (!recipe.dp.is_private()) {

@@ -103,12 +103,13 @@ TEST_F(Accident, TheModelsTokenizerIsUsed) {
   const auto folder = model("1440");
   expect_refused(train({"--model", folder, "--data-folder", texts()}),
                  "a pretrained model with a vocabulary of 1440 would read bytes");
-  expect_said(train({"--model", folder, "--data-folder", texts(), "--tokenizer", "bytes"}), "tokens   by bytes");
+  expect_said(train({"--model", folder, "--data-folder", texts(), "--tokenizer", "bytes"}),
+              "tokens   every byte is a token");
   for (const auto* name : {"tokenizer.json", "tokenizer_config.json"})
     if (const auto file = test::source_root() + "/tests/golden/tokenizer_llama3/" + name; fs::exists(file))
       fs::copy_file(file, folder + "/" + name);
-  expect_said(train({"--model", folder, "--data-folder", texts()}), "tokens   by " + folder);
-  expect_said(train({"--model", model(), "--data-folder", texts()}), "tokens   by bytes");
+  expect_said(train({"--model", folder, "--data-folder", texts()}), "tokens   tokenizer in " + folder);
+  expect_said(train({"--model", model(), "--data-folder", texts()}), "tokens   every byte is a token");
 }
 
 TEST_F(Accident, SomethingElseThanARecipeIsRefused) {

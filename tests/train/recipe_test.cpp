@@ -173,9 +173,10 @@ TEST(Recipe, PackedPrivateDataNeedsTheWindowAsUnit) {
     return kRandom + "[data]\n" + data + "[dp]\ndp = \"auto\"\n" + dp;
   };
   const std::string packed = "packing = \"packed\"\n", window = "privacy_unit = \"window\"\n";
-  EXPECT_EQ(fault_of(private_run(packed, "")),
-            "packed data in a private run: its epsilon holds for add or remove one window, not for a text or a person; "
-            "choose --packing records, or accept that with --privacy-unit window");
+  EXPECT_EQ(
+      fault_of(private_run(packed, "")),
+      "packed data in a private run: epsilon would hold for \"add or remove one window\", not for a text or a person; "
+      "choose --packing records, or accept that with --privacy-unit window");
   EXPECT_TRUE(has(fault_of(private_run("", window)), "--privacy-unit window is for packed data"));
   EXPECT_TRUE(has(fault_of(private_run(packed, "privacy_unit = \"record\"\n")), "packed data in a private run"));
   EXPECT_TRUE(has(Resolved(private_run(packed, window)).recipe.decisions.privacy,
@@ -186,6 +187,15 @@ TEST(Recipe, PackedPrivateDataNeedsTheWindowAsUnit) {
 TEST(Recipe, SyntheticDataOrAFolder) {
   EXPECT_TRUE(has(fault_of(kRandom + "[train]\nsynthetic = true\n[data]\ndata_folder = \"x\"\n"),
                   "synthetic data is asked for, and so is the data folder x"));
+  const auto said = test::fault([] { require_data(Resolved(kRandom).recipe); });
+  EXPECT_TRUE(has(said, "set --data-folder FOLDER, or ask for synthetic data with --synthetic")) << said;
+}
+
+TEST(Recipe, ABatchIsNoLargerThanTheData) {
+  Recipe recipe;
+  recipe.train.batch_size = 40;
+  EXPECT_NO_THROW(require_batch(recipe, 40));
+  EXPECT_TRUE(has(test::fault([&] { require_batch(recipe, 39); }), "which has 39 records for training"));
 }
 
 TEST(Recipe, TheShippedOnesAreValid) {

@@ -390,6 +390,23 @@ TEST(Trainer, ARecordWrittenOverIsAnotherIncarnation) {
   EXPECT_EQ(incarnation(here.path() / "run"), 1);
 }
 
+TEST(Trainer, RefusesWhatTheModelWasntMadeFor) {
+  const Scratch here;
+  EXPECT_EQ(refused(here.path() / "run", {{"train.seq_length", "131073"}}),
+            "--seq-length 131073 is longer than the 131072 positions of the model (max_position_embeddings)");
+  here.write("a.txt", "a text");
+  const Words pretrained{{"model.weights", "its weights"}, {"data.data_folder", here.path().string()}};
+  const auto said = [&](const Words& more) { return refused(here.path() / "run", with(pretrained, more)); };
+  EXPECT_NE(said({{"model.vocab_size", "1440"}}).find("a vocabulary of 1440 would read bytes"), std::string::npos);
+  EXPECT_NE(said({{"model.vocab_size", "1440"}, {"data.tokenizer", "bytes"}, {"train.batch_size", "1"}})
+                .find("no weights at its weights"),
+            std::string::npos)
+      << "asked for";
+  EXPECT_NE(said({{"model.vocab_size", "260"}, {"train.batch_size", "1"}}).find("no weights at its weights"),
+            std::string::npos)
+      << "a vocabulary of bytes";
+}
+
 TEST(Trainer, ATestFolderWithOtherClassesIsRefused) {
   const Scratch here;
   for (const std::string folder : {"train", "test"}) std::filesystem::create_directories(here.path() / folder);
