@@ -16,10 +16,10 @@ struct Overloaded : Cases... {
   using Cases::operator()...;
 };
 
-bool parse_switch(std::string_view word) {
-  if (word == "true" || word == "1" || word == "on" || word == "yes") return true;
-  if (word == "false" || word == "0" || word == "off" || word == "no") return false;
-  throw UsageError(text("'", word, "' is not a switch; expected true or false"));
+bool parse_bool(std::string_view word) {
+  const auto value = parse_switch(word);
+  SHADE_REQUIRE(value, "'", word, "' is not a switch; expected true or false");
+  return *value;
 }
 
 int64_t parse_whole(std::string_view word) {
@@ -91,21 +91,40 @@ std::string toml_word(const toml::node& node, const std::string& key, const std:
   if (const auto* v = node.as_integer()) return std::to_string(v->get());
   if (const auto* v = node.as_floating_point()) return Json(v->get()).dump();
   if (const auto* v = node.as_boolean()) return v->get() ? "true" : "false";
-  if (const auto* list = node.as_array()) {
-    std::vector<std::string> words;
-    for (const auto& element : *list) words.push_back(toml_word(element, key, source));
-    return join(words, ",");
-  }
   throw UsageError(
       text(source, ": ", key, " has a value of an unexpected type; expected text, a number, a switch or a list"));
 }
 
+void set_from_toml(Field& field, const toml::node& node, const std::string& key, const std::string& source) {
+  const auto* list = node.as_array();
+  if (list == nullptr) return field.set(toml_word(node, key, source));
+  std::vector<std::string> elements;
+  for (const auto& element : *list) elements.push_back(toml_word(element, key, source));
+  field.set(elements);
+}
+
 }  // namespace
+
+std::optional<bool> parse_switch(std::string_view word) {
+  if (word == "true" || word == "1" || word == "on" || word == "yes") return true;
+  if (word == "false" || word == "0" || word == "off" || word == "no") return false;
+  return std::nullopt;
+}
 
 Field::Field(std::string key, Value value, FieldInfo info)
     : key_(std::move(key)), value_(std::move(value)), info_(std::move(info)), default_(str()) {}
 
 void Field::set(std::string_view word) {
+  std::vector<std::string> elements;
+  if (!word.empty())
+    for (const auto& part : split(word, ',')) elements.emplace_back(trim(part));
+  assign(word, elements);
+}
+
+void Field::set(std::span<const std::string> elements) { assign(join(elements, ","), elements); }
+
+// A field takes the word, a list its elements.
+void Field::assign(std::string_view word, std::span<const std::string> elements) {
   const auto check = [&](const auto& value) {
     const double size = magnitude(value);
     const auto limit = [&](const char* relation, double bound) {
@@ -117,7 +136,7 @@ void Field::set(std::string_view word) {
   };
   try {
     std::visit(Overloaded{
-                   [&](bool* v) { *v = parse_switch(word); },
+                   [&](bool* v) { *v = parse_bool(word); },
                    [&](std::string* v) { *v = word; },
                    [&](int64_t* v) {
                      const auto n = parse_whole(word);
@@ -141,8 +160,8 @@ void Field::set(std::string_view word) {
                    },
                    [&]<class T>(std::vector<T>* v) {
                      std::vector<T> list;
-                     for (const auto& part : word.empty() ? std::vector<std::string>{} : split(word, ',')) {
-                       list.push_back(parse_element<T>(trim(part)));
+                     for (const auto& element : elements) {
+                       list.push_back(parse_element<T>(element));
                        if constexpr (!std::is_same_v<T, std::string>) check(list.back());
                      }
                      *v = std::move(list);
@@ -153,6 +172,7 @@ void Field::set(std::string_view word) {
   } catch (const UsageError& fault) {
     throw UsageError(text(key_, ": ", fault.what()));
   }
+  given_ = true;
 }
 
 std::string Field::str() const {
@@ -178,11 +198,11 @@ std::string Field::help() const {
   return out;
 }
 
-Field& Config::find(std::string_view key, const std::string& source) {
+size_t Config::find(std::string_view key, const std::string& source) const {
   const auto wanted = normal(key);
   std::vector<std::string> keys;
-  for (auto& field : fields_) {
-    if (field.key() == wanted) return field;
+  for (const auto& field : fields_) {
+    if (field.key() == wanted) return keys.size();
     keys.push_back(field.key());
   }
   // The right word in the wrong section, or an option's name, is likelier than a slip.
@@ -197,9 +217,12 @@ Field& Config::find(std::string_view key, const std::string& source) {
   throw UsageError(text(source.empty() ? "" : source + ": ", "unknown key '", key, "'", guess));
 }
 
-void Config::set(std::string_view key, std::string_view word) { find(key, "").set(word); }
+void Config::set(std::string_view key, std::string_view word) { fields_[find(key, "")].set(word); }
+
+bool Config::given(std::string_view key) const { return fields_[find(key, "")].given(); }
 
 void Config::read_toml(const std::filesystem::path& file) {
+  SHADE_REQUIRE(!std::filesystem::is_directory(file), file, " is a folder; expected a TOML file");
   std::ifstream in(file, std::ios::binary);
   SHADE_REQUIRE(in, "cannot read the configuration ", file, "; expected a TOML file");
   std::ostringstream content;
@@ -215,15 +238,16 @@ void Config::read_toml_text(std::string_view toml_text, const std::string& sourc
     throw UsageError(
         text(source, ":", fault.source().begin.line, ":", fault.source().begin.column, ": ", fault.description()));
   }
+  SHADE_REQUIRE(!document.empty(), source, " sets nothing; expected sections with keys, e.g. [train] and steps = 100");
   for (const auto& [section, node] : document) {
     const auto* table = node.as_table();
     SHADE_REQUIRE(table != nullptr, source, ": '", section.str(),
                   "' stands outside of a [section]; expected keys inside sections");
     for (const auto& [name, value] : *table) {
       const auto key = text(section.str(), ".", name.str());
-      auto& field = find(key, text(source, ":", value.source().begin.line));
+      auto& field = fields_[find(key, text(source, ":", value.source().begin.line))];
       try {
-        field.set(toml_word(value, key, source));
+        set_from_toml(field, value, key, source);
       } catch (const UsageError& fault) {
         throw UsageError(text(source, ":", value.source().begin.line, ": ", fault.what()));
       }

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -25,6 +26,9 @@
 #include "shade/base/units.h"
 
 namespace shade {
+
+// true, 1, on, yes or false, 0, off, no; empty for any other word.
+std::optional<bool> parse_switch(std::string_view word);
 
 struct FieldInfo {
   std::string help;
@@ -54,16 +58,21 @@ class Field {
 
   // Parses, validates and assigns; lists are comma-separated. Throws UsageError naming the key.
   void set(std::string_view word);
+  void set(std::span<const std::string> elements);  // of a list; an element may have a comma in it
+  bool given() const { return given_; }             // it was set, if only to its default
 
   std::string str() const;   // the present value, as set() would read it
   Json json() const;         // the present value, typed
   std::string help() const;  // help text, unit, range or choices, default
 
  private:
+  void assign(std::string_view word, std::span<const std::string> elements);
+
   std::string key_;
   Value value_;
   FieldInfo info_;
   std::string default_;
+  bool given_ = false;
 };
 
 class Fields {
@@ -100,12 +109,13 @@ class Config {
   void read_toml(const std::filesystem::path& file);
   void read_toml_text(std::string_view toml, const std::string& source);
   void set(std::string_view key, std::string_view word);  // '-' and '_' are the same in keys
+  bool given(std::string_view key) const;  // by a file or an option; throws UsageError for an unknown key
 
   std::deque<Field>& fields() { return fields_; }
   Json json() const;  // {section: {name: value}}
 
  private:
-  Field& find(std::string_view key, const std::string& source);
+  size_t find(std::string_view key, const std::string& source) const;  // into fields_
 
   std::deque<Field> fields_;
 };

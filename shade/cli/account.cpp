@@ -70,7 +70,8 @@ int run_account(const Arguments& arguments) {
   config.add("account", account);
   CommandLine line("account",
                    "The epsilon of a run of noisy steps on sampled batches, by three accountants; or the sigma for a "
-                   "target epsilon.\nNeighbours: one record added or removed.",
+                   "target epsilon.\nEpsilon holds for: " +
+                       adjacency(privacy::PrivacyUnit::record) + ".",
                    "shade account --sigma 1.5 --rate 0.04 --steps 2250 --delta 1e-5\n"
                    "  shade account --target-epsilon 8 --rate 0.04 --steps 2250 --delta 1e-5 --json out.json");
   line.add(config);
@@ -111,9 +112,9 @@ int run_account(const Arguments& arguments) {
   std::printf("epsilon %s at delta %g by %s%s\n\n%s", rounded_up(result.epsilon).c_str(), result.delta,
               to_string(result.accountant).c_str(), result.upper_bound ? "" : " (a diagnostic, not a guarantee)",
               table.str().c_str());
-  std::printf("\nsigma %s, sample rate %g, %lld steps, %s sampling; one record added or removed\n",
+  std::printf("\nsigma %s, sample rate %g, %lld steps, %s sampling; epsilon holds for: %s\n",
               rounded_up(account.sigma).c_str(), account.sample_rate, static_cast<long long>(account.steps),
-              to_string(account.sampler).c_str());
+              to_string(account.sampler).c_str(), adjacency(privacy::PrivacyUnit::record).c_str());
   if (!line.json_file.empty()) write_json(line.json_file, json);
   return 0;
 }

@@ -63,8 +63,20 @@ std::optional<int> parse_words(CLI::App& app, const Arguments& arguments) {
   return std::nullopt;
 }
 
+// A switch takes the next word as its value only if it is one: in `--synthetic RECIPE` the recipe is the argument.
+Arguments CommandLine::with_switch_values(Arguments arguments) const {
+  if (config_ == nullptr) return arguments;
+  for (size_t i = 0; i + 1 < arguments.size(); ++i)
+    for (const auto& field : config_->fields()) {
+      const auto names = field.spellings();
+      const bool named = field.is_switch() && std::find(names.begin(), names.end(), arguments[i]) != names.end();
+      if (named && !parse_switch(arguments[i + 1])) arguments[i] += "=true";
+    }
+  return arguments;
+}
+
 std::optional<int> CommandLine::parse(const Arguments& arguments) {
-  if (const auto status = parse_words(app_, arguments)) return status;
+  if (const auto status = parse_words(app_, with_switch_values(arguments))) return status;
   for (const auto& word : app_.remaining()) {
     if (word.starts_with("-")) throw UsageError(text("unknown option '", word, "'", suggestion_for(word)));
     throw UsageError(text("unexpected argument '", word, "'"));

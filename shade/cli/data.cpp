@@ -6,6 +6,7 @@
 #include "shade/cli/verb.h"
 #include "shade/data/config.h"
 #include "shade/data/sample_corpus.h"
+#include "shade/privacy/event.h"
 
 namespace shade::cli {
 namespace {
@@ -53,11 +54,12 @@ int run_data(const Arguments& arguments) {
   Config config;
   config.add("data", source);
   config.add("look", look);
-  CommandLine line("data",
-                   "What is in a folder of .txt, .json and .jsonl files, what the privacy unit is, and how fast it is "
-                   "read; or a made-up corpus to try things with.",
-                   "shade data --data-folder examples/data\n"
-                   "  shade data --write-sample corpus --size 2MB");
+  CommandLine line(
+      "data",
+      "What is in a folder of .txt, .json and .jsonl files, what an epsilon would protect, and how fast it is "
+      "read; or a synthetic corpus to try things with.",
+      "shade data --data-folder examples/data\n"
+      "  shade data --write-sample corpus --size 2MB");
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
   SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "looking at data needs one process; drop --ranks");
@@ -80,6 +82,9 @@ int run_data(const Arguments& arguments) {
   Table table({"what", "found"});
   table.add({"files", text(files.size(), ", ", to_string(bytes))});
   table.add({"samples", text(dataset->size())});
+  const bool packed = source.packing == data::Packing::packed;
+  const auto unit = packed ? privacy::PrivacyUnit::window : privacy::PrivacyUnit::record;
+  table.add({"epsilon would hold for", text(adjacency(unit), packed ? ", not a text or a person" : "")});
   table.add({"vocabulary", text(dataset->tokenizer().vocab())});
   if (!store.classes().empty()) table.add({"labels", shortened(store.classes())});
   if (!store.classes().empty() && !store.first_unlabelled().empty())
@@ -96,6 +101,7 @@ int run_data(const Arguments& arguments) {
                                 {"empty_records", store.empty_records()},
                                 {"tokens", store.tokens()},
                                 {"samples", dataset->size()},
+                                {"adjacency", adjacency(unit)},
                                 {"vocabulary", dataset->tokenizer().vocab()},
                                 {"classes", store.classes()},
                                 {"from_cache", store.reused()},

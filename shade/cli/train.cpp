@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "shade/cli/verb.h"
+#include "shade/train/records.h"
 
 namespace shade::cli {
 namespace {
@@ -32,16 +33,20 @@ int run_train(const Arguments& arguments) {
   recipe.declare(config);
   CommandLine line("train",
                    "Trains a model as a recipe says: TOML with a section for each part; every field is also an "
-                   "option.\nA record is the privacy unit. The run directory is found again and continued.",
+                   "option.\nThe run directory is found again and continued.",
                    "shade train recipes/llama_nano_private.toml --ranks 2 --shard.shard zero3");
   line.add(config, "RECIPE");
   if (const auto status = line.parse(arguments)) return *status;
   if (implies_zero3(arguments)) recipe.shard.shard = shard::Strategy::zero3;
   // A recipe may bring a corpus along; the folder of somebody's own is never filled with it.
   if (line.given("data.data_folder") && !line.given("train.sample_corpus")) recipe.train.sample_corpus = Bytes{0};
-  recipe.resolve();
-  optim::make_schedule(recipe.optim);  // better refused now than when all data has been read
+  SHADE_REQUIRE(config.given("model.model"),
+                "no model to train; name a recipe (shade train RECIPE.toml), or a model and its data (--model FOLDER "
+                "--data-folder FOLDER)");
   if (recipe.train.output.empty()) recipe.train.output = "runs/" + line.config_name();
+  recipe.resolve(config);
+  train::require_data(recipe);
+  optim::make_schedule(recipe.optim);  // better refused now than when all data has been read
   if (const auto status = start_ranks(line, "train", arguments, recipe.comm)) return *status;
   for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, ask);
   in_world(line.ranks, recipe.comm, [&](comm::World& world) {
@@ -56,7 +61,12 @@ int run_train(const Arguments& arguments) {
       out["not_private"] = own;
     else
       out.update(own);
-    if (result.spent) out["epsilon"] = result.spent->epsilon;
+    if (result.spent) {
+      out["epsilon"] = result.spent->epsilon;
+      out["delta"] = result.spent->delta;
+      out["privacy_unit"] = to_string(recipe.budget.privacy_unit);
+    }
+    if (recipe.dp.is_private()) out["adjacency"] = adjacency(recipe.budget.privacy_unit);
     if (result.spent && recipe.dp.noise_seed >= 0) out["epsilon_void"] = true;
     out["run"] = recipe.train.output;
     out["config"] = config.json();

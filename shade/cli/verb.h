@@ -60,6 +60,7 @@ class CommandLine {
 
  private:
   std::string suggestion_for(const std::string& word) const;
+  Arguments with_switch_values(Arguments arguments) const;
 
   std::string verb_;
   CLI::App app_;

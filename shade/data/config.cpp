@@ -2,23 +2,29 @@
 
 #include "shade/base/error.h"
 #include "shade/data/bpe_tokenizer.h"
+#include "shade/data/classes.h"
 
 namespace shade::data {
 
 void DataConfig::declare(Fields& f) {
   f.add("data_folder", data_folder,
-        {.help =
-             "folder of .txt, .json and .jsonl files or, to train on images, of a folder for each class; made-up data "
-             "if not set",
+        {.help = "folder of .txt, .json and .jsonl files or, to train on images, of a folder for each class",
          .flags = {"--data-folder"}});
   f.add("tokenizer", tokenizer,
-        {.help = "tokenizer.json of Hugging Face (byte-level BPE) or its folder; every byte is a token if not set",
+        {.help =
+             "tokenizer.json of Hugging Face (byte-level BPE) or its folder; bytes: every byte is a token; if not set, "
+             "train uses that of the model's folder, otherwise bytes",
          .flags = {"--tokenizer"}});
   f.add("packing", packing,
-        {.help = "records: a record is a sample and the privacy unit; packed: windows over all records, and the "
-                 "privacy unit is a window, not a text or a person",
+        {.help = "records: each record is a sample; packed: samples are windows over all records in a row, and a "
+                 "private run needs --privacy-unit window",
          .flags = {"--packing"}});
   f.add("text_unit", text_unit, {.help = "what is a record of a .txt file", .flags = {"--text-unit"}});
+  f.add(
+      "classes", classes,
+      {.help = "names of the classes in their order, or @FILE with one per line; required in private runs on labelled "
+               "records, where the labels that occur are not public",
+       .flags = {"--classes"}});
   f.add("max_records", max_records,
         {.help = "only the first so many; 0: all", .unit = "records", .min = 0, .flags = {"--max-records"}});
   f.add("cache_folder", cache_folder,
@@ -27,7 +33,7 @@ void DataConfig::declare(Fields& f) {
 }
 
 std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& place) {
-  if (place.empty()) return std::make_shared<ByteTokenizer>();
+  if (place.empty() || place == "bytes") return std::make_shared<ByteTokenizer>();
   return read_tokenizer(place);
 }
 
@@ -40,13 +46,17 @@ std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_
                                  .cache = config.cache_folder,
                                  .proven = proven},
                                 *tokenizer);
-  return std::make_unique<TextDataset>(std::move(store), std::move(tokenizer),
-                                       TextOptions{.seq_length = seq_length, .task = task, .packing = config.packing});
+  return std::make_unique<TextDataset>(
+      std::move(store), std::move(tokenizer),
+      TextOptions{
+          .seq_length = seq_length, .task = task, .packing = config.packing, .classes = read_classes(config.classes)});
 }
 
 std::unique_ptr<ImageDataset> open_images(const DataConfig& config, const ImageOptions& options) {
   SHADE_REQUIRE(!config.data_folder.empty(), "no data; set --data-folder");
-  return std::make_unique<ImageDataset>(config.data_folder, options);
+  auto named = options;
+  named.names = read_classes(config.classes);
+  return std::make_unique<ImageDataset>(config.data_folder, named);
 }
 
 }  // namespace shade::data

@@ -9,16 +9,17 @@ namespace shade::data {
 
 struct DataConfig {
   std::string data_folder;
-  std::string tokenizer;  // a tokenizer.json or a folder that has one; empty: bytes
+  std::string tokenizer;  // a tokenizer.json or a folder that has one; empty, "bytes": every byte is a token
   Packing packing = Packing::records;
   TextUnit text_unit = TextUnit::file;
+  std::vector<std::string> classes;  // as read_classes reads them; empty: the labels that occur
   int64_t max_records = 0;
   std::string cache_folder;
 
   void declare(Fields& fields);
 };
 
-std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& place);  // empty: bytes
+std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& place);  // empty, "bytes": ByteTokenizer
 
 // Texts of `seq_length` tokens; `proven` as in StoreRequest. Throws UsageError if no folder is set, and all that
 // TokenStore and TextDataset throw.

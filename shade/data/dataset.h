@@ -10,16 +10,17 @@
 
 namespace shade::data {
 
-// Records by number. A record is the privacy unit: one text, one labelled text, one image. Const methods are
-// thread-safe.
+// Records by number: one text, one labelled text, one image. What is called a record here is what one step clips, and
+// so the privacy unit. Const methods are thread-safe.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
   virtual nn::Batch batch(std::span<const int64_t> records) const = 0;  // none: a batch of 0 samples, the right shapes
   virtual std::string describe() const = 0;
-  // Other records have another one. Files are known by their names, sizes and times.
-  virtual std::string fingerprint() const { return describe(); }
+  // Of what batches are made of: other contents, labels or options have another one, whatever the files' names, sizes
+  // and times are. May read all of the data.
+  virtual std::string fingerprint() const = 0;
 
   // What labels are numbers of, in order; none if they are no classes.
   virtual std::vector<std::string> classes() const { return {}; }

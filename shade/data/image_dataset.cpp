@@ -8,9 +8,13 @@
 #include <cstring>
 
 #include "shade/base/error.h"
+#include "shade/base/json.h"
 #include "shade/base/memory_scope.h"
+#include "shade/base/terminal.h"
+#include "shade/data/classes.h"
 #include "shade/data/image_file.h"
 #include "shade/io/digest.h"
+#include "shade/io/mapped_file.h"
 
 namespace shade::data {
 namespace {
@@ -46,18 +50,21 @@ ImageDataset::ImageDataset(const fs::path& folder, const ImageOptions& options) 
   SHADE_REQUIRE(options.image_size >= 1 && options.timesteps >= 1, "an image of ", options.image_size, " pixels and ",
                 options.timesteps, " timesteps; expected at least 1");
   SHADE_REQUIRE(options.channels == 1 || options.channels == 3, "images have 1 or 3 channels, not ", options.channels);
+  std::vector<std::string> found;
   for (const auto& entry : fs::directory_iterator(folder)) {
     SHADE_REQUIRE(!is_image(entry.path()) || !entry.is_regular_file(), entry.path(),
                   " lies in no class; expected a folder for each class in ", folder);
     if (entry.is_directory() && !is_hidden(entry.path()) && !images_below(entry.path()).empty())
-      classes_.push_back(entry.path().filename().string());
+      found.push_back(entry.path().filename().string());
   }
-  std::sort(classes_.begin(), classes_.end());
-  SHADE_REQUIRE(!classes_.empty(), folder, " has no folder with .png, .jpg or .jpeg files");
+  std::sort(found.begin(), found.end());
+  SHADE_REQUIRE(!found.empty(), folder, " has no folder with .png, .jpg or .jpeg files");
+  classes_ = options.names.empty() ? found : options.names;
   SHADE_REQUIRE(static_cast<int64_t>(classes_.size()) <= options.classes, folder, " has ", classes_.size(),
                 " classes, the model ", options.classes, "; set --num-classes");
-  for (size_t i = 0; i < classes_.size(); ++i)
-    for (auto& path : images_below(folder / classes_[i])) files_.push_back({std::move(path), static_cast<int64_t>(i)});
+  const auto numbers = number_labels(found, classes_);
+  for (size_t i = 0; i < found.size(); ++i)
+    for (auto& path : images_below(folder / found[i])) files_.push_back({std::move(path), numbers[i]});
 
   double kept = 1;
   for (int64_t t = 0; t < options.timesteps; ++t) {
@@ -96,14 +103,20 @@ nn::Batch ImageDataset::batch_at(std::span<const int64_t> records, uint64_t draw
 
 std::string ImageDataset::describe() const {
   return text(files_.size(), " images of ", classes_.size(), " classes, ", options_.image_size, " x ",
-              options_.image_size, "; the privacy unit is an image");
+              options_.image_size);
 }
 
 std::string ImageDataset::fingerprint() const {
   io::Hasher all;
-  for (const auto& [path, label] : files_)
-    all.add(text(label, ' ', path.filename().string(), ' ', fs::file_size(path), ' ',
-                 fs::last_write_time(path).time_since_epoch().count(), '\n'));
+  all.add(Json::array({options_.image_size, options_.channels, options_.classes, options_.label_dropout,
+                       options_.timesteps, options_.seed, c10::toString(options_.type), classes_})
+              .dump());
+  Progress progress("hashing the images", size());
+  for (const auto& [path, label] : files_) {
+    const auto file = io::MappedFile::open(path);
+    all.add(text(label, ' ', io::to_hex(io::digest_of(file->bytes())), '\n'));
+    progress.advance();
+  }
   return io::to_hex(all.digest());
 }
 

@@ -12,9 +12,10 @@ namespace shade::data {
 
 struct ImageOptions {
   int64_t image_size = 256;
-  int64_t channels = 3;        // or 1
-  int64_t classes = 1000;      // of the model: at least those of the folder; the number of "no class" when dropped
-  double label_dropout = 0.1;  // how often an image comes without its class
+  int64_t channels = 3;    // or 1
+  int64_t classes = 1000;  // of the model: at least those of the folder; the number of "no class" when dropped
+  std::vector<std::string> names{};  // of the classes, in this order; empty: the folders that have images, sorted
+  double label_dropout = 0.1;        // how often an image comes without its class
   int64_t timesteps = 1000;
   uint64_t seed = 0;
   at::ScalarType type = at::kFloat;
@@ -23,7 +24,7 @@ struct ImageOptions {
 class ImageDataset final : public Dataset {
  public:
   // Finds the files; they are decoded when a batch asks for them. Throws UsageError: no folder, an image outside of a
-  // class, more classes than the model has.
+  // class, a class that is none of the names, more classes than the model has.
   ImageDataset(const std::filesystem::path& folder, const ImageOptions& options);
 
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
@@ -35,7 +36,7 @@ class ImageDataset final : public Dataset {
   std::string describe() const override;
   std::string fingerprint() const override;
 
-  std::vector<std::string> classes() const override { return classes_; }  // sorted by their bytes
+  std::vector<std::string> classes() const override { return classes_; }
   const std::filesystem::path& file(int64_t record) const { return files_.at(static_cast<size_t>(record)).path; }
 
  private:

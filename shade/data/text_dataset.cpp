@@ -6,6 +6,8 @@
 
 #include "shade/base/error.h"
 #include "shade/base/memory_scope.h"
+#include "shade/data/classes.h"
+#include "shade/io/digest.h"
 
 namespace shade::data {
 
@@ -14,13 +16,17 @@ TextDataset::TextDataset(std::shared_ptr<const TokenStore> store, std::shared_pt
     : store_(std::move(store)), tokenizer_(std::move(tokenizer)), options_(options) {
   SHADE_REQUIRE(options_.seq_length >= 2, "a text of ", options_.seq_length,
                 " tokens has nothing to predict; expected a length of at least 2");
+  if (options_.task != Task::classify) options_.classes.clear();
   if (options_.task != Task::classify) return;
   SHADE_REQUIRE(options_.packing == Packing::records,
                 "a packed window holds several texts and has no class; classify with --packing records");
   SHADE_REQUIRE(store_->first_unlabelled().empty(), store_->first_unlabelled(),
                 ": the record has no \"label\", which classification needs");
+  const auto& labels = store_->classes();
+  if (options_.classes.empty()) options_.classes = labels;
   SHADE_REQUIRE(classes().size() >= 2, "all records have the label '", classes().at(0),
                 "'; classification needs at least 2 classes");
+  class_numbers_ = number_labels(labels, options_.classes);
 }
 
 int64_t TextDataset::size() const {
@@ -77,15 +83,11 @@ nn::Batch TextDataset::batch(std::span<const int64_t> records) const {
     const auto filled = options_.packing == Packing::packed ? fill_window(record, row) : fill_record(record, row);
     std::fill_n(mask + i * t, filled, 1);
     if (classify)
-      labels[i] = store_->entry(record).label;
+      labels[i] = class_numbers_.at(static_cast<size_t>(store_->entry(record).label));
     else
       std::copy_n(row.data(), filled, labels + i * t);
   }
   return batch;
-}
-
-std::vector<std::string> TextDataset::classes() const {
-  return options_.task == Task::classify ? store_->classes() : std::vector<std::string>();
 }
 
 std::string TextDataset::describe() const {
@@ -94,8 +96,14 @@ std::string TextDataset::describe() const {
               packed ? text("packed into ", size(), " windows of ", options_.seq_length, " tokens")
                      : text("cut at ", options_.seq_length, " tokens"),
               options_.task == Task::classify ? text(", ", classes().size(), " classes") : "",
-              store_->empty_records() > 0 ? text(", ", store_->empty_records(), " empty records left out") : "",
-              "; the privacy unit is a ", packed ? "window, not a record" : "record");
+              store_->empty_records() > 0 ? text(", ", store_->empty_records(), " empty records left out") : "");
+}
+
+std::string TextDataset::fingerprint() const {
+  const Json all{{"content", store_->content()},           {"tokenizer", tokenizer_->fingerprint()},
+                 {"seq_length", options_.seq_length},      {"task", to_string(options_.task)},
+                 {"packing", to_string(options_.packing)}, {"classes", options_.classes}};
+  return io::to_hex(io::digest_of(all.dump()));
 }
 
 }  // namespace shade::data

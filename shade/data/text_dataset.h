@@ -1,9 +1,9 @@
 // Texts as batches of T tokens.
 //
-//   records   each record is a sample: [bos] tokens [eos], cut at T or padded to it. The privacy unit is a record.
+//   records   each record is a sample: [bos] tokens [eos], cut at T or padded to it.
 //   packed    all records, framed in the same way, form one stream that is cut into windows of T tokens, the last one
 //             padded. Nothing is wasted, but a window holds parts of several records and a record may reach into
-//             several windows: the privacy unit is a window, not a text or a person.
+//             several windows: what a private run protects is a window, not a text or a person.
 #pragma once
 
 #include "shade/data/dataset.h"
@@ -29,11 +29,12 @@ struct TextOptions {
   int64_t seq_length = 128;
   Task task = Task::lm;
   Packing packing = Packing::records;
+  std::vector<std::string> classes{};  // classify: in this order; empty: the labels that occur, sorted
 };
 
 class TextDataset final : public Dataset {
  public:
-  // Throws UsageError: packed classification, a record without label (naming it).
+  // Throws UsageError: packed classification, a record without label (naming it), a label that is none of the classes.
   TextDataset(std::shared_ptr<const TokenStore> store, std::shared_ptr<const Tokenizer> tokenizer,
               const TextOptions& options);
 
@@ -42,8 +43,8 @@ class TextDataset final : public Dataset {
   // ids_BT, mask_BT; labels: lm: the ids again, kIgnored at padding (models shift them), classify: classes [B].
   nn::Batch batch(std::span<const int64_t> records) const override;
   std::string describe() const override;
-  std::vector<std::string> classes() const override;
-  std::string fingerprint() const override { return text(describe(), ' ', store_->place().filename().string()); }
+  std::vector<std::string> classes() const override { return options_.classes; }
+  std::string fingerprint() const override;
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const TokenStore& store() const { return *store_; }
@@ -58,6 +59,7 @@ class TextDataset final : public Dataset {
   std::shared_ptr<const TokenStore> store_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   TextOptions options_;
+  std::vector<int64_t> class_numbers_;  // of the store's labels
 };
 
 }  // namespace shade::data

@@ -141,6 +141,7 @@ TokenStore::TokenStore(fs::path place, const std::string& key, bool proven) : pl
   width_ = manifest.at("width");
   first_unlabelled_ = manifest.at("first_unlabelled");
   classes_ = manifest.at("classes").get<std::vector<std::string>>();
+  content_ = text(manifest.at("tokens_sum"), ' ', manifest.at("records_sum"), ' ', manifest.at("classes"));
   token_file_ = std::make_unique<io::InputFile>(place_ / "tokens");
   record_file_ = std::make_unique<io::InputFile>(place_ / "records");
   if (!proven) check_sums(manifest);

@@ -47,6 +47,8 @@ class TokenStore {
   int64_t empty_records() const { return empty_; }  // left out: their text is empty
   bool reused() const { return reused_; }           // from the cache, nothing was read
   const std::filesystem::path& place() const { return place_; }
+  // Checksums of all tokens, where records end and their labels: equal only for equal records.
+  const std::string& content() const { return content_; }
 
   const std::vector<std::string>& classes() const { return classes_; }       // sorted; whole numbers by value
   const std::string& first_unlabelled() const { return first_unlabelled_; }  // "file:line"; empty: all have one
@@ -69,6 +71,7 @@ class TokenStore {
   std::vector<Entry> entries(int64_t first, int64_t count) const;
 
   std::filesystem::path place_;
+  std::string content_;
   int64_t records_ = 0, tokens_ = 0, empty_ = 0, width_ = 1;
   bool reused_ = true;
   std::vector<std::string> classes_;

@@ -41,6 +41,8 @@ void add_line(TrainingRun& run, const Json& line) {
   run.epsilon[step] = number(line, "epsilon");
   run.delta = line.contains("delta") ? number(line, "delta") : 0;
   run.void_epsilon = line.contains("epsilon_void");
+  const auto unit = line.value("privacy_unit", "record");
+  run.unit = unit == "record" ? "" : unit;
 }
 
 TrainingRun read_run(const std::filesystem::path& folder) {
@@ -95,7 +97,8 @@ int64_t TrainingRun::steps() const {
 std::string TrainingRun::privacy() const {
   if (!is_private) return "";
   if (epsilon.empty()) return "private, no epsilon";
-  const auto spent = text("epsilon ", significant(epsilon.rbegin()->second, 3));
+  const auto spent =
+      text("epsilon ", significant(epsilon.rbegin()->second, 3), unit.empty() ? "" : text(" per ", unit));
   return void_epsilon ? spent + ", void: seeded" : text(spent, " at delta ", delta);
 }
 

@@ -20,6 +20,7 @@ struct TrainingRun {
   Curve held_out;    // of records never trained on
   Curve epsilon;     // spent
   double delta = 0;
+  std::string unit;  // what it protects, if that is not a record
   bool is_private = false;
   bool void_epsilon = false;  // the noise has a seed
 

@@ -37,6 +37,10 @@ WeightMap read_weight_map(const std::filesystem::path& index) {
 
 }  // namespace
 
+bool has_weights(const std::filesystem::path& folder) {
+  return std::filesystem::exists(folder / kWeightsFile) || std::filesystem::exists(folder / kWeightsIndex);
+}
+
 WeightFolder::WeightFolder(const std::filesystem::path& place) : path_(place) {
   const auto begin = entrance(place);
   if (begin.extension() == ".json") {

@@ -16,6 +16,9 @@
 
 namespace shade::io {
 
+// Whether a folder has such files at all, whole or not.
+bool has_weights(const std::filesystem::path& folder);
+
 // Shards are opened when a tensor of theirs is asked for, and checked against the index then: a rank that needs a few
 // layers opens a few shards. Safe to use from several threads.
 class WeightFolder {

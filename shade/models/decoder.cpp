@@ -6,12 +6,25 @@
 #include <algorithm>
 
 #include "shade/base/error.h"
+#include "shade/base/strings.h"
 #include "shade/nn/activated_linear.h"
 #include "shade/nn/adapter.h"
 #include "shade/nn/losses.h"
 
 namespace shade::models {
 namespace {
+
+// A misspelled target would leave its layers without an adapter, and say nothing.
+void check_targets(const std::vector<std::string>& targets) {
+  static const std::vector<std::string> kProjections{"q_proj",    "k_proj",  "v_proj",   "o_proj",
+                                                     "gate_proj", "up_proj", "down_proj"};
+  SHADE_REQUIRE(!targets.empty(), "LoRA adapters have no target; set --lora-targets to some of ",
+                join(kProjections, ", "));
+  for (const auto& target : targets)
+    SHADE_REQUIRE(std::find(kProjections.begin(), kProjections.end(), target) != kProjections.end(), "LoRA target '",
+                  target, "' matches no linear layer", suggestion(target, kProjections), "; expected some of ",
+                  join(kProjections, ", "));
+}
 
 std::optional<nn::LoraOptions> lora_for(const ModelOptions& options, const std::string& target) {
   const auto& names = options.lora_targets;
@@ -54,6 +67,7 @@ Decoder::Decoder(DecoderConfig config, const ModelOptions& options) : config_(st
                 "classify or lm, not ",
                 to_string(options_.task));
   config_.classifier = options_.task == Task::classify;
+  if (options_.lora) check_targets(options_.lora_targets);
   auto& p = parameters_;
   const auto init = nn::Init::normal(config_.init_std);
   embed_unit_ = p.begin_unit("embed");

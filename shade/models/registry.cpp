@@ -151,6 +151,13 @@ std::vector<std::string> model_names() {
   return names;
 }
 
+std::optional<std::filesystem::path> model_folder(const std::string& name) {
+  const bool size =
+      decoders().contains(name) || stacks().contains(name) || dits().contains(name.substr(0, name.find('/')));
+  if (size || !std::filesystem::exists(std::filesystem::path(name) / "config.json")) return std::nullopt;
+  return name;
+}
+
 std::unique_ptr<Model> make_model(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options) {
   if (const auto found = decoders().find(name); found != decoders().end()) return make(found->second, sizes, options);
   if (const auto found = stacks().find(name); found != stacks().end()) return make(found->second, sizes, options);
@@ -164,7 +171,7 @@ std::unique_ptr<Model> make_model(const std::string& name, const SizeOverrides& 
     }
     return make(config, sizes, options);
   }
-  if (std::filesystem::exists(std::filesystem::path(name) / "config.json")) return from_folder(name, sizes, options);
+  if (const auto folder = model_folder(name)) return from_folder(*folder, sizes, options);
   const auto names = model_names();
   throw UsageError(text("model '", name, "' is neither known nor a folder with a config.json; known are ",
                         join(names, ", "), suggestion(name, names)));

@@ -1,6 +1,9 @@
 // Models by name, with any size overridden.
 #pragma once
 
+#include <filesystem>
+#include <optional>
+
 #include "shade/base/config.h"
 #include "shade/models/model.h"
 
@@ -15,6 +18,9 @@ struct SizeOverrides {
 };
 
 std::vector<std::string> model_names();
+
+// The folder that a name stands for; none if it names a size of model_names(), or nothing.
+std::optional<std::filesystem::path> model_folder(const std::string& name);
 
 // A name of model_names(), "dit-xl/2" for another patch, or a folder with a config.json. Throws UsageError with the
 // nearest name. Weights are declared, not bound.

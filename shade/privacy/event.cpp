@@ -7,6 +7,11 @@
 
 namespace shade::privacy {
 
+std::string adjacency(PrivacyUnit unit, Neighbours neighbours) {
+  SHADE_CHECK(neighbours == Neighbours::add_remove, "no other neighbours are accounted");
+  return text("add or remove one ", to_string(unit));
+}
+
 void Mechanism::require_valid() const {
   SHADE_REQUIRE(
       sample_rate > 0 && sample_rate <= 1, "sample rate ", sample_rate,

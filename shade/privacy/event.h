@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "shade/base/names.h"
@@ -28,6 +29,17 @@ inline std::span<const Name<Neighbours>> names_of(Neighbours) {
   static constexpr Name<Neighbours> kNames[] = {{"add_remove", Neighbours::add_remove}};
   return kNames;
 }
+
+// What that "record" is: a record of the data, or a window of tokens cut from all texts in a row. A text may reach into
+// several windows, so an epsilon per window is no epsilon of a text or a person.
+enum class PrivacyUnit { record, window };
+inline std::span<const Name<PrivacyUnit>> names_of(PrivacyUnit) {
+  static constexpr Name<PrivacyUnit> kNames[] = {{"record", PrivacyUnit::record}, {"window", PrivacyUnit::window}};
+  return kNames;
+}
+
+// "add or remove one record": the one wording of what an epsilon protects, for help, reports and result files.
+std::string adjacency(PrivacyUnit unit, Neighbours neighbours = Neighbours::add_remove);
 
 // One step as an accountant sees it. Lengths are in units of the clip norm.
 struct Mechanism {
@@ -61,6 +73,7 @@ struct PrivacyEvent {
   double clip_norm = 1;
   double divisor = 0;  // public: the expected batch, never the drawn one nor the size of the data set
   Neighbours neighbours = Neighbours::add_remove;
+  PrivacyUnit unit = PrivacyUnit::record;
   int64_t steps = 0;
   double delta = 0;
 

@@ -16,6 +16,7 @@ PrivacyEvent event_of(const Recipe& recipe, int64_t records) {
   PrivacyEvent event{.mechanism = {.sampler = budget.sampler, .sample_rate = budget.sample_rate},
                      .clip_norm = recipe.dp.max_grad_norm,
                      .divisor = static_cast<double>(train.batch_size),
+                     .unit = budget.privacy_unit,
                      .steps = train.steps,
                      .delta = budget.delta};
   auto& mechanism = event.mechanism;
@@ -62,10 +63,9 @@ std::string no_epsilon(const Recipe& recipe) {
 
 Json event_json(const PrivacyEvent& event, bool seeded) {
   const auto& m = event.mechanism;
-  return {{"sampler", to_string(m.sampler)}, {"sample_rate", m.sample_rate},
-          {"sigma", m.noise_multiplier},     {"max_batch", m.max_batch},
-          {"population", m.population},      {"clip_norm", event.clip_norm},
-          {"divisor", event.divisor},        {"seeded", seeded}};
+  return {{"sampler", to_string(m.sampler)}, {"sample_rate", m.sample_rate},  {"sigma", m.noise_multiplier},
+          {"max_batch", m.max_batch},        {"population", m.population},    {"clip_norm", event.clip_norm},
+          {"divisor", event.divisor},        {"unit", to_string(event.unit)}, {"seeded", seeded}};
 }
 
 std::optional<privacy::Mechanism> mechanism_in(const Json& event) {

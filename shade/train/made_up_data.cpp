@@ -2,7 +2,14 @@
 
 #include <ATen/ATen.h>
 
+#include "shade/io/digest.h"
+
 namespace shade::train {
+
+std::string MadeUpData::fingerprint() const {
+  return io::to_hex(io::digest_of(text("synthetic ", records_, ' ', seq_length_, ' ', seed_, ' ', type_, ' ',
+                                       model_->describe(), ' ', model_->config_json().dump())));
+}
 
 nn::Batch MadeUpData::batch(std::span<const int64_t> records) const {
   if (records.empty()) return model_->synthetic({.samples = 0, .seq_length = seq_length_}, seed_, type_);

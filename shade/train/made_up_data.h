@@ -1,4 +1,4 @@
-// Records that a model makes up for itself: shapes for trying a recipe, nothing to learn but their own bits.
+// Synthetic records that a model makes for itself: shapes for trying a recipe, nothing to learn but their own bits.
 #pragma once
 
 #include "shade/data/dataset.h"
@@ -15,7 +15,8 @@ class MadeUpData final : public data::Dataset {
 
   int64_t size() const override { return records_; }
   nn::Batch batch(std::span<const int64_t> records) const override;
-  std::string describe() const override { return text(records_, " made-up records"); }
+  std::string describe() const override { return text(records_, " synthetic records"); }
+  std::string fingerprint() const override;
 
  private:
   const models::Model* model_;

@@ -1,15 +1,16 @@
 #include "shade/train/recipe.h"
 
-#include "shade/base/error.h"
-#include "shade/train/step.h"
-
 namespace shade::train {
 
 void ModelConfig::declare(Fields& f) {
-  f.add("model", model, {.help = "a named model or a folder with config.json", .flags = {"--model"}});
-  f.add(
-      "weights", weights,
-      {.help = "folder or .safetensors file to start from; initialised by --seed if not set", .flags = {"--weights"}});
+  f.add("model", model,
+        {.help = "name of an architecture, or a folder with config.json; weights in the folder are loaded",
+         .flags = {"--model"}});
+  f.add("weights", weights,
+        {.help = "folder or .safetensors file to start from; if not set, those of the model's folder",
+         .flags = {"--weights"}});
+  f.add("from_scratch", from_scratch,
+        {.help = "start from random weights, initialised by --seed", .flags = {"--from-scratch"}});
   f.add("task", task, {.help = "what is trained", .flags = {"--task"}});
   f.add("attention", attention, {.help = "kernel", .flags = {"--attention"}});
   f.add("checkpointing", checkpointing, {.help = "recompute activations in backward", .flags = {"--checkpointing"}});
@@ -17,7 +18,8 @@ void ModelConfig::declare(Fields& f) {
   f.add("lora_rank", lora_rank,
         {.help = "adapters of this rank, the rest frozen; 0: none", .min = 0, .flags = {"--lora-rank"}});
   f.add("lora_alpha", lora_alpha, {.help = "adapters are scaled by alpha over rank", .flags = {"--lora-alpha"}});
-  f.add("lora_targets", lora_targets, {.help = "linear layers that get one", .flags = {"--lora-targets"}});
+  f.add("lora_targets", lora_targets,
+        {.help = "names of linear layers that get a LoRA adapter", .flags = {"--lora-targets"}});
 }
 
 models::ModelOptions ModelConfig::options() const {
@@ -64,6 +66,10 @@ void BudgetConfig::declare(Fields& f) {
   f.add("max_epsilon", max_epsilon,
         {.help = "stop before more is spent; 0: target_epsilon, or no limit", .min = 0, .flags = {"--max-epsilon"}});
   f.add("delta", delta, {.help = "below 1 / number of records", .flags = {"--delta"}});
+  f.add("privacy_unit", privacy_unit,
+        {.help = text("what epsilon protects; record: ", adjacency(privacy::PrivacyUnit::record),
+                      "; window: ", adjacency(privacy::PrivacyUnit::window), " of packed data, not a text or a person"),
+         .flags = {"--privacy-unit"}});
   f.add("accountant", accountant, {.help = "whose epsilon counts", .flags = {"--accountant"}});
 }
 
@@ -83,7 +89,9 @@ void TrainConfig::declare(Fields& f) {
   f.add("memory_limit", memory_limit,
         {.help = "of tensors on a rank, for micro_batch auto; 0: 80 % of what is available on the host now",
          .flags = {"--memory-limit"}});
-  f.add("records", records, {.help = "of made-up data, if there is no other", .min = 1, .flags = {"--records"}});
+  f.add("synthetic", synthetic,
+        {.help = "train on synthetic records that the model makes for itself", .flags = {"--synthetic"}});
+  f.add("records", records, {.help = "number of synthetic records", .min = 1, .flags = {"--records"}});
   f.add("sample_corpus", sample_corpus,
         {.help = "if data_folder isn't there, make it: so much text from a grammar, to try a recipe on",
          .flags = {"--sample-corpus"}});
@@ -131,34 +139,16 @@ void Recipe::declare(Config& config) {
   config.add("comm", comm);
 }
 
-void Recipe::resolve() {
-  if (optim.schedule != optim::Shape::constant && optim.total_steps == 0) optim.total_steps = train.steps;
-  SHADE_REQUIRE(train.micro_batch == "auto" || parse_integer(train.micro_batch).value_or(0) > 0, "micro_batch is '",
-                train.micro_batch, "'; expected auto or a number of samples from 1");
-  SHADE_REQUIRE(
-      train.adapter_folder.empty() || model.lora_rank > 0,
-      "adapter_folder is set, and the model has no adapters; set --lora-rank, or --export for the whole model");
-  if (!dp.is_private()) {
-    SHADE_REQUIRE(
-        budget.target_epsilon == 0 && budget.max_epsilon == 0,
-        "an epsilon is asked of a run that is not private; choose how samples are clipped, e.g. --dp auto, or ask "
-        "for none: --target-epsilon 0 --max-epsilon 0");
-    return;
-  }
-  require_sound(dp, shard.reduce_dtype);
-  SHADE_REQUIRE(budget.accountant != privacy::Accountant::gdp,
-                "--accountant gdp says less than was spent and is for looking only (shade account); choose prv or rdp");
-  SHADE_REQUIRE(budget.sampler != privacy::Sampler::shuffled || (budget.target_epsilon == 0 && budget.max_epsilon == 0),
-                "no accountant answers for shuffled batches, so no epsilon can be kept; choose --sampler poisson");
-  if (budget.max_epsilon == 0) budget.max_epsilon = budget.target_epsilon;
-}
-
 std::string print_toml(const Config& config) {
   std::string out;
   const auto json = config.json();
   for (const auto& [section, fields] : json.items()) {
     out += text(out.empty() ? "" : "\n", "[", section, "]\n");
-    for (const auto& [name, value] : fields.items()) out += text(name, " = ", value.dump(), "\n");
+    for (const auto& [name, value] : fields.items()) {
+      // Both would be two words on one thing, and are refused.
+      const bool found = name == "sigma" && fields.value("target_epsilon", 0.0) > 0;
+      out += text(found ? "# found for target_epsilon: " : "", name, " = ", value.dump(), "\n");
+    }
   }
   return out;
 }

@@ -1,4 +1,4 @@
-// A training run as a user writes it down: a TOML file, a section for each room, every field also an option.
+// A training run as a user writes it down: a TOML file, a section for each module, every field also an option.
 #pragma once
 
 #include "shade/comm/world.h"
@@ -15,7 +15,8 @@ namespace shade::train {
 // [model], beside its sizes.
 struct ModelConfig {
   std::string model = "llama-nano";
-  std::string weights;  // where training starts; empty: initialised by the seed
+  std::string weights;        // where training starts; empty: those of the model's folder
+  bool from_scratch = false;  // random weights
   models::Task task = models::Task::automatic;
   nn::AttentionKernel attention = nn::AttentionKernel::flash;
   models::Checkpointing checkpointing = models::Checkpointing::none;
@@ -35,6 +36,7 @@ struct BudgetConfig {
   double sample_rate = 0;
   int64_t max_batch = 0, population = 0;
   double target_epsilon = 0, max_epsilon = 0, delta = 1e-5;
+  privacy::PrivacyUnit privacy_unit = privacy::PrivacyUnit::record;
   privacy::Accountant accountant = privacy::Accountant::prv;
 
   void declare(Fields& fields);
@@ -46,7 +48,8 @@ struct TrainConfig {
   int64_t seq_length = 128;
   std::string micro_batch = "auto";
   Bytes memory_limit{0};
-  int64_t records = 4096;  // of made-up data
+  bool synthetic = false;
+  int64_t records = 4096;  // of synthetic data
   Bytes sample_corpus{0};
   int64_t eval_records = 0, eval_every = 100;
   int64_t log_every = 10;
@@ -71,8 +74,16 @@ struct Recipe {
   comm::CommConfig comm;
 
   void declare(Config& config);
-  // What follows from other fields, and what no single field can say. Throws UsageError.
-  void resolve();
+  // What follows from other fields, and what no single field can say; `config` knows which of them were given.
+  // Resolving again changes nothing. Throws UsageError.
+  Recipe& resolve(const Config& config);
+
+  // What resolve() decided, to be announced at the start of the run.
+  struct Decisions {
+    std::string weights;    // where training starts
+    std::string tokenizer;  // of a data folder; empty: there is none
+    std::string privacy;    // why the run is private and what epsilon holds for, or why it is not
+  } decisions;
 };
 
 // Every field with its value, as a recipe that reads back the same.

@@ -21,14 +21,56 @@ std::unique_ptr<data::TextDataset> open_texts(const data::DataConfig& config, in
   return texts;
 }
 
+namespace {
+
+// 256 bytes, special tokens and what a size is rounded up to: no learned vocabulary is as small.
+constexpr int64_t kByteVocabulary = 512;
+
+void check_decoder(const Recipe& recipe, const models::DecoderConfig& sizes) {
+  SHADE_REQUIRE(recipe.train.seq_length <= sizes.max_positions, "--seq-length ", recipe.train.seq_length,
+                " is longer than the ", sizes.max_positions, " positions of the model (max_position_embeddings)");
+  SHADE_REQUIRE(!recipe.data.tokenizer.empty() || recipe.data.data_folder.empty() || recipe.model.weights.empty() ||
+                    sizes.vocab < kByteVocabulary,
+                "no tokenizer is set, and neither the model nor its weights have a tokenizer.json: a pretrained model "
+                "with a vocabulary of ",
+                sizes.vocab, " would read bytes; set --tokenizer FILE, or --tokenizer bytes if that is meant");
+}
+
+// Numbered by the labels that occur, the classes would depend on every single record, and be published.
+void check_classes(const Recipe& recipe) {
+  SHADE_REQUIRE(!recipe.dp.is_private() || !recipe.data.classes.empty(),
+                "a private run on labelled records states its classes, because the labels that occur are not public; "
+                "set classes = [\"...\", \"...\"] in [data], --classes NAME,NAME or --classes @FILE with one per line "
+                "(for texts, shade data --data-folder ",
+                recipe.data.data_folder, " shows the labels)");
+}
+
+}  // namespace
+
+void require_data(const Recipe& recipe) {
+  SHADE_REQUIRE(recipe.train.synthetic || !recipe.data.data_folder.empty(),
+                "no data to train on; set --data-folder FOLDER, or ask for synthetic data with --synthetic");
+}
+
+void require_batch(const Recipe& recipe, int64_t training_records) {
+  SHADE_REQUIRE(recipe.train.batch_size <= training_records, "--batch-size ", recipe.train.batch_size,
+                " is larger than the data, which has ", training_records,
+                " records for training; choose a smaller one");
+}
+
 std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const models::Model& model,
                                                   const comm::Place& place, const comm::Group& group) {
   const auto& [data, train] = std::tie(recipe.data, recipe.train);
+  require_data(recipe);
+  const auto* decoder = dynamic_cast<const models::Decoder*>(&model);
+  if (decoder != nullptr) check_decoder(recipe, decoder->config());
   if (data.data_folder.empty())
     return std::make_unique<MadeUpData>(model, train.records, train.seq_length, static_cast<uint64_t>(train.seed),
                                         nn::scalar_type(recipe.model.dtype));
-  const auto* decoder = dynamic_cast<const models::Decoder*>(&model);
-  if (const auto json = model.config_json(); json.contains("patch_size"))
+  const auto json = model.config_json();
+  const bool images = json.contains("patch_size");
+  if (images || (decoder != nullptr && decoder->config().classifier)) check_classes(recipe);
+  if (images)
     return data::open_images(data, {.image_size = json["image_size"],
                                     .channels = json["in_channels"],
                                     .classes = json["num_classes"],
@@ -36,7 +78,7 @@ std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const mo
                                     .seed = static_cast<uint64_t>(train.seed),
                                     .type = nn::scalar_type(recipe.model.dtype)});
   SHADE_REQUIRE(decoder != nullptr, "data_folder holds texts or images, and ", model.describe(),
-                " learns from neither; leave it out for made-up data");
+                " learns from neither; drop it, or ask for synthetic data with --synthetic");
   if (train.sample_corpus.count > 0)
     checkpoint::from_rank0(group, "writing the sample corpus", [&] {
       if (!std::filesystem::exists(data.data_folder))

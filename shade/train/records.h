@@ -11,9 +11,15 @@ namespace shade::train {
 std::unique_ptr<data::TextDataset> open_texts(const data::DataConfig& config, int64_t seq_length,
                                               const models::Decoder& model, bool proven = false);
 
-// A folder of texts or, for a denoiser, of images; or what the model makes up for itself. Checks that they fit the
-// model. Collective over `group`, all ranks: rank 0 writes a sample corpus, the first rank of a host the token cache.
-// The model must outlive it.
+// Throws UsageError if the recipe names no data: synthetic data is used only when it is asked for.
+void require_data(const Recipe& recipe);
+
+// Throws UsageError if a batch is larger than the data.
+void require_batch(const Recipe& recipe, int64_t training_records);
+
+// A folder of texts or, for a denoiser, of images; or synthetic ones. Checks that they fit the model. Collective over
+// `group`, all ranks: rank 0 writes a sample corpus, the first rank of a host the token cache. The model must outlive
+// it.
 std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const models::Model& model,
                                                   const comm::Place& place, const comm::Group& group);
 

@@ -28,7 +28,8 @@ void Report::step(const StepReport& r) {
   auto line = text("step ", r.step, "/", options_.steps, "  lr ", significant(r.record.learning_rate));
   if (r.record.gradient_norm > 0) line += text("  grad_norm ", significant(r.record.gradient_norm));
   if (r.spent)
-    line += text("  epsilon ", significant(r.spent->epsilon, 4), options_.void_epsilon ? " (seeded: void)" : "");
+    line += text("  epsilon ", significant(r.spent->epsilon, 4), " per ", to_string(options_.unit),
+                 options_.void_epsilon ? " (seeded: void)" : "");
   line += text(options_.is_private ? " | not private: " : "  ", "loss ", significant(r.record.loss, 5));
   if (options_.is_private) line += text("  clipped ", samples.clipped, " of ", samples.samples);
   if (samples.not_finite > 0) line += text("  not finite ", samples.not_finite);
@@ -54,6 +55,7 @@ void Report::step(const StepReport& r) {
     json["epsilon"] = r.spent->epsilon;
     json["delta"] = r.spent->delta;
     json["accountant"] = to_string(r.spent->accountant);
+    json["privacy_unit"] = to_string(options_.unit);
     if (options_.void_epsilon) json["epsilon_void"] = "the noise has a seed, not a secret key";
   }
   write(json, own);
@@ -62,7 +64,8 @@ void Report::step(const StepReport& r) {
   events_->scalar(tag("train/tokens_per_second"), r.tokens_per_second, r.step);
   events_->scalar(tag("train/memory_mib"), static_cast<double>(r.memory.count) / static_cast<double>(MiB(1).count),
                   r.step);
-  if (r.spent && !options_.void_epsilon) events_->scalar("privacy/epsilon", r.spent->epsilon, r.step);
+  if (r.spent && !options_.void_epsilon)
+    events_->scalar(text("privacy/epsilon_per_", to_string(options_.unit)), r.spent->epsilon, r.step);
   events_->flush();
 }
 

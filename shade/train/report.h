@@ -36,7 +36,8 @@ class Report {
     bool speaks = true;  // this is rank 0
     bool quiet = false;  // metrics alone
     bool is_private = false;
-    bool void_epsilon = false;  // the key is a seed: what is computed protects nobody
+    bool void_epsilon = false;  // the key is a seed: what is computed protects nothing
+    privacy::PrivacyUnit unit = privacy::PrivacyUnit::record;
     int64_t steps = 0, done = 0;
   };
   Report(RunFolder& folder, const Options& options);

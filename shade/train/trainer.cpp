@@ -60,7 +60,7 @@ std::unique_ptr<models::Model> counted_model(const Recipe& recipe) {
 Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::unique_ptr<const data::Dataset> dataset,
                  Options options)
     : world_(&world),
-      recipe_(&recipe),
+      recipe_(&recipe.resolve(config)),
       options_(std::move(options)),
       model_(counted_model(recipe)),
       groups_(shard::connect_groups(world, shard::policy_of(recipe.shard, world.size()))),
@@ -69,7 +69,7 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
       split_(dataset_->size(), recipe.train.eval_records),
       folder_(std::make_unique<RunFolder>(recipe.train.output)) {
   const auto& train = recipe.train;
-  recipe.resolve();
+  require_batch(recipe, split_.training());
   use_threads(train.threads, world.size());
   event_ = event_of(recipe, split_.training());
   recipe.dp.sigma = event_.mechanism.noise_multiplier;
@@ -151,6 +151,9 @@ void Trainer::open_history(const std::optional<checkpoint::Origin>& from) {
   for (const auto& [event, steps] : known.spent) {
     if (event.value("seeded", false) && !seeded && no_epsilon_.empty())
       no_epsilon_ = "the ledger has earlier steps whose noise had a seed";
+    if (event.value("unit", "record") != to_string(event_.unit) && no_epsilon_.empty())
+      no_epsilon_ = text("the ledger has earlier steps that protect one ", event.value("unit", "record"), ", not one ",
+                         to_string(event_.unit));
     if (const auto mechanism = mechanism_in(event))
       spent.push_back({*mechanism, steps});
     else if (no_epsilon_.empty())
@@ -220,16 +223,20 @@ void Trainer::introduce() {
                                             .quiet = options_.quiet,
                                             .is_private = recipe.dp.is_private(),
                                             .void_epsilon = recipe.dp.noise_seed >= 0,
+                                            .unit = event_.unit,
                                             .steps = train.steps,
                                             .done = optimizer_->steps()});
   report_->say(text("model    ", model_->describe(), "; ", model_->parameters().count(), " parameters, ",
                     model_->parameters().count_trainable(), " trained"));
+  report_->say(text("weights  ", recipe.decisions.weights));
   report_->say(text("data     ", dataset_->describe(), "; ", split_.training(), " for training, ", split_.evaluation(),
                     " held out"));
+  if (dynamic_cast<const data::TextDataset*>(dataset_.get()) != nullptr)
+    report_->say(text("tokens   ", recipe.decisions.tokenizer));
   report_->say(text("batches  ", sampler({})->describe(), "; ", micro_batch_, " samples at a time on each of ",
                     world_->size(), world_->size() == 1 ? " rank (" : " ranks (", to_string(recipe.shard.shard), ")"));
   if (!recipe.dp.is_private()) {
-    report_->say("privacy  none");
+    report_->say(text("privacy  none: ", recipe.decisions.privacy));
   } else if (!budget_) {
     report_->say(
         text("privacy  ", to_string(recipe.dp.dp), ", sigma ", recipe.dp.sigma, "; no epsilon: ", no_epsilon_));
@@ -240,6 +247,7 @@ void Trainer::introduce() {
                       event_.delta, " after ", last_, " steps by ", to_string(end.accountant),
                       recipe.dp.noise_seed >= 0 ? "; the noise is seeded: NOT private" : ""));
   }
+  if (recipe.dp.is_private()) report_->say(text("         ", recipe.decisions.privacy));
   report_->say(text("run      ", folder_->path().string(),
                     saved_ >= 0 ? text(", continued after step ", saved_) : ", from the beginning"));
   if (changed_)
@@ -315,6 +323,10 @@ TrainResult Trainer::run() {
   if (budget_) result.spent = budget_->after(result.steps);
   report_->say(text(to_string(result.ended), " after step ", result.steps,
                     result.ended == Ended::asked ? "; saved, and the same command goes on from here" : ""));
+  if (result.spent)
+    report_->say(text("epsilon ", significant(result.spent->epsilon, 4), " at delta ", result.spent->delta, " by ",
+                      to_string(result.spent->accountant), recipe_->dp.noise_seed >= 0 ? " (seeded: void)" : "",
+                      "; neighbouring data sets: ", adjacency(event_.unit)));
   if (result.ended == Ended::asked) return result;
   forget_key();
   if (test_records_) result.test = test();

@@ -24,6 +24,7 @@ struct Section {
   Seconds timeout{10};
   Mode mode = Mode::fast;
   std::vector<int64_t> lengths{1024, 2048};
+  std::vector<std::string> names;
 
   void declare(Fields& f) {
     f.add("batch", batch, {.help = "samples per rank", .unit = "samples", .min = 1, .flags = {"--batch-size"}});
@@ -34,6 +35,7 @@ struct Section {
     f.add("timeout", timeout, {.help = "of a peer", .min = 1});
     f.add("mode", mode, {.help = "how"});
     f.add("lengths", lengths, {.help = "sequence lengths", .min = 1});
+    f.add("names", names, {.help = "of classes"});
   }
 };
 
@@ -118,6 +120,32 @@ TEST_F(ConfigTest, BrokenTomlNamesThePlace) {
   EXPECT_TRUE(fault([&] { config.read_toml_text("[work]\nbatch = \n", "r.toml"); }).starts_with("r.toml:2:"));
   EXPECT_EQ(fault([&] { config.read_toml("/nowhere/r.toml"); }),
             "cannot read the configuration \"/nowhere/r.toml\"; expected a TOML file");
+}
+
+TEST_F(ConfigTest, KnowsWhatWasGiven) {
+  EXPECT_FALSE(config.given("work.batch"));
+  config.set("work.batch", "2");
+  EXPECT_TRUE(config.given("work.batch")) << "if only as its default";
+  config.read_toml_text("[work]\nrate = 0.5\n", "r.toml");
+  EXPECT_TRUE(config.given("work.rate"));
+  EXPECT_THROW(config.set("work.limit", "much"), UsageError);
+  EXPECT_FALSE(config.given("work.limit")) << "a refused value is not given";
+  EXPECT_EQ(fault([&] { config.given("work.batsh"); }), "unknown key 'work.batsh'; did you mean 'work.batch'?");
+}
+
+TEST_F(ConfigTest, ElementsOfATomlListMayHaveCommas) {
+  config.read_toml_text("[work]\nnames = [\"Paris, Texas\", \"Rome\"]\n", "r.toml");
+  EXPECT_EQ(section.names, (std::vector<std::string>{"Paris, Texas", "Rome"}));
+  config.set("work.names", "a, b");
+  EXPECT_EQ(section.names, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(fault([&] { config.read_toml_text("[work]\nbatch = [1, 2]\n", "r.toml"); }),
+            "r.toml:2: work.batch: '1,2' is not a whole number");
+}
+
+TEST_F(ConfigTest, AFileThatSetsNothingIsRefused) {
+  EXPECT_NE(fault([&] { config.read_toml_text("# steps = 3\n", "r.toml"); }).find("r.toml sets nothing"),
+            std::string::npos);
+  EXPECT_NE(fault([&] { config.read_toml("/tmp"); }).find("is a folder; expected a TOML file"), std::string::npos);
 }
 
 TEST_F(ConfigTest, WhatIsPrintedReadsBack) {

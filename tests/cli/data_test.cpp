@@ -18,7 +18,7 @@ TEST(DataVerb, WritesACorpusAndLooksAtIt) {
   const auto corpus = (scratch.path() / "corpus").string(), json = (scratch.path() / "out.json").string();
   const auto made = data({"--write-sample", corpus, "--size", "50kB", "--seq", "64", "--json", json});
   ASSERT_EQ(made.status, 0) << made.output;
-  for (const char* part : {"the privacy unit is a record", "garden, harbour, kitchen", "first without label",
+  for (const char* part : {"add or remove one record", "garden, harbour, kitchen", "first without label",
                            "plain/text_00000.txt:1", "read and tokenized"})
     EXPECT_NE(made.output.find(part), std::string::npos) << part << "\n" << made.output;
   const auto first = read_json(json);
@@ -28,7 +28,7 @@ TEST(DataVerb, WritesACorpusAndLooksAtIt) {
 
   const auto again = data({"--data-folder", corpus, "--packing", "packed", "--seq", "64", "--json", json});
   ASSERT_EQ(again.status, 0) << again.output;
-  EXPECT_NE(again.output.find("the privacy unit is a window, not a record"), std::string::npos);
+  EXPECT_NE(again.output.find("add or remove one window, not a text or a person"), std::string::npos);
   EXPECT_TRUE(read_json(json)["from_cache"].get<bool>());
 }
 

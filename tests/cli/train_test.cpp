@@ -24,6 +24,7 @@ const test::RunOptions kPatient{.limit = Seconds(200)};
 constexpr const char* kRecipe = R"(
 [model]
 model = "llama-nano"
+from_scratch = true
 task = "lm"
 [dp]
 dp = "flash_bookkeeping"
@@ -34,6 +35,7 @@ lr = 1e-2
 steps = 120
 batch_size = 8
 seq_length = 16
+synthetic = true
 records = 200
 micro_batch = "8"
 save_every = 10

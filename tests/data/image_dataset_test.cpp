@@ -123,7 +123,7 @@ TEST_F(Images, AreFoundByClass) {
   const auto batch = data.batch(std::array<int64_t, 4>{0, 1, 2, 3});
   EXPECT_TRUE(batch.labels.equal(at::tensor(std::vector<int64_t>{0, 0, 1, 1})));
   EXPECT_EQ(batch.samples(), 4);
-  EXPECT_EQ(data.describe(), "4 images of 2 classes, 8 x 8; the privacy unit is an image");
+  EXPECT_EQ(data.describe(), "4 images of 2 classes, 8 x 8");
 }
 
 TEST_F(Images, NoiseDependsOnTheRecordAndTheDrawAlone) {
@@ -177,6 +177,31 @@ TEST_F(Images, OtherFilesHaveAnotherFingerprint) {
   EXPECT_NE(changed, before);
   std::filesystem::rename(folder_.path() / "dog/x.png", folder_.path() / "cat/x.png");
   EXPECT_NE(opened(options_).fingerprint(), changed);
+}
+
+TEST_F(Images, AnotherPictureOfTheSameSizeAndTimeHasAnotherFingerprint) {
+  const auto before = opened(options_).fingerprint();
+  const auto file = folder_.path() / "dog/x.png";
+  const auto time = std::filesystem::last_write_time(file);
+  auto content = io::content(file);
+  content[content.size() / 2] ^= 1;
+  folder_.put("dog/x.png", content);
+  std::filesystem::last_write_time(file, time);
+  EXPECT_NE(opened(options_).fingerprint(), before);
+  options_.names = {"cat", "dog", "cow"};
+  const auto named = opened(options_).fingerprint();
+  options_.names = {"cow", "cat", "dog"};
+  EXPECT_NE(opened(options_).fingerprint(), named);
+}
+
+TEST_F(Images, StatedClassesAreTheClasses) {
+  options_.names = {"dog", "cow", "cat"};
+  const auto data = opened(options_);
+  EXPECT_EQ(data.classes(), options_.names);
+  EXPECT_TRUE(
+      data.batch(std::array<int64_t, 4>{0, 1, 2, 3}).labels.equal(at::tensor(std::vector<int64_t>{2, 2, 0, 0})));
+  options_.names = {"cat", "cow"};
+  EXPECT_NE(message_of<UsageError>([&] { opened(options_); }).find("the data has the label 'dog'"), std::string::npos);
 }
 
 TEST_F(Images, NoRecordsMakeAnEmptyBatch) {

@@ -31,8 +31,7 @@ TEST(TextDataset, ARecordIsASample) {
   EXPECT_EQ(row(batch.ids_BT, 1), (Row{S, 'a', 'b', 'c', 'd', 'e'}));  // cut, so the text has no end
   EXPECT_EQ(row(batch.mask_BT, 1), (Row{1, 1, 1, 1, 1, 1}));
   EXPECT_EQ(row(batch.ids_BT, 2), (Row{S, 'a', 'b', 'c', 'd', E}));
-  EXPECT_EQ(data->describe(),
-            "3 records, 15 tokens (bytes), cut at 6 tokens, 1 empty records left out; the privacy unit is a record");
+  EXPECT_EQ(data->describe(), "3 records, 15 tokens (bytes), cut at 6 tokens, 1 empty records left out");
 }
 
 TEST(TextDataset, NoRecordsMakeAnEmptyBatch) {
@@ -63,6 +62,66 @@ TEST(TextDataset, ClassesAreSorted) {
   const auto batch = data->batch(all_records(*data));
   EXPECT_TRUE(batch.labels.equal(at::tensor(Row{3, 1, 0, 2, 1})));
   EXPECT_EQ(row(batch.ids_BT, 3), (Row{S, 'd', E, P}));
+}
+
+// With stated classes no record decides what another one's label is, and no label is published that was not stated.
+TEST(TextDataset, StatedClassesAreTheClasses) {
+  const Folder folder;
+  folder.put("a.jsonl", "{\"text\":\"a\",\"label\":\"sea\"}\n{\"text\":\"b\",\"label\":\"hill\"}\n");
+  auto config = folder.config();
+  config.classes = {"wood", "sea", "hill"};
+  const auto data = open_dataset(config, 4, Task::classify);
+  EXPECT_EQ(data->classes(), config.classes) << "in this order, also one that doesn't occur";
+  EXPECT_TRUE(data->batch(all_records(*data)).labels.equal(at::tensor(Row{1, 2})));
+  EXPECT_TRUE(open_dataset(config, 4, Task::lm)->classes().empty());
+
+  config.classes = {"@" + folder.put("classes", "hill\r\n\nsea, deep\nsea\n").string()};
+  const auto from_file = open_dataset(config, 4, Task::classify);
+  EXPECT_EQ(from_file->classes(), (std::vector<std::string>{"hill", "sea, deep", "sea"}));
+  EXPECT_TRUE(from_file->batch(all_records(*from_file)).labels.equal(at::tensor(Row{2, 0})));
+  EXPECT_NE(from_file->fingerprint(), data->fingerprint());
+
+  folder.put("b.jsonl", "{\"text\":\"c\",\"label\":\"aaa-john-doe\"}\n");
+  EXPECT_EQ(
+      message_of<UsageError>([&] { open_dataset(config, 4, Task::classify); }),
+      "the data has the label 'aaa-john-doe', which is none of the 3 stated classes; correct the records, or state "
+      "it too (--classes)");
+}
+
+TEST(TextDataset, WrongClassesAreRefused) {
+  const Folder folder;
+  folder.put("a.jsonl", "{\"text\":\"a\",\"label\":\"x\"}\n");
+  const auto said = [&](const std::vector<std::string>& classes) {
+    auto config = folder.config();
+    config.classes = classes;
+    return message_of<UsageError>([&] { open_dataset(config, 4, Task::classify); });
+  };
+  EXPECT_EQ(said({"x", "y", "x"}), "class 'x' is stated twice");
+  EXPECT_NE(said({"x"}).find("expected at least 2"), std::string::npos);
+  EXPECT_NE(said({"@" + (folder.path() / "gone").string()}).find("expected a file with a class per line"),
+            std::string::npos);
+}
+
+// What was written over without a trace in size and time is other data all the same.
+TEST(TextDataset, AnotherRecordIsAnotherFingerprint) {
+  const Folder folder;
+  const auto file = folder.put("a.jsonl", "{\"text\":\"abc\",\"label\":\"x\"}\n{\"text\":\"d\",\"label\":\"y\"}\n");
+  const auto time = std::filesystem::last_write_time(file);
+  const auto print = [&](const std::string& content, int64_t length = 6) {
+    folder.put("a.jsonl", content);
+    std::filesystem::last_write_time(file, time);
+    std::filesystem::remove_all(folder.path() / ".shade");
+    return open_dataset(folder.config(), length, Task::classify)->fingerprint();
+  };
+  const auto before = print("{\"text\":\"abc\",\"label\":\"x\"}\n{\"text\":\"d\",\"label\":\"y\"}\n");
+  EXPECT_EQ(print("{\"text\":\"abc\",\"label\":\"x\"}\n{\"text\":\"d\",\"label\":\"y\"}\n"), before);
+  EXPECT_NE(print("{\"text\":\"abd\",\"label\":\"x\"}\n{\"text\":\"d\",\"label\":\"y\"}\n"), before);
+  EXPECT_NE(print("{\"text\":\"abc\",\"label\":\"y\"}\n{\"text\":\"d\",\"label\":\"x\"}\n"), before);
+  EXPECT_NE(print("{\"text\":\"ab\",\"label\":\"x\"}\n{\"text\":\"cd\",\"label\":\"y\"}\n"), before);
+  EXPECT_NE(print("{\"text\":\"abc\",\"label\":\"x\"}\n{\"text\":\"d\",\"label\":\"y\"}\n", 7), before);
+  const Folder elsewhere;
+  elsewhere.put("b.jsonl", "{\"text\":\"abc\",\"label\":\"x\"}\n{\"text\":\"d\",\"label\":\"y\"}\n");
+  EXPECT_EQ(open_dataset(elsewhere.config(), 6, Task::classify)->fingerprint(), before) << "the same records";
 }
 
 TEST(TextDataset, ClassificationNeedsALabelEverywhere) {
@@ -108,7 +167,7 @@ TEST(TextDataset, PackedWindowsAreTheStreamCut) {
     EXPECT_TRUE((batch.labels.flatten().narrow(0, length, expected.numel() - length) == I).all().item<bool>());
     const auto middle = data->size() / 2;
     EXPECT_TRUE(data->batch(std::array{middle}).ids_BT[0].equal(batch.ids_BT[middle]));
-    EXPECT_NE(data->describe().find("the privacy unit is a window, not a record"), std::string::npos);
+    EXPECT_NE(data->describe().find(text("packed into ", data->size(), " windows")), std::string::npos);
   }
 }
 

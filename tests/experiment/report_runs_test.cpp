@@ -115,6 +115,10 @@ TEST_F(Runs, AreNamedByTheirDirectory) {
 TEST_F(Runs, AnEpsilonThatProtectsNobodyIsMarked) {
   auto line = private_step(1, 2, 3);
   EXPECT_EQ(read_training_runs({add("secret", line.dump())}).front().privacy(), "epsilon 3.00 at delta 1e-05");
+  line["privacy_unit"] = "window";
+  EXPECT_EQ(read_training_runs({add("windows", line.dump())}).front().privacy(),
+            "epsilon 3.00 per window at delta 1e-05");
+  line["privacy_unit"] = "record";
   line["epsilon_void"] = "the noise has a seed";
   EXPECT_EQ(read_training_runs({add("seeded", line.dump())}).front().privacy(), "epsilon 3.00, void: seeded");
   line.erase("epsilon");

@@ -7,6 +7,7 @@
 #include "shade/models/registry.h"
 #include "shade/nn/gradients.h"
 #include "tests/models/golden.h"
+#include "tests/support/fault.h"
 
 namespace shade::models {
 namespace {
@@ -133,6 +134,25 @@ TEST(Model, LoraTrainsAdaptersAlone) {
   const auto base = make_model("qwen2-nano", {}, {.task = Task::classify});
   nn::bind_all(base->parameters(), at::kFloat, 1);
   EXPECT_TRUE(at::equal(base->outputs(batch), model->outputs(batch)));
+}
+
+// Without this a misspelled target leaves layers without an adapter.
+TEST(Model, EveryLoraTargetNamesALayer) {
+  const auto said = [](const std::vector<std::string>& targets) {
+    return test::fault(
+        [&] { make_model("llama-nano", {}, {.lora = nn::LoraOptions{.rank = 2}, .lora_targets = targets}); });
+  };
+  const std::string all = "; expected some of q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj";
+  EXPECT_EQ(said({"q_proj", "nonsense"}), "LoRA target 'nonsense' matches no linear layer" + all);
+  EXPECT_EQ(said({"q_prj"}), "LoRA target 'q_prj' matches no linear layer; did you mean 'q_proj'?" + all);
+  EXPECT_NE(said({}), "no error");
+  // The list is that of the layers that are there.
+  for (const auto* target : {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}) {
+    const auto model = make_model("llama-nano", {}, {.lora = nn::LoraOptions{.rank = 2}, .lora_targets = {target}});
+    int64_t trained = 0;
+    for (const auto& weight : model->parameters().weights()) trained += weight.trainable() ? 1 : 0;
+    EXPECT_EQ(trained, 2 * 2) << target;
+  }
 }
 
 TEST(Model, AWeightThatIsNotHeldIsNamed) {

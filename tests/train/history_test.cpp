@@ -234,9 +234,9 @@ TEST(Trainer, WhatIsNotPrivateIsUnderThatName) {
   size_t evaluations = 0;
   for (const auto& line : found.metrics) {
     for (const auto& [key, value] : line.items())
-      EXPECT_TRUE(
-          (std::set<std::string>{"step", "lr", "clip_norm", "epsilon", "delta", "accountant", "not_private"}.contains(
-              key)))
+      EXPECT_TRUE((std::set<std::string>{"step", "lr", "clip_norm", "epsilon", "delta", "accountant", "privacy_unit",
+                                         "not_private"}
+                       .contains(key)))
           << key;
     evaluations += line["not_private"].contains("eval_loss") ? 1 : 0;
   }

@@ -93,7 +93,8 @@ TEST_F(LargeRecipe, DitPrivateOnImages) {
     scratch_.put(text("images/class_", i % 3, "/", i, i % 2 == 0 ? ".jpg" : ".png"),
                  i % 2 == 0 ? data::jpeg(300, 260, 3, pixels) : data::png(300, 260, PNG_FORMAT_RGB, pixels));
   }
-  run("dit_l.toml", text("--num-layers 2 --data-folder ", place("images"), " --batch-size 4 --delta 1e-3"));
+  run("dit_l.toml", text("--num-layers 2 --data-folder ", place("images"),
+                         " --classes class_0,class_1,class_2 --batch-size 4 --delta 1e-3"));
 }
 
 }  // namespace

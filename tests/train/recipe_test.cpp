@@ -11,7 +11,9 @@
 #include "shade/profile/memory.h"
 #include "shade/train/budget.h"
 #include "shade/train/held_out.h"
+#include "shade/train/made_up_data.h"
 #include "shade/train/micro_batch.h"
+#include "shade/train/records.h"
 #include "shade/train/run_folder.h"
 #include "tests/io/scratch.h"
 #include "tests/support/fault.h"
@@ -26,9 +28,31 @@ std::string fault_of(const std::string& toml) {
     Config config;
     recipe.declare(config);
     config.read_toml_text(toml, "recipe");
-    recipe.resolve();
+    recipe.resolve(config);
   });
 }
+
+bool has(const std::string& words, const std::string& part) { return words.find(part) != std::string::npos; }
+
+// A recipe whose weights are random, and what more it says.
+const std::string kRandom = "[model]\nfrom_scratch = true\n";
+
+// Read and resolved, twice: the second time changes nothing.
+struct Resolved {
+  Recipe recipe;
+  Config config;
+
+  explicit Resolved(const std::string& toml) {
+    recipe.declare(config);
+    config.read_toml_text(toml, "recipe");
+    recipe.resolve(config);
+    const auto before = config.json();
+    const auto decided = recipe.decisions.privacy + recipe.decisions.weights + recipe.decisions.tokenizer;
+    recipe.resolve(config);
+    EXPECT_EQ(config.json(), before);
+    EXPECT_EQ(recipe.decisions.privacy + recipe.decisions.weights + recipe.decisions.tokenizer, decided);
+  }
+};
 
 TEST(Recipe, IsWrittenDownAsItReadsBack) {
   Recipe recipe, again;
@@ -46,7 +70,7 @@ TEST(Recipe, IsWrittenDownAsItReadsBack) {
 
 TEST(Recipe, RefusesWhatCantBeKept) {
   EXPECT_EQ(
-      fault_of("[dp]\ntarget_epsilon = 8\n"),
+      fault_of("[dp]\ndp = \"none\"\ntarget_epsilon = 8\n"),
       "an epsilon is asked of a run that is not private; choose how samples are clipped, e.g. --dp auto, or ask for "
       "none: --target-epsilon 0 --max-epsilon 0");
   EXPECT_EQ(fault_of("[dp]\ndp = \"flash\"\nsampler = \"shuffled\"\ntarget_epsilon = 8\n"),
@@ -55,10 +79,123 @@ TEST(Recipe, RefusesWhatCantBeKept) {
   EXPECT_NE(fault_of(kPrivate + "[shard]\nreduce_dtype = \"bf16\"\n").find("are reduced in fp32"), std::string::npos);
   EXPECT_NE(fault_of(kPrivate + "accountant = \"gdp\"\n").find("says less than was spent"), std::string::npos);
   EXPECT_NE(fault_of(kPrivate + "norm_timing = true\n").find("another step with the same noise"), std::string::npos);
-  EXPECT_EQ(fault_of("[shard]\nreduce_dtype = \"bf16\"\n"), "no error");
+  EXPECT_EQ(fault_of(kRandom + "[shard]\nreduce_dtype = \"bf16\"\n"), "no error");
   EXPECT_EQ(fault_of("[train]\nmicro_batch = \"many\"\n"),
             "micro_batch is 'many'; expected auto or a number of samples from 1");
-  EXPECT_EQ(fault_of("[train]\nsteps = 10\n[optim]\nschedule = \"cosine\"\n"), "no error");
+  EXPECT_EQ(fault_of(kRandom + "[train]\nsteps = 10\n[optim]\nschedule = \"cosine\"\n"), "no error");
+}
+
+// Who sets how much noise or how much epsilon expects protection.
+TEST(Recipe, ASettingOfPrivacyMakesARunPrivate) {
+  for (const std::string setting : {"sigma = 1.0", "delta = 1e-5", "target_epsilon = 8", "max_epsilon = 8"}) {
+    const Resolved implied(kRandom + "[dp]\n" + setting + "\n");
+    EXPECT_EQ(implied.recipe.dp.dp, privacy::MethodName::automatic) << setting;
+    EXPECT_EQ(implied.recipe.decisions.privacy, text("private because ", setting.substr(0, setting.find(' ')),
+                                                     " was given; epsilon holds for: add or remove one record"));
+  }
+  const Resolved none(kRandom + "[dp]\ndp = \"none\"\nsigma = 1\ndelta = 1e-5\n");
+  EXPECT_FALSE(none.recipe.dp.is_private());
+  EXPECT_EQ(none.recipe.decisions.privacy, "dp is none, and sigma has no effect");
+  EXPECT_FALSE(Resolved(kRandom + "[dp]\nsampler = \"shuffled\"\n").recipe.dp.is_private());
+  EXPECT_EQ(Resolved(kRandom + "[dp]\ndp = \"ghost\"\nsigma = 2\n").recipe.dp.dp, privacy::MethodName::ghost);
+}
+
+TEST(Recipe, AClipNormAloneIsGradientClipping) {
+  const Resolved clipped(kRandom + "[dp]\nmax_grad_norm = 0.5\n");
+  EXPECT_FALSE(clipped.recipe.dp.is_private());
+  EXPECT_EQ(clipped.recipe.optim.grad_clip, 0.5);
+  EXPECT_TRUE(has(clipped.recipe.decisions.privacy, "ordinary gradient clipping at 0.5"));
+  EXPECT_EQ(Resolved(kRandom + "[dp]\nmax_grad_norm = 0.5\ndp = \"auto\"\n").recipe.optim.grad_clip, 0);
+  EXPECT_EQ(Resolved(kRandom + "[dp]\nmax_grad_norm = 0.5\ndp = \"none\"\n").recipe.optim.grad_clip, 0);
+  EXPECT_TRUE(has(fault_of(kRandom + "[dp]\nmax_grad_norm = 0.5\n[optim]\ngrad_clip = 1\n"), "drop one of them"));
+}
+
+TEST(Recipe, SigmaAndTargetEpsilonAreOneTooMany) {
+  const auto said = fault_of(kRandom + "[dp]\nsigma = 2\ntarget_epsilon = 8\n");
+  EXPECT_EQ(said,
+            "sigma 2 and target_epsilon 8 are both set, and each decides the noise; drop one of them, or set it to 0");
+  EXPECT_EQ(fault_of(kRandom + "[dp]\nsigma = 0\ntarget_epsilon = 8\n"), "no error");
+  // What a run writes down is a recipe again, although the sigma that was found is in it.
+  Resolved found(kRandom + "[dp]\ntarget_epsilon = 8\n");
+  found.recipe.dp.sigma = 0.6;
+  EXPECT_TRUE(has(print_toml(found.config), "# found for target_epsilon: sigma = 0.6\n"));
+  EXPECT_EQ(fault_of(print_toml(found.config)), "no error");
+}
+
+TEST(Recipe, RandomWeightsAreAskedFor) {
+  EXPECT_EQ(fault_of("[model]\nmodel = \"llama-nano\"\n"),
+            "no weights to start from: llama-nano is the name of an architecture; name weights (--weights FOLDER), or "
+            "ask for random ones (--from-scratch)");
+  EXPECT_TRUE(has(fault_of(kRandom + "weights = \"x\"\n"), "from_scratch is set, and so are the weights x"));
+  const io::Scratch folder;
+  const auto model = text("[model]\nmodel = \"", folder.path().string(), "\"\n");
+  folder.write("config.json", "{}");
+  EXPECT_TRUE(has(fault_of(model), "has a config.json, and no model.safetensors"));
+  folder.write("model.safetensors", "");
+  EXPECT_EQ(Resolved(model).recipe.model.weights, folder.path().string());
+  const Resolved random(model + "from_scratch = true\n");
+  EXPECT_EQ(random.recipe.model.weights, "");
+  EXPECT_EQ(random.recipe.decisions.weights, "random (from scratch, seed 0)");
+  EXPECT_EQ(Resolved(model + "weights = \"other\"\n").recipe.decisions.weights, "from other");
+}
+
+TEST(Recipe, TheTokenizerIsTheModels) {
+  const io::Scratch folder;
+  for (const char* name : {"config.json", "model.safetensors", "tokenizer.json"}) folder.write(name, "{}");
+  const auto place = folder.path().string();
+  for (const auto* key : {"model", "weights"}) {
+    const auto model = text("[model]\n", key, " = \"", place, "\"\n");
+    EXPECT_EQ(Resolved(model + "[data]\ndata_folder = \"x\"\n").recipe.data.tokenizer, place) << key;
+    EXPECT_EQ(Resolved(model + "[data]\ndata_folder = \"x\"\ntokenizer = \"bytes\"\n").recipe.data.tokenizer, "bytes");
+    EXPECT_EQ(Resolved(model).recipe.data.tokenizer, "") << "without texts there is nothing to read";
+  }
+}
+
+TEST(Recipe, ARunDoesntWriteIntoItsModel) {
+  const io::Scratch scratch;
+  std::filesystem::create_directories(scratch.path() / "a/model");
+  scratch.write("a/model/config.json", "{}");
+  const auto said = [&](const std::string& key, const std::string& place) {
+    return fault_of(text("[model]\nlora_rank = 1\nfrom_scratch = true\nmodel = \"",
+                         (scratch.path() / "a/model").string(), "\"\n[train]\n", key, " = \"",
+                         (scratch.path() / place).string(), "\"\n"));
+  };
+  for (const char* key : {"output", "export_folder", "adapter_folder"}) {
+    for (const char* place : {"a/model", "a/model/runs/x", "a", "a/model/../model/y"})
+      EXPECT_TRUE(has(said(key, place), "lie in one another")) << key << " " << place;
+    for (const char* place : {"a/model2", "a/run", "b"}) EXPECT_EQ(said(key, place), "no error") << key << " " << place;
+  }
+}
+
+// A window holds parts of several texts: its epsilon is another promise, which must be asked for.
+TEST(Recipe, PackedPrivateDataNeedsTheWindowAsUnit) {
+  const auto private_run = [](const std::string& data, const std::string& dp) {
+    return kRandom + "[data]\n" + data + "[dp]\ndp = \"auto\"\n" + dp;
+  };
+  const std::string packed = "packing = \"packed\"\n", window = "privacy_unit = \"window\"\n";
+  EXPECT_EQ(
+      fault_of(private_run(packed, "")),
+      "packed data in a private run: epsilon would hold for \"add or remove one window\", not for a text or a person; "
+      "choose --packing records, or accept that with --privacy-unit window");
+  EXPECT_TRUE(has(fault_of(private_run("", window)), "--privacy-unit window is for packed data"));
+  EXPECT_TRUE(has(fault_of(private_run(packed, "privacy_unit = \"record\"\n")), "packed data in a private run"));
+  EXPECT_TRUE(has(Resolved(private_run(packed, window)).recipe.decisions.privacy,
+                  "epsilon holds for: add or remove one window"));
+  EXPECT_EQ(fault_of(kRandom + "[data]\n" + packed), "no error") << "a run that is not private";
+}
+
+TEST(Recipe, SyntheticDataOrAFolder) {
+  EXPECT_TRUE(has(fault_of(kRandom + "[train]\nsynthetic = true\n[data]\ndata_folder = \"x\"\n"),
+                  "synthetic data is asked for, and so is the data folder x"));
+  const auto said = test::fault([] { require_data(Resolved(kRandom).recipe); });
+  EXPECT_TRUE(has(said, "set --data-folder FOLDER, or ask for synthetic data with --synthetic")) << said;
+}
+
+TEST(Recipe, ABatchIsNoLargerThanTheData) {
+  Recipe recipe;
+  recipe.train.batch_size = 40;
+  EXPECT_NO_THROW(require_batch(recipe, 40));
+  EXPECT_TRUE(has(test::fault([&] { require_batch(recipe, 39); }), "which has 39 records for training"));
 }
 
 TEST(Recipe, TheShippedOnesAreValid) {
@@ -68,11 +205,25 @@ TEST(Recipe, TheShippedOnesAreValid) {
     Config config;
     recipe.declare(config);
     config.read_toml(file.path());
-    EXPECT_NO_THROW(recipe.resolve()) << file.path();
+    EXPECT_NO_THROW(recipe.resolve(config)) << file.path();
+    EXPECT_NO_THROW(require_data(recipe)) << file.path();
     EXPECT_NO_THROW(models::make_model(recipe.model.model, recipe.sizes, recipe.model.options())) << file.path();
     ++found;
   }
   EXPECT_GE(found, 9);
+}
+
+TEST(Synthetic, OtherRecordsHaveAnotherFingerprint) {
+  const auto print = [](const std::string& name, int64_t records, int64_t length, uint64_t seed) {
+    const auto model = models::make_model(name, {}, {});
+    return MadeUpData(*model, records, length, seed).fingerprint();
+  };
+  const auto wanted = print("llama-nano", 8, 12, 1);
+  EXPECT_EQ(print("llama-nano", 8, 12, 1), wanted);
+  EXPECT_NE(print("qwen2-nano", 8, 12, 1), wanted);
+  EXPECT_NE(print("llama-nano", 9, 12, 1), wanted);
+  EXPECT_NE(print("llama-nano", 8, 13, 1), wanted);
+  EXPECT_NE(print("llama-nano", 8, 12, 2), wanted);
 }
 
 TEST(HeldOut, EveryRecordIsForOneUse) {

@@ -21,6 +21,7 @@ constexpr int64_t kSteps = 100;
 constexpr const char* kRecipe = R"(
 [model]
 model = "llama-nano"
+from_scratch = true
 task = "lm"
 [shard]
 shard = "zero3"
@@ -33,6 +34,7 @@ lr = 1e-2
 steps = 100
 batch_size = 8
 seq_length = 16
+synthetic = true
 records = 200
 micro_batch = "4"
 save_every = 10

@@ -32,24 +32,17 @@ int run(const std::vector<std::string>& words) {
   train::Recipe recipe;
   Config config;
   recipe.declare(config);
-  for (const auto& [key, word] : std::vector<std::pair<std::string, std::string>>{{"model.task", "lm"},
-                                                                                  {"train.output", words.at(0)},
-                                                                                  {"shard.shard", words.at(1)},
-                                                                                  {"train.steps", "7"},
-                                                                                  {"train.batch_size", "6"},
-                                                                                  {"train.seq_length", "8"},
-                                                                                  {"train.records", "30"},
-                                                                                  {"train.micro_batch", "2"},
-                                                                                  {"train.eval_records", "4"},
-                                                                                  {"train.eval_every", "3"},
-                                                                                  {"train.save_every", "2"},
-                                                                                  {"train.keep", "2"},
-                                                                                  {"train.log_every", "1"},
-                                                                                  {"train.threads", "1"},
-                                                                                  {"train.peak_gflops", "100"},
-                                                                                  {"dp.dp", "flash_bookkeeping"},
-                                                                                  {"dp.noise_seed", "3"},
-                                                                                  {"optim.lr", "1e-2"}})
+  for (const auto& [key, word] :
+       std::vector<std::pair<std::string, std::string>>{{"model.task", "lm"},         {"model.from_scratch", "true"},
+                                                        {"train.synthetic", "true"},  {"train.output", words.at(0)},
+                                                        {"shard.shard", words.at(1)}, {"train.steps", "7"},
+                                                        {"train.batch_size", "6"},    {"train.seq_length", "8"},
+                                                        {"train.records", "30"},      {"train.micro_batch", "2"},
+                                                        {"train.eval_records", "4"},  {"train.eval_every", "3"},
+                                                        {"train.save_every", "2"},    {"train.keep", "2"},
+                                                        {"train.log_every", "1"},     {"train.threads", "1"},
+                                                        {"train.peak_gflops", "100"}, {"dp.dp", "flash_bookkeeping"},
+                                                        {"dp.noise_seed", "3"},       {"optim.lr", "1e-2"}})
     config.set(key, word);
   auto world = comm::World::connect(comm::place_from_environment(), recipe.comm,
                                     {.overdue = [](const std::string&) { std::_Exit(comm::kPeerLostStatus); }});

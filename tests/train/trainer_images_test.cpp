@@ -30,6 +30,8 @@ class Pictures : public data::Folder {
 Words recipe_on(const data::Folder& images, const Words& more = {}) {
   Words out{{"recipe", test::source_root() + "/recipes/dit_nano.toml"},
             {"data.data_folder", images.path().string()},
+            {"data.classes", "bright,dark"},
+            {"train.synthetic", "false"},
             {"dp.noise_seed", "3"},
             {"dp.max_epsilon", "0"},
             {"dp.delta", "1e-3"},
@@ -95,6 +97,16 @@ TEST(TrainerImages, AnotherPictureIsAnotherIncarnation) {
   images.put("bright/2.png", data::png(9, 9, PNG_FORMAT_RGB, data::gradient(9, 9, 3)));
   train_in(here.path(), 1, words);
   EXPECT_EQ(incarnation(here.path()), 1);
+}
+
+// The names of the folders that have images are not public, and neither is their number.
+TEST(TrainerImages, APrivateRunStatesItsClasses) {
+  const Pictures images;
+  const io::Scratch here;
+  EXPECT_NE(refused(here.path(), recipe_on(images, {{"data.classes", ""}})).find("states its classes"),
+            std::string::npos);
+  EXPECT_NE(refused(here.path(), recipe_on(images, {{"data.classes", "bright,night"}})).find("the label 'dark'"),
+            std::string::npos);
 }
 
 }  // namespace

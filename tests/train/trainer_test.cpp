@@ -132,7 +132,7 @@ TEST(Trainer, StopsBeforeTheBudgetWouldBeExceeded) {
 
 TEST(Trainer, FindsTheNoiseForATarget) {
   const Scratch here;
-  const auto found = train_in(here.path(), 1, small(with(kPrivate, {{"dp.target_epsilon", "5"}})));
+  const auto found = train_in(here.path(), 1, small(with(kPrivate, {{"dp.sigma", "0"}, {"dp.target_epsilon", "5"}})));
   EXPECT_EQ(found.result.ended, Ended::finished);
   EXPECT_LE(found.result.spent->epsilon, 5);
   EXPECT_GT(found.result.spent->epsilon, 4.99);
@@ -223,7 +223,7 @@ TEST(Trainer, AReplayCountsOnceAndAnythingElseAgain) {
     config.set("train.peak_gflops", "100");
     config.set("train.threads", "1");
     config.set("train.log_every", "1");
-    for (const auto& [key, word] : words) config.set(key, word);
+    set_words(config, words);
     auto world = comm::World::connect({}, {});
     int64_t made = 0;
     Trainer trainer(world, recipe, config, nullptr, {.quiet = true, .stop = [&] { return crash(made++); }});
@@ -360,6 +360,51 @@ TEST(Trainer, AnExportedAdapterIsReadByPeft) {
                               {.environment = {{"PYTHONDONTWRITEBYTECODE", "1"}}, .limit = Seconds(240)});
   EXPECT_EQ(seen.status, 0) << seen.output;
   EXPECT_NE(seen.output.find("PEFT agrees"), std::string::npos) << seen.output;
+}
+
+// A record written over with its file's size and time kept, the tokens deleted: steps made again would put the same
+// noise on another sum.
+TEST(Trainer, ARecordWrittenOverIsAnotherIncarnation) {
+  const Scratch here;
+  const auto folder = here.path() / "texts";
+  std::filesystem::create_directories(folder);
+  const auto write = [&](const std::string& last) {
+    std::string lines;
+    for (int i = 0; i < 39; ++i) lines += text("record ", i, "\n");
+    return here.write("texts/a.txt", lines + last);
+  };
+  const auto file = write("the last");
+  const auto time = std::filesystem::last_write_time(file);
+  const auto words = small(with(kPrivate, {{"data.data_folder", folder.string()},
+                                           {"data.text_unit", "line"},
+                                           {"model.vocab_size", "260"},
+                                           {"train.save_every", "2"}}));
+  const auto stop = [](int64_t made) { return made == 1; };
+  train_in(here.path() / "run", 1, words, stop);
+  train_in(here.path() / "run", 1, words, stop);
+  EXPECT_EQ(incarnation(here.path() / "run"), 0) << "the same records";
+  write("The last");
+  std::filesystem::last_write_time(file, time);
+  std::filesystem::remove_all(folder / ".shade");
+  train_in(here.path() / "run", 1, words);
+  EXPECT_EQ(incarnation(here.path() / "run"), 1);
+}
+
+TEST(Trainer, RefusesWhatTheModelWasntMadeFor) {
+  const Scratch here;
+  EXPECT_EQ(refused(here.path() / "run", {{"train.seq_length", "131073"}}),
+            "--seq-length 131073 is longer than the 131072 positions of the model (max_position_embeddings)");
+  here.write("a.txt", "a text");
+  const Words pretrained{{"model.weights", "its weights"}, {"data.data_folder", here.path().string()}};
+  const auto said = [&](const Words& more) { return refused(here.path() / "run", with(pretrained, more)); };
+  EXPECT_NE(said({{"model.vocab_size", "1440"}}).find("a vocabulary of 1440 would read bytes"), std::string::npos);
+  EXPECT_NE(said({{"model.vocab_size", "1440"}, {"data.tokenizer", "bytes"}, {"train.batch_size", "1"}})
+                .find("no weights at its weights"),
+            std::string::npos)
+      << "asked for";
+  EXPECT_NE(said({{"model.vocab_size", "260"}, {"train.batch_size", "1"}}).find("no weights at its weights"),
+            std::string::npos)
+      << "a vocabulary of bytes";
 }
 
 TEST(Trainer, ATestFolderWithOtherClassesIsRefused) {

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "shade/train/trainer.h"
@@ -37,8 +38,14 @@ struct Trained {
 
 using Words = std::vector<std::pair<std::string, std::string>>;
 
-// A word of key "recipe" is a file to be read first.
+// A word of key "recipe" is a file to be read first. Without it training starts from random weights unless the words
+// name some, on synthetic records unless they name a folder.
 inline void set_words(Config& config, const Words& words) {
+  const auto named = [&](const std::string& key) {
+    return std::any_of(words.begin(), words.end(), [&](const auto& word) { return word.first == key; });
+  };
+  if (!named("recipe") && !named("model.weights")) config.set("model.from_scratch", "true");
+  if (!named("recipe") && !named("data.data_folder")) config.set("train.synthetic", "true");
   for (const auto& [key, word] : words) {
     if (key == "recipe")
       config.read_toml(word);

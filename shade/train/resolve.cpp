@@ -1,0 +1,141 @@
+// What a recipe means. Nothing here is unprotected, random or synthetic by accident: what was not asked for in so many
+// words is an error with its remedy, or is announced at the start of the run.
+#include <algorithm>
+
+#include "shade/base/error.h"
+#include "shade/io/weight_folder.h"
+#include "shade/train/recipe.h"
+#include "shade/train/step.h"
+
+namespace shade::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The first setting that only a private run has a use for; empty: none was given.
+std::string asks_for_privacy(const Recipe& recipe, const Config& config) {
+  for (const auto& [key, asks] : {std::pair("sigma", recipe.dp.sigma > 0),
+                                  {"target_epsilon", recipe.budget.target_epsilon > 0},
+                                  {"max_epsilon", recipe.budget.max_epsilon > 0},
+                                  {"delta", true},
+                                  {"privacy_unit", true}})
+    if (asks && config.given(text("dp.", key))) return key;
+  return {};
+}
+
+// Private or not, and why.
+std::string decide_privacy(Recipe& recipe, const Config& config) {
+  const auto [dp, optim] = std::tie(recipe.dp, recipe.optim);
+  const auto asked = asks_for_privacy(recipe, config);
+  const bool stated = config.given("dp.dp");
+  if (!stated && !asked.empty()) dp.dp = dp.is_private() ? dp.dp : privacy::MethodName::automatic;
+  if (dp.is_private())
+    return text("private because ", stated ? text("dp is ", to_string(dp.dp)) : text(asked, " was given"),
+                "; epsilon holds for: ", adjacency(recipe.budget.privacy_unit));
+  if (stated) return text("dp is none", asked.empty() ? "" : text(", and ", asked, " has no effect"));
+  if (!config.given("dp.max_grad_norm")) return "--dp was not given";
+  SHADE_REQUIRE(!config.given("optim.grad_clip") || optim.grad_clip == dp.max_grad_norm,
+                "without --dp, --max-grad-norm ", dp.max_grad_norm,
+                " is ordinary gradient clipping, but --grad-clip is ", optim.grad_clip,
+                "; drop one of them, or train privately with --dp auto");
+  optim.grad_clip = dp.max_grad_norm;
+  return text("--dp was not given, and --max-grad-norm is ordinary gradient clipping at ", optim.grad_clip);
+}
+
+void check_plain(const Recipe& recipe) {
+  SHADE_REQUIRE(recipe.budget.target_epsilon == 0 && recipe.budget.max_epsilon == 0,
+                "an epsilon is asked of a run that is not private; choose how samples are clipped, e.g. --dp auto, or "
+                "ask for none: --target-epsilon 0 --max-epsilon 0");
+}
+
+void check_unit(const Recipe& recipe) {
+  const bool packed = recipe.data.packing == data::Packing::packed;
+  const auto unit = recipe.budget.privacy_unit;
+  SHADE_REQUIRE(!packed || unit == privacy::PrivacyUnit::window,
+                "packed data in a private run: epsilon would hold for \"", adjacency(privacy::PrivacyUnit::window),
+                "\", not for a text or a person; choose --packing records, or accept that with --privacy-unit window");
+  SHADE_REQUIRE(packed || unit == privacy::PrivacyUnit::record, "--privacy-unit ", to_string(unit),
+                " is for packed data, and each sample here is a record; drop it, or choose --packing packed");
+}
+
+void check_private(const Recipe& recipe, const Config& config) {
+  const auto& [dp, budget] = std::tie(recipe.dp, recipe.budget);
+  SHADE_REQUIRE(dp.sigma == 0 || budget.target_epsilon == 0 || !config.given("dp.sigma"), "sigma ", dp.sigma,
+                " and target_epsilon ", budget.target_epsilon,
+                " are both set, and each decides the noise; drop one of them, or set it to 0");
+  require_sound(dp, recipe.shard.reduce_dtype);
+  SHADE_REQUIRE(budget.accountant != privacy::Accountant::gdp,
+                "--accountant gdp says less than was spent and is for looking only (shade account); choose prv or rdp");
+  SHADE_REQUIRE(budget.sampler != privacy::Sampler::shuffled || (budget.target_epsilon == 0 && budget.max_epsilon == 0),
+                "no accountant answers for shuffled batches, so no epsilon can be kept; choose --sampler poisson");
+  check_unit(recipe);
+}
+
+// Where training starts.
+std::string choose_weights(Recipe& recipe) {
+  auto& model = recipe.model;
+  const auto folder = models::model_folder(model.model);
+  SHADE_REQUIRE(model.weights.empty() || !model.from_scratch, "from_scratch is set, and so are the weights ",
+                model.weights, "; drop one of them");
+  if (model.from_scratch) return text("random (from scratch, seed ", recipe.train.seed, ")");
+  if (model.weights.empty() && folder && io::has_weights(*folder)) model.weights = folder->string();
+  SHADE_REQUIRE(
+      !model.weights.empty(), "no weights to start from: ", model.model,
+      folder ? " has a config.json, and no model.safetensors or its index" : " is the name of an architecture",
+      "; name weights (--weights FOLDER), or ask for random ones (--from-scratch)");
+  return text("from ", model.weights);
+}
+
+// The tokenizer that the model was trained with, where it is known.
+std::string choose_tokenizer(Recipe& recipe) {
+  const auto [data, model] = std::tie(recipe.data, recipe.model);
+  if (data.data_folder.empty()) return {};
+  for (const auto& place : {model.model, model.weights})
+    if (data.tokenizer.empty() && fs::exists(fs::path(place) / "tokenizer.json")) data.tokenizer = place;
+  return data.tokenizer.empty() || data.tokenizer == "bytes" ? "every byte is a token"
+                                                             : "tokenizer in " + data.tokenizer;
+}
+
+bool lies_in(const fs::path& inner, const fs::path& outer) {
+  const auto below = fs::weakly_canonical(inner).lexically_relative(fs::weakly_canonical(outer));
+  return !below.empty() && *below.begin() != "..";
+}
+
+// A run writes, replaces and deletes files below its folders.
+void check_places(const Recipe& recipe) {
+  const auto& train = recipe.train;
+  const auto folder = models::model_folder(recipe.model.model);
+  for (const auto& source : {folder ? folder->string() : std::string(), recipe.model.weights}) {
+    if (!fs::is_directory(source)) continue;
+    for (const auto& [option, place] : {std::pair("--output", train.output),
+                                        {"--export", train.export_folder},
+                                        {"--export-adapter", train.adapter_folder}})
+      SHADE_REQUIRE(place.empty() || (!lies_in(place, source) && !lies_in(source, place)), option, " ", place,
+                    " and the model's folder ", source, " lie in one another; choose another place for ", option);
+  }
+}
+
+}  // namespace
+
+Recipe& Recipe::resolve(const Config& config) {
+  if (optim.schedule != optim::Shape::constant && optim.total_steps == 0) optim.total_steps = train.steps;
+  SHADE_REQUIRE(train.micro_batch == "auto" || parse_integer(train.micro_batch).value_or(0) > 0, "micro_batch is '",
+                train.micro_batch, "'; expected auto or a number of samples from 1");
+  SHADE_REQUIRE(
+      train.adapter_folder.empty() || model.lora_rank > 0,
+      "adapter_folder is set, and the model has no adapters; set --lora-rank, or --export for the whole model");
+  SHADE_REQUIRE(!train.synthetic || data.data_folder.empty(), "synthetic data is asked for, and so is the data folder ",
+                data.data_folder, "; drop one of them (--synthetic false)");
+  decisions.privacy = decide_privacy(*this, config);
+  if (dp.is_private())
+    check_private(*this, config);
+  else
+    check_plain(*this);
+  if (budget.max_epsilon == 0) budget.max_epsilon = budget.target_epsilon;
+  decisions.weights = choose_weights(*this);
+  decisions.tokenizer = choose_tokenizer(*this);
+  check_places(*this);
+  return *this;
+}
+
+}  // namespace shade::train
