@@ -7,14 +7,12 @@
 namespace shade::privacy {
 namespace {
 
-// The nearest integer, the even one of two; from 2^23 on floats are integers.
-SHADE_INLINE float nearest(float x) {
-  const float size = std::fabs(x), rounded = (size + 0x1p23f) - 0x1p23f;
-  return size < 0x1p23f ? std::copysign(rounded, x) : x;
-}
+// The nearest integer, the even one of two; of numbers beyond 2^22 some integer within 2^-22 of their size.
+SHADE_INLINE float nearest(float x) { return (x + 0x1.8p23f) - 0x1.8p23f; }
 
 template <bool fused>
 SHADE_INLINE void add(Grid grid, const float* high, const float* low, int64_t count, float* __restrict sums) {
+  SHADE_INTERLEAVED
   for (int64_t i = 0; i < count; ++i) {
     const auto noise = product<fused>(grid.scale, {high[i], low[i]});
     const auto total = exact_sum(sums[i] * grid.inverse, noise.high);

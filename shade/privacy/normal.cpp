@@ -24,11 +24,13 @@ SHADE_INLINE DoubleWord centred(uint32_t high, uint32_t low, float unit) {
   return {upper.high, upper.low + lower.low};
 }
 
-// -2 ln u, u in (0, 1). With u = m 2^e, m in [sqrt(1/2), sqrt(2)): ln m = 2 atanh(s), s = (m - 1) / (m + 1), |s| <
-// 0.172. `a` is u, or u - 1 from u = 1/2 on: near 1 the difference has more bits than u.
+// -2 ln u for u = (n + 1/2) 2^-64, n = 2^32 high + low. With u = m 2^e, m in [sqrt(1/2), sqrt(2)): ln m = 2 atanh(s),
+// s = (m - 1) / (m + 1), at most 0.172 in size.
 template <bool fused>
-SHADE_INLINE DoubleWord twice_negative_logarithm(DoubleWord a) {
-  const bool upper = a.high < 0 || (a.high == 0 && a.low < 0);
+SHADE_INLINE DoubleWord twice_negative_logarithm(uint32_t high, uint32_t low) {
+  // Read as a signed integer, n gives u - 1 in the upper half of u's range: near 1 that has more bits than u.
+  const bool upper = high >= 0x80000000u;
+  const auto a = centred<64>(high, low, 0x1p-64f);
   const auto u = ordered_sum(upper ? 1.0f : 0.0f, a.high);
   constexpr uint32_t kRootOfHalf = 0x3f3504f3u;
   const uint32_t shifted = std::bit_cast<uint32_t>(u.high) - kRootOfHalf;
@@ -80,21 +82,20 @@ SHADE_INLINE float with_sign(float value, uint32_t sign) {
 
 template <bool fused>
 SHADE_INLINE void compute(const uint32_t* words, Normals& out) {
-  // Two loops: each is short enough for a processor to work on several rounds of it at once.
-  alignas(64) float radius_high[kPairs], radius_low[kPairs];
+  SHADE_INTERLEAVED
   for (int i = 0; i < kPairs; ++i) {
-    const auto square = twice_negative_logarithm<fused>(centred<64>(words[i], words[kPairs + i], 0x1p-64f));
-    const auto radius = square_root<fused>(square);
-    radius_high[i] = radius.high, radius_low[i] = radius.low;
+    const auto radius = square_root<fused>(twice_negative_logarithm<fused>(words[i], words[kPairs + i]));
+    out.high[i] = radius.high, out.low[i] = radius.low;
   }
+  SHADE_INTERLEAVED
   for (int i = 0; i < kPairs; ++i) {
-    // The quarter of the circle around one of the axes: the axis by one bit, its end by another, 62 for where in it.
+    // The quarter of the circle around one end of an axis: one bit for the axis, one for the end, 62 for where in it.
     const uint32_t high = words[2 * kPairs + i], low = words[3 * kPairs + i];
     const bool swap = (high & 0x40000000u) != 0;
     const auto s = sine<fused>(centred<62>(high, low, 0x1p-61f));
     auto c = cosine_of<fused>(s);
     c = {with_sign(c.high, high & 0x80000000u), with_sign(c.low, high & 0x80000000u)};
-    const DoubleWord radius{radius_high[i], radius_low[i]};
+    const DoubleWord radius{out.high[i], out.low[i]};
     const auto along = product<fused>({swap ? s.high : c.high, swap ? s.low : c.low}, radius);
     const auto across = product<fused>({swap ? c.high : s.high, swap ? c.low : s.low}, radius);
     out.high[i] = along.high, out.low[i] = along.low;

@@ -30,3 +30,11 @@ inline Variant fastest() { return variants().back(); }
 #else
 #define SHADE_BASELINE_FUSED false
 #endif
+
+// Four rounds of a loop side by side: kernels are chains of dependent operations, and those of one round alone leave
+// half of a processor idle.
+#if defined(__clang__)
+#define SHADE_INTERLEAVED _Pragma("clang loop interleave_count(4)")
+#else
+#define SHADE_INTERLEAVED
+#endif
