@@ -35,7 +35,14 @@ Feed::Feed(const Experiment& experiment, const models::Model& model, const comm:
   const auto seed = static_cast<uint64_t>(config.seed + place.rank);  // everybody has other samples
   const auto all =
       model.synthetic({batch_size_ * micro_steps_, config.seq_length}, seed, nn::scalar_type(config.dtype)).to(device);
-  for (int64_t i = 0; i < micro_steps_; ++i) made_up_.push_back(all.rows(i * batch_size_, batch_size_));
+  for (int64_t i = 0; i < micro_steps_; ++i) made_up_.push_back(numbered(all.rows(i * batch_size_, batch_size_), i));
+}
+
+// Every sample of a step counts as a record of its own, also where a small folder comes round within a step.
+nn::Batch Feed::numbered(nn::Batch batch, int64_t micro_step) const {
+  batch.records.resize(static_cast<size_t>(batch.samples()));
+  std::iota(batch.records.begin(), batch.records.end(), (rank_ * micro_steps_ + micro_step) * batch_size_);
+  return batch;
 }
 
 std::vector<nn::Batch> Feed::next() {
@@ -47,7 +54,7 @@ std::vector<nn::Batch> Feed::next() {
   for (int64_t i = 0; i < micro_steps_; ++i) {
     std::iota(records.begin(), records.end(), ((step_ * ranks_ + rank_) * micro_steps_ + i) * batch_size_);
     for (auto& record : records) record %= dataset_->size();
-    out.push_back(dataset_->batch(records).to(device_));
+    out.push_back(numbered(dataset_->batch(records).to(device_), i));
   }
   ++step_;
   return out;

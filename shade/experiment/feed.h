@@ -20,6 +20,8 @@ class Feed {
   std::string describe() const;
 
  private:
+  nn::Batch numbered(nn::Batch batch, int64_t micro_step) const;
+
   int64_t batch_size_, micro_steps_, ranks_, rank_, step_ = 0;
   c10::Device device_;
   std::unique_ptr<data::Dataset> dataset_;  // null: made up

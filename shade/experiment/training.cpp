@@ -143,7 +143,11 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   result.snapshots.push_back(memory_line("after model creation"));
 
   train::Step step(*model, runtime, *optimizer, optim::make_schedule(optim),
-                   {.grad_clip = optim.grad_clip, .dp = dp, .fixed_samples = config.batch_size, .rehearsal = true});
+                   {.grad_clip = optim.grad_clip,
+                    .dp = dp,
+                    .before_noise = [](int64_t, const io::Digest&) {},  // where training writes its ledger
+                    .fixed_samples = config.batch_size,
+                    .rehearsal = dp.norm_timing || shard.reduce_dtype != nn::DType::fp32});
   result.describe(*model, log_key(experiment, world.size()));
   result.ranks = world.size();
   const int64_t samples = config.batch_size * config.grad_accum * world.size();

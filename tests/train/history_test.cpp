@@ -118,6 +118,32 @@ TEST(History, AVariableThatChoosesKernelsMakesStepsNew) {
   }
 }
 
+// Whatever decides a step's bits: a field of the recipe, the weights that training starts from (replaced in place).
+TEST(History, AnotherFieldOrOtherFirstWeightsMakeStepsNew) {
+  const Scratch here;
+  const auto run = here.path() / "run", weights = here.path() / "weights";
+  const auto words = small(with(kEmpty, {{"train.keep_key", "true"}, {"train.steps", "2"}}));
+  const auto exported = [&](const char* seed, const std::string& name) {
+    train_in(here.path() / ("made" + name), 1,
+             {{"model.task", "lm"}, {"train.steps", "0"}, {"train.seed", seed}, {"train.export_folder", (here.path() / name).string()}});
+  };
+  exported("1", "weights");
+  exported("2", "others");
+  const auto from = with(words, {{"model.weights", weights.string()}});
+  train_in(run, 1, from);
+  EXPECT_EQ(spent(run), 2);
+  fs::remove_all(run / "checkpoints");
+  train_in(run, 1, from);
+  EXPECT_EQ(spent(run), 2) << "the same steps";
+  fs::remove_all(run / "checkpoints");
+  place_copy(here.path() / "others", weights);
+  train_in(run, 1, from);
+  EXPECT_EQ(spent(run), 4) << "other first weights";
+  fs::remove_all(run / "checkpoints");
+  train_in(run, 1, with(from, {{"optim.momentum", "0.5"}}));
+  EXPECT_EQ(spent(run), 6) << "another field";
+}
+
 TEST(Identity, LeavesOutOnlyWhatCannotMatter) {
   Recipe recipe;
   Config config;
@@ -179,6 +205,30 @@ TEST(History, AStepMadeAgainOnOtherRecordsStopsBeforeItsNoise) {
   EXPECT_EQ(trained_on(run, 2, words, &second), "no error") << "then they are other steps";
   EXPECT_EQ(spent(run), 4);
   EXPECT_FALSE(at::equal(first[0], second[0]));
+}
+
+// Where sums can't be reproduced to the bit, as on accelerators, every start is an incarnation of its own.
+TEST(History, NothingIsMadeAgainWhereSumsAreNotReproducible) {
+  for (const bool replayable : {true, false}) {
+    const Scratch here;
+    auto world = comm::World::connect({}, {});
+    RunFolder folder(here.path());
+    std::vector<privacy::NoiseKey> keys;
+    for (int start = 0; start < 2; ++start) {
+      History history(folder, world.group(text("control", start)), {.replayable = replayable});
+      const auto known = history.look("exact", {{"sigma", 1.0}}, std::nullopt);
+      EXPECT_EQ(known.made, start == 1 && replayable ? 2 : 0);
+      history.start();
+      for (int64_t step = 0; step < 2; ++step) history.spend(step, io::digest_of(text(step)));
+      keys.push_back(history.key_of(0));
+      EXPECT_NE(history.key_of(5), privacy::NoiseKey{});
+      EXPECT_EQ(history.origin(0), std::nullopt);
+      EXPECT_EQ(history.origin(2)->step, 2);
+    }
+    EXPECT_EQ(keys[0] == keys[1], replayable);
+    EXPECT_EQ(spent(here.path()), replayable ? 2 : 4);
+    world.leave();
+  }
 }
 
 TEST(History, TheKeyOfAFinishedRunIsDeleted) {
