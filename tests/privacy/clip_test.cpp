@@ -326,6 +326,42 @@ TEST(Methods, SumWhatTheyMeasureInBf16) {
     }
 }
 
+// The gradients of lookup and head nearly cancel, to less than the rounding of either: what is left is still clipped.
+TEST(Methods, TiedTablesThatCancelStayWithinTheNorm) {
+  constexpr int64_t kRows = 6, kWidth = 5;
+  for (const auto name : kMethods)
+    for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16})
+      for (const double left : {1e-2, 1e-4, 1e-5, 0.0})
+        for (uint64_t seed = 0; seed < 10; ++seed) {
+          auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+          nn::Parameters parameters;
+          parameters.begin_unit("only");
+          const auto* table = &parameters.add("table", {kRows, kWidth}, {});
+          nn::bind_all(parameters, at::kFloat, 1);
+          nn::PlainGradients sink(type == at::kDouble ? at::kDouble : at::kFloat);
+          const auto ids = at::arange(kRows).view({1, kRows});
+          auto z = at::zeros({1, kRows, kRows}, type), x = at::zeros({1, kRows, kWidth}, type);
+          z[0][3].copy_(at::randn({kRows}, generator)), x[0][3].copy_(at::randn({kWidth}, generator));
+          const auto h = at::bmm(z.to(at::kDouble).transpose(1, 2), x.to(at::kDouble));
+          const nn::EmbeddingGrad lookup{ids, (left * at::randn(h.sizes(), generator, at::kDouble) - h).to(type), table,
+                                         -1};
+          const nn::LinearGrad head{.a_BTD = x, .g_BTP = z, .weight = table, .bias = nullptr, .looked_up_BT = ids};
+          for (const double bound : {1e-2, 1e-4, 1e-6}) {
+            sink.clear();
+            const auto method = make_method(parameters, sink, {.dp = name, .max_grad_norm = bound});
+            method->begin(1);
+            for (size_t pass = 0; pass < method->passes().size(); ++pass) {
+              method->objective(at::ones({1}, at::kFloat), pass);
+              method->take(head);
+              method->take(lookup);
+            }
+            method->finish();
+            EXPECT_LE(sink.of(*table).to(at::kDouble).norm().item<double>(), bound)
+                << to_string(name) << " " << toString(type) << ", left " << left << ", seed " << seed;
+          }
+        }
+}
+
 // Blank samples fill a micro-batch up: their factors are in no sum, and they in no count, whatever they are.
 TEST(Methods, BlankSamplesWeighNothingAndCountNowhere) {
   for (const auto name : kMethods) {

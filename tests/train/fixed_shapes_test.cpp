@@ -77,35 +77,46 @@ nn::Batch arranged(const Summing<Model>& summing, int64_t place, const Mates& ma
   });
 }
 
-TEST(FixedShapes, NoSampleChangesHowAnotherIsRounded) {
-  test::run_ranks(1, test::As::threads, [&](comm::World& world) {
-    at::set_num_threads(1);
-    const auto groups = shard::connect_groups(world, {});
-    test::for_each_model([&](const std::string& name, auto&& model) {
-      Summing summing(groups, model, nn::DType::bf16);
-      for (const auto method : test::kMethods) {
-        auto step = summing.step({.dp = method, .max_grad_norm = 0.01, .noise_seed = 1}, kSamples);
-        step.method()->record_norms(true);
-        const auto found = [&](int64_t place, const Mates& mates, uint64_t seed) {
-          const auto sum = summing.sum(step, {arranged(summing, place, mates, seed)});
-          std::vector<at::Tensor> squares;
-          for (const auto& recorded : step.method()->drain_norms()) squares.push_back(recorded.squares_B);
-          return std::pair{at::cat(squares)[mates.absent ? 0 : place].template item<double>(), sum};
-        };
-        const auto wanted = found(0, kMates[0], 1);
-        for (const auto& mates : kMates)
-          for (int64_t place = 0; place < (mates.absent ? 1 : kSamples); ++place)
-            for (const uint64_t seed : {1U, 2U}) {
-              const auto [square, sum] = found(place, mates, seed);
-              const auto what = text(name, " ", to_string(method), ", ", mates.name, ", place ", place);
-              EXPECT_EQ(square, wanted.first) << what;
-              if (mates.silent) {
-                EXPECT_TRUE(sum.equal(wanted.second))
-                    << what << ": " << ((sum - wanted.second).norm() / wanted.second.norm()).template item<double>();
-              }
-            }
+template <class Model>
+void expect_no_influence(Summing<Model>& summing, MethodName method, uint64_t seeds, const std::string& name) {
+  auto step = summing.step({.dp = method, .max_grad_norm = 0.01, .noise_seed = 1}, kSamples);
+  step.method()->record_norms(true);
+  const auto found = [&](int64_t place, const Mates& mates, uint64_t seed) {
+    const auto sum = summing.sum(step, {arranged(summing, place, mates, seed)});
+    std::vector<at::Tensor> squares;
+    for (const auto& recorded : step.method()->drain_norms()) squares.push_back(recorded.squares_B);
+    return std::pair{at::cat(squares)[mates.absent ? 0 : place].template item<double>(), sum};
+  };
+  const auto wanted = found(0, kMates[0], 1);
+  for (const auto& mates : kMates)
+    for (int64_t place = 0; place < (mates.absent ? 1 : kSamples); ++place)
+      for (uint64_t seed = 1; seed <= seeds; ++seed) {
+        const auto [square, sum] = found(place, mates, seed);
+        const auto what = text(name, " ", to_string(method), ", ", mates.name, ", place ", place);
+        EXPECT_EQ(square, wanted.first) << what;
+        if (mates.silent) {
+          EXPECT_TRUE(sum.equal(wanted.second))
+              << what << ": " << ((sum - wanted.second).norm() / wanted.second.norm()).template item<double>();
+        }
       }
-    });
+}
+
+// SHADE_FULL_MATRIX: wide enough that kernels are blocked and threads share the work.
+TEST(FixedShapes, NoSampleChangesHowAnotherIsRounded) {
+  const bool full = std::getenv("SHADE_FULL_MATRIX") != nullptr;
+  test::run_ranks(1, test::As::threads, [&](comm::World& world) {
+    const auto groups = shard::connect_groups(world, {});
+    for (const int threads : full ? std::vector{1, 2} : std::vector{1}) {
+      at::set_num_threads(threads);
+      test::for_each_model(
+          [&](const std::string& name, auto&& model) {
+            if (full) model.length = 37;
+            Summing summing(groups, model, nn::DType::bf16);
+            for (const auto method : test::kMethods)
+              expect_no_influence(summing, method, full ? 1 : 2, text(name, ", ", threads, " threads"));
+          },
+          full ? 4 : 1);
+    }
   });
 }
 

@@ -28,7 +28,7 @@ struct Scaled : Base {
   using Base::Base;
   at::Tensor losses(const nn::Batch& batch) override { return Base::losses(batch) * (batch.*factors); }
   nn::Batch make(int64_t samples, uint64_t seed, at::ScalarType type) const {
-    auto batch = this->synthetic({.samples = samples, .seq_length = 5}, seed, type);
+    auto batch = this->synthetic({.samples = samples, .seq_length = length}, seed, type);
     batch.*factors = at::ones({samples}, at::kFloat);
     return batch;
   }
@@ -36,19 +36,22 @@ struct Scaled : Base {
     batch.*factors = (batch.*factors).clone();
     (batch.*factors)[sample] = factor;
   }
+  int64_t length = 5;
 };
 using Linear = Scaled<models::LinearStack, &nn::Batch::noise_BCHW>;
 using Dit = Scaled<models::Dit, &nn::Batch::y_BD>;
 using Decoder = Scaled<models::Decoder, &nn::Batch::y_BD>;
 
-// visit(name, model)
+// visit(name, model), `times` as wide as the smallest that show everything.
 template <class Visit>
-void for_each_model(const Visit& visit) {
+void for_each_model(const Visit& visit, int64_t times = 1) {
   using models::ModelOptions, models::Task;
-  models::DecoderConfig decoder{.hidden = 32, .layers = 2, .heads = 4, .kv_heads = 2, .ffn = 56, .vocab = 256};
-  visit("linear", Linear(models::LinearStackConfig{.width = 24, .depth = 3}, ModelOptions{}));
-  visit("dit", Dit(models::DitConfig{.hidden = 32, .layers = 2, .heads = 4, .image = 16, .patch = 4, .classes = 10},
-                   ModelOptions{}));
+  models::DecoderConfig decoder{
+      .hidden = 32 * times, .layers = 2, .heads = 4, .kv_heads = 2, .ffn = 56 * times, .vocab = 256};
+  visit("linear", Linear(models::LinearStackConfig{.width = 24 * times, .depth = 3}, ModelOptions{}));
+  visit("dit",
+        Dit(models::DitConfig{.hidden = 32 * times, .layers = 2, .heads = 4, .image = 16, .patch = 4, .classes = 10},
+            ModelOptions{}));
   visit("llama", Decoder(decoder, ModelOptions{.task = Task::classify}));
   decoder.family = "qwen2", decoder.tied = true, decoder.qkv_bias = true;
   visit("qwen2 tied", Decoder(decoder, ModelOptions{.task = Task::lm}));

@@ -48,7 +48,7 @@ void add_norms(const nn::LayerGrad& grad, const NormOptions& options, SampleNorm
 void add_norms(const nn::LinearGrad& grad, const SampleGradients& gradients, SampleNorms& norms) {
   const Span span("norm", grad.weight->id());
   const MemoryScope scope(MemoryKind::norms);
-  if (grad.looked_up_BT.defined()) norms.tied(*grad.weight).add(grad);
+  if (grad.looked_up_BT.defined()) norms.tied(*grad.weight).add(grad, gradients.gradients_B);
   norms.add(*grad.weight, squares_of(gradients.gradients_B));
 }
 

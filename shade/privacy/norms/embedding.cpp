@@ -29,7 +29,8 @@ at::Tensor embedding_squares(const nn::EmbeddingGrad& grad) {
   return raised(squares, row_norms(g_BTD).sum(1), g_BTD.scalar_type());
 }
 
-void TiedRows::add(const nn::LinearGrad& head) {
+template <class Rows>
+void TiedRows::fill(const nn::LinearGrad& head, const Rows& rows_of) {
   const auto& ids_BT = head.looked_up_BT;
   const auto type = nn::wide(head.g_BTP.scalar_type());
   ids_BT_ = ids_BT;
@@ -38,10 +39,20 @@ void TiedRows::add(const nn::LinearGrad& head) {
   for (int64_t b = 0; b < ids_BT.size(0); ++b) {
     const auto column = ids_BT[b] - head.row;
     const auto here = ((column >= 0) & (column < head.g_BTP.size(2))).nonzero().squeeze(1);
-    if (here.numel() == 0) continue;
-    const auto z = head.g_BTP[b].index_select(1, column.index_select(0, here)).to(type);
-    rows_BTD_[b].index_copy_(0, here, at::mm(z.t(), head.a_BTD[b].to(type)));
+    if (here.numel() > 0) rows_BTD_[b].index_copy_(0, here, rows_of(b, column.index_select(0, here)));
   }
+}
+
+void TiedRows::add(const nn::LinearGrad& head) {
+  const auto type = nn::wide(head.g_BTP.scalar_type());
+  fill(head, [&](int64_t b, const at::Tensor& columns) {
+    return at::mm(head.g_BTP[b].index_select(1, columns).to(type).t(), head.a_BTD[b].to(type));
+  });
+}
+
+void TiedRows::add(const nn::LinearGrad& head, const at::Tensor& gradients_BPD) {
+  const auto type = nn::wide(head.g_BTP.scalar_type());
+  fill(head, [&](int64_t b, const at::Tensor& rows) { return gradients_BPD[b].index_select(0, rows).to(type); });
 }
 
 at::Tensor TiedRows::product(const nn::EmbeddingGrad& lookup) const {

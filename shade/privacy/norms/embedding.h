@@ -16,14 +16,19 @@ at::Tensor embedding_squares(const nn::EmbeddingGrad& grad);
 //   <E, H> = sum over t of g_t . H[ids_t],    H[v] = sum over s of z_s[v] x_s     T^2 D products, T x D kept a sample
 class TiedRows {
  public:
-  void add(const nn::LinearGrad& head);  // one slice of rows; its ids say what was looked up
+  // One slice of rows; its ids say what was looked up. With the samples' gradients where those are kept and summed: in
+  // bf16 they are rounded, and E can cancel all but that rounding.
+  void add(const nn::LinearGrad& head);
+  void add(const nn::LinearGrad& head, const at::Tensor& gradients_BPD);
 
   // What the lookup adds to |H|^2, [B]: |E|^2 + 2 <E, H>, and 16 u (|E|^2 + |H|^2), because where E and H cancel the
   // rounding of the three terms (of about that size) is larger than what is left. Throws if other rows were looked up.
   at::Tensor lookup_squares(const nn::EmbeddingGrad& lookup, const at::Tensor& head_squares_B) const;
 
  private:
-  at::Tensor product(const nn::EmbeddingGrad& lookup) const;  // <E, H>, [B]
+  template <class Rows>
+  void fill(const nn::LinearGrad& head, const Rows& rows_of);  // rows_of(sample, rows of the slice) -> [rows, D]
+  at::Tensor product(const nn::EmbeddingGrad& lookup) const;   // <E, H>, [B]
 
   at::Tensor ids_BT_, rows_BTD_;
 };
