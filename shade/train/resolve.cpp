@@ -30,7 +30,8 @@ std::string decide_privacy(Recipe& recipe, const Config& config) {
   const bool stated = config.given("dp.dp");
   if (!stated && !asked.empty()) dp.dp = dp.is_private() ? dp.dp : privacy::MethodName::automatic;
   if (dp.is_private())
-    return text("private because ", stated ? text("dp is ", to_string(dp.dp)) : text(asked, " was given"),
+    return text("private because ",
+                stated || asked.empty() ? text("dp is ", to_string(dp.dp)) : text(asked, " was given"),
                 "; epsilon holds for: ", adjacency(recipe.budget.privacy_unit));
   if (stated) return text("dp is none", asked.empty() ? "" : text(", and ", asked, " has no effect"));
   if (!config.given("dp.max_grad_norm")) return "--dp was not given";

@@ -229,7 +229,8 @@ void Trainer::introduce() {
   report_->say(text("model    ", model_->describe(), "; ", model_->parameters().count(), " parameters, ",
                     model_->parameters().count_trainable(), " trained"));
   report_->say(text("weights  ", recipe.decisions.weights));
-  report_->say(text("data     ", dataset_->describe(), "; ", split_.training(), " for training, ", split_.evaluation(),
+  report_->say(text("data     ", recipe.data.data_folder.empty() ? "" : recipe.data.data_folder + ": ",
+                    dataset_->describe(), "; ", split_.training(), " for training, ", split_.evaluation(),
                     " held out"));
   if (dynamic_cast<const data::TextDataset*>(dataset_.get()) != nullptr)
     report_->say(text("tokens   ", recipe.decisions.tokenizer));
