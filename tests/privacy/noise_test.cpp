@@ -77,6 +77,7 @@ TEST(Noise, IsAddedToTheGradientInItsType) {
     EXPECT_TRUE(sum.equal(at::full({1000}, 1e-9, type))) << "a deviation of 0 rounds nothing";
   }
   EXPECT_TRUE(drawn(noise, 1000, 1, 1, 0, at::kDouble).to(at::kFloat).equal(drawn(noise, 1000, 1, 1)));
+  EXPECT_NO_THROW(noise.add(at::empty({8}, at::device(at::kMeta)), 1, 0, 0, 0)) << "a step of shapes alone";
   auto narrow = at::zeros({8}, at::kBFloat16);
   EXPECT_THROW(noise.add(narrow, 1, 0, 0, 0), Error);
 }
