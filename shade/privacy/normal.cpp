@@ -55,7 +55,7 @@ SHADE_INLINE DoubleWord twice_negative_logarithm(uint32_t high, uint32_t low) {
   return ordered_sum(total.high, total.low + (of_e.low + of_m.low));
 }
 
-// sin(x pi/4), x in (-1, 1); error of the polynomial below 2^-47.
+// sin(x pi/4), x in (-1, 1); error of the polynomial below 2^-54.
 template <bool fused>
 SHADE_INLINE DoubleWord sine(DoubleWord x) {
   const auto y = product<fused>(x, x);

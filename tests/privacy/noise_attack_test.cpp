@@ -103,7 +103,7 @@ Mechanism narrow(double spacing) {
   };
 }
 
-// A guess is right in half of the worlds: between 10 and 30 of 40 but for one time in 1,500.
+// A guess is right in half of the worlds: in 11 to 29 of 40, but for one time in 450.
 void expect_guesses(const Verdicts& verdicts) {
   EXPECT_LT(std::abs(verdicts.right - verdicts.wrong), 20)
       << verdicts.right << " right, " << verdicts.wrong << " wrong";

@@ -72,10 +72,12 @@ TEST(Noise, IsAddedToTheGradientInItsType) {
     auto sum = at::full({1000}, 3.5, type);
     noise.add(sum, 2.5, 1, 1, 0);
     EXPECT_LE((sum - (3.5 + 2.5 * z)).abs().max().item<double>(), 2.5 * 0x1p-11 + 0x1p-10) << "half a spacing each";
-    noise.add(sum.fill_(1), 0, 1, 1, 0);
-    EXPECT_TRUE(sum.equal(at::ones({1000}, type)));
+    EXPECT_TRUE((sum * 512).equal((sum * 512).round())) << "multiples of 2^-9, the grid of 2.5";
+    noise.add(sum.fill_(1e-9), 0, 1, 1, 0);
+    EXPECT_TRUE(sum.equal(at::full({1000}, 1e-9, type))) << "a deviation of 0 rounds nothing";
   }
   EXPECT_TRUE(drawn(noise, 1000, 1, 1, 0, at::kDouble).to(at::kFloat).equal(drawn(noise, 1000, 1, 1)));
+  EXPECT_NO_THROW(noise.add(at::empty({8}, at::device(at::kMeta)), 1, 0, 0, 0)) << "a step of shapes alone";
   auto narrow = at::zeros({8}, at::kBFloat16);
   EXPECT_THROW(noise.add(narrow, 1, 0, 0, 0), Error);
 }
@@ -117,6 +119,12 @@ TEST(Noise, AnotherStepWeightOrKeyIsOtherNoise) {
     EXPECT_LT(std::abs((all[0].narrow(0, lag, kMany - lag) * all[0].narrow(0, 0, kMany - lag)).mean().item<double>()),
               5e-3)
         << "lag " << lag;
+  // Words that serve as the direction of one pair and the radius of another tie a number's sign to the other's size.
+  for (const int64_t lag : {128, 256, 384, 512}) {
+    const auto first = all[0].narrow(0, 0, kMany - lag), second = all[0].narrow(0, lag, kMany - lag);
+    EXPECT_LT(std::abs((first * second.square()).mean().item<double>()), 0.01) << "lag " << lag;
+    EXPECT_LT(std::abs((first.square() * second).mean().item<double>()), 0.01) << "lag " << lag;
+  }
 }
 
 TEST(Noise, RepeatsForTheSameKey) {
