@@ -321,7 +321,7 @@ TEST(Methods, SumWhatTheyMeasureInBf16) {
       }
       method->finish();
       const auto sum = sink.of(weight).item<double>();
-      EXPECT_LE(sum, kBound) << to_string(name) << " " << a << " " << g;
+      EXPECT_LE(sum, kBound * (1 - 0.99e-3)) << to_string(name) << " " << a << " " << g << ": C less the margin";
       EXPECT_GT(sum, kBound * 0.995) << to_string(name) << " " << a << " " << g;
     }
 }
