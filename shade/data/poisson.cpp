@@ -48,7 +48,7 @@ class Poisson final : public Sampler {
   }
   double expected_batch() const override { return options_.rate * static_cast<double>(options_.records); }
   std::string describe() const override {
-    return text("poisson, rate ", options_.rate, " of ", options_.records, " records",
+    return text("poisson, rate ", options_.rate, " of ", options_.records, " ", options_.unit, "s",
                 options_.max_batch > 0 ? text(", cut to ", options_.max_batch) : "");
   }
 

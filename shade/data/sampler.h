@@ -29,6 +29,7 @@ struct PoissonOptions {
   int64_t records = 0;
   double rate = 0;
   int64_t max_batch = 0;  // 0: not truncated
+  std::string unit = "record";
 };
 std::unique_ptr<Sampler> make_poisson(const SampleKey& key, const PoissonOptions& options);
 
@@ -38,6 +39,7 @@ std::unique_ptr<Sampler> make_poisson(const SampleKey& key, const PoissonOptions
 struct ShuffleOptions {
   int64_t records = 0;
   int64_t batch = 0;
+  std::string unit = "record";
 };
 std::unique_ptr<Sampler> make_shuffled(const SampleKey& key, const ShuffleOptions& options);
 

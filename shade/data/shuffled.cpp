@@ -65,7 +65,8 @@ class Shuffled final : public Sampler {
   }
   double expected_batch() const override { return static_cast<double>(options_.batch); }
   std::string describe() const override {
-    return text("shuffled, ", options_.batch, " of ", options_.records, " records; not the sampler of any epsilon");
+    return text("shuffled, ", options_.batch, " of ", options_.records, " ", options_.unit,
+                "s; not the sampler of any epsilon");
   }
 
  private:

@@ -47,11 +47,12 @@ std::unique_ptr<data::Sampler> make_sampler(const PrivacyEvent& event, int64_t r
   const data::SampleKey own = privacy::derived_key(key, "shade sampler");
   const auto& mechanism = event.mechanism;
   if (mechanism.sampler == Sampler::shuffled)
-    return data::make_shuffled(own, {.records = records, .batch = batch_size});
+    return data::make_shuffled(own, {.records = records, .batch = batch_size, .unit = to_string(event.unit)});
   return data::make_poisson(own,
                             {.records = records,
                              .rate = mechanism.sample_rate,
-                             .max_batch = mechanism.sampler == Sampler::truncated_poisson ? mechanism.max_batch : 0});
+                             .max_batch = mechanism.sampler == Sampler::truncated_poisson ? mechanism.max_batch : 0,
+                             .unit = to_string(event.unit)});
 }
 
 std::string no_epsilon(const Recipe& recipe) {

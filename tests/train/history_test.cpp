@@ -125,7 +125,10 @@ TEST(History, AnotherFieldOrOtherFirstWeightsMakeStepsNew) {
   const auto words = small(with(kEmpty, {{"train.keep_key", "true"}, {"train.steps", "2"}}));
   const auto exported = [&](const char* seed, const std::string& name) {
     train_in(here.path() / ("made" + name), 1,
-             {{"model.task", "lm"}, {"train.steps", "0"}, {"train.seed", seed}, {"train.export_folder", (here.path() / name).string()}});
+             {{"model.task", "lm"},
+              {"train.steps", "0"},
+              {"train.seed", seed},
+              {"train.export_folder", (here.path() / name).string()}});
   };
   exported("1", "weights");
   exported("2", "others");
