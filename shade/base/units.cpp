@@ -96,4 +96,10 @@ std::string significant(double value, int digits) {
   return out.data();
 }
 
+std::string rounded_up(double value) {
+  if (!std::isfinite(value) || value == 0) return text(value);
+  const double unit = std::pow(10.0, std::min(-4.0, std::floor(std::log10(value)) - 3));
+  return significant(std::ceil(value / unit) * unit, std::max(4, static_cast<int>(std::ceil(std::log10(value))) + 4));
+}
+
 }  // namespace shade

@@ -42,4 +42,8 @@ std::string to_string_bandwidth(Bytes bytes, Seconds duration);  // "2.41 GB/s" 
 // A number with `digits` significant digits and no exponent for ordinary sizes: 12.3, 0.0451, 1234.
 std::string significant(double value, int digits = 3);
 
+// Rounded up at the fourth digit after the point (or the fourth significant one): no printed epsilon or sigma promises
+// more than was computed.
+std::string rounded_up(double value);
+
 }  // namespace shade

@@ -39,6 +39,10 @@ size_t shortest_line(int version) {
   return version == 1 ? old : old + std::string_view(R"(,"sum":"")").size() + io::kDigestDigits;
 }
 
+std::string mark_of(const FreshBytes& fresh) {
+  return io::to_hex(io::digest_of(std::as_bytes(std::span(fresh)))).substr(0, 16);
+}
+
 std::array<uint8_t, 32> bytes_in(const Json& hex) {
   const auto bytes = io::digest_from_hex(hex.get<std::string>());
   if (!bytes) throw UsageError("expected 64 hexadecimal digits");
@@ -47,14 +51,23 @@ std::array<uint8_t, 32> bytes_in(const Json& hex) {
 
 }  // namespace
 
-Json Origin::json() const { return {{"incarnation", incarnation}, {"step", step}}; }
+Json Origin::json() const {
+  Json out{{"incarnation", incarnation}, {"step", step}};
+  if (!mark.empty()) out["mark"] = mark;
+  return out;
+}
 
 Origin Origin::from_json(const Json& json) {
   SHADE_REQUIRE(json.is_object() && json.contains("incarnation") && json.contains("step") &&
-                    json["incarnation"].is_number_unsigned() && json["step"].is_number_integer() && json["step"] >= 0,
+                    json["incarnation"].is_number_unsigned() && json["step"].is_number_integer() && json["step"] >= 0 &&
+                    (!json.contains("mark") || json["mark"].is_string()),
                 "expected the origin of a state, {\"incarnation\": ..., \"step\": ...}, found ", json.dump());
-  return {json["incarnation"].get<uint64_t>(), json["step"].get<int64_t>()};
+  return {json["incarnation"].get<uint64_t>(), json["step"].get<int64_t>(), json.value("mark", "")};
 }
+
+Origin Stretch::at(int64_t step) const { return {incarnation, step, mark_of(fresh)}; }
+
+std::string Ledger::Incarnation::mark() const { return fresh ? mark_of(*fresh) : ""; }
 
 int64_t Ledger::Incarnation::known() const {
   const auto torn = std::find(sums.begin(), sums.end(), std::nullopt);
@@ -68,7 +81,8 @@ void Ledger::Books::take_incarnation(const Json& json, const std::function<void(
   if (fresh) found.fresh = bytes_in(json.at("fresh"));
   if (!json.at("from").is_null()) {
     found.from = Origin::from_json(json.at("from"));
-    rule(found.from->incarnation < last && found.from->step <= incarnations[found.from->incarnation].head);
+    rule(found.from->incarnation < last && found.from->step <= incarnations[found.from->incarnation].head &&
+         found.from->mark == incarnations[found.from->incarnation].mark());
   }
   found.head = found.begin();
   incarnations.push_back(std::move(found));
@@ -201,8 +215,9 @@ void Ledger::append(const Json& record, std::string_view torn) {
 
 std::vector<Stretch> Ledger::replayed(const PrivateRun& run, const std::optional<Origin>& from, bool repeatable) const {
   const auto& all = books_.incarnations;
-  const bool known = !from || (from->incarnation < all.size() && from->step >= all[from->incarnation].begin() &&
-                               from->step <= all[from->incarnation].head);
+  const bool known =
+      !from || (from->incarnation < all.size() && from->step >= all[from->incarnation].begin() &&
+                from->step <= all[from->incarnation].head && from->mark == all[from->incarnation].mark());
   if (!known)
     throw Error(text("the checkpoint comes from step ", from->step, " of incarnation ", from->incarnation,
                      ", which the ledger ", path_,
@@ -215,7 +230,7 @@ std::vector<Stretch> Ledger::replayed(const PrivateRun& run, const std::optional
   };
   const auto follow = [&](size_t i, int64_t begin) {
     out.push_back({i, *all[i].fresh, begin, end_of(i)});
-    state = Origin{i, end_of(i)};
+    state = out.back().at(end_of(i));
   };
   if (from && again(from->incarnation, from->step)) follow(from->incarnation, from->step);
   for (;;) {  // of several that continued from here, the one that came furthest
@@ -240,8 +255,7 @@ std::vector<Stretch> Ledger::start(const PrivateRun& run, const std::optional<Or
     stretches_.back().end = kOpen;
     return stretches_;
   }
-  const auto state =
-      stretches_.empty() ? from : std::optional(Origin{stretches_.back().incarnation, stretches_.back().end});
+  const auto state = stretches_.empty() ? from : std::optional(stretches_.back().at(stretches_.back().end));
   const uint64_t incarnation = books_.incarnations.size();
   const auto fresh = steps.fresh(incarnation);
   append({{"incarnation", incarnation},

@@ -46,6 +46,8 @@ struct PrivateRun {
 struct Origin {
   uint64_t incarnation = 0;
   int64_t step = 0;  // steps made, those of earlier incarnations included
+  std::string
+      mark{};  // of the incarnation's random bytes: tells it from one of the same number in a copy of the ledger
 
   bool operator==(const Origin&) const = default;
   Json json() const;                          // for a checkpoint
@@ -65,6 +67,8 @@ struct Stretch {
   uint64_t incarnation = 0;
   FreshBytes fresh{};
   int64_t begin = 0, end = 0;
+
+  Origin at(int64_t step) const;  // the state after so many steps, begin < step <= end
 };
 
 // How steps that are new to the ledger are made.
@@ -111,7 +115,8 @@ class Ledger {
     bool diverged = false;
     std::vector<std::optional<SumDigest>> sums{};  // of those steps; none: its line was torn
     int64_t begin() const { return from ? from->step : 0; }
-    int64_t known() const;  // steps [begin, known) have their sums
+    int64_t known() const;     // steps [begin, known) have their sums
+    std::string mark() const;  // of its bytes; empty: of version 1
   };
   struct Books {
     int version = 2;

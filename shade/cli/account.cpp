@@ -48,14 +48,6 @@ struct AccountConfig {
   }
 };
 
-// Rounded up at the fourth digit after the point (or the fourth significant one): no printed epsilon or sigma promises
-// more than was computed.
-std::string rounded_up(double value) {
-  if (!std::isfinite(value) || value == 0) return text(value);
-  const double unit = std::pow(10.0, std::min(-4.0, std::floor(std::log10(value)) - 3));
-  return significant(std::ceil(value / unit) * unit, std::max(4, static_cast<int>(std::ceil(std::log10(value))) + 4));
-}
-
 std::string nature(const privacy::Spent& spent) {
   if (!spent.upper_bound) return "diagnostic only: " + spent.warning;
   const auto order = spent.order ? text("upper bound, Renyi order ", *spent.order) : "upper bound";

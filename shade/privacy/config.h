@@ -59,6 +59,7 @@ struct DpConfig {
   double gamma = 0.01;
   double clip_quantile = 0.5, clip_rate = 0.2, count_sigma = 10;
   int64_t noise_seed = -1;
+  int64_t memory_samples = 0;  // what dp_memory is reckoned with; 0: the samples of a micro-batch. No field.
 
   void declare(Fields& fields);
   bool is_private() const { return dp != MethodName::none; }

@@ -32,15 +32,15 @@ NoiseKey seeded_key(uint64_t seed) {
   return key;
 }
 
-NoiseKey derived_key(const NoiseKey& key, std::string_view purpose, std::span<const uint8_t> message) {
+NoiseKey derived_key(const NoiseKey& key, std::string_view purpose, std::span<const std::byte> message) {
   require_sodium();
   std::array<uint8_t, crypto_generichash_blake2b_PERSONALBYTES> personal;
   SHADE_CHECK(purpose.size() <= personal.size(), "the purpose of a key has at most ", personal.size(), " bytes");
   personal.fill(' ');
   std::copy(purpose.begin(), purpose.end(), personal.begin());
   NoiseKey out;
-  crypto_generichash_blake2b_salt_personal(out.data(), out.size(), message.data(), message.size(), key.data(),
-                                           key.size(), nullptr, personal.data());
+  crypto_generichash_blake2b_salt_personal(out.data(), out.size(), reinterpret_cast<const uint8_t*>(message.data()),
+                                           message.size(), key.data(), key.size(), nullptr, personal.data());
   return out;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -18,6 +19,6 @@ NoiseKey seeded_key(uint64_t seed);  // repeatable: anyone who knows the seed ca
 
 // By keyed BLAKE2b, whose parameter block has a place for the purpose (at most 16 bytes): keys of different purposes
 // share nothing.
-NoiseKey derived_key(const NoiseKey& key, std::string_view purpose, std::span<const uint8_t> message = {});
+NoiseKey derived_key(const NoiseKey& key, std::string_view purpose, std::span<const std::byte> message = {});
 
 }  // namespace shade::privacy

@@ -52,9 +52,9 @@ History::~History() {
 History::Known History::look(const std::string& exact, const Json& event,
                              const std::optional<checkpoint::Origin>& from) {
   from_ = from;
+  exact_ = options_.replayable ? exact : text(exact, " once ", io::to_hex(privacy::secret_key()));
   const auto words = checkpoint::from_rank0(control_, "reading the ledger", [&] {
-    run_ = {.key = key_ ? digest_of_key(*key_) : "", .exact = exact, .event = event};
-    if (!options_.replayable) run_.exact += " once " + io::to_hex(privacy::secret_key());
+    run_ = {.key = key_ ? digest_of_key(*key_) : "", .exact = key_ ? *sealed(exact_) : "", .event = event};
     Json out{{"made", ledger_->made(run_, from, options_.seed.has_value())}, {"spent", Json::array()}};
     for (const auto& [spent, steps] : ledger_->spent()) out["spent"].push_back({{"event", spent}, {"steps", steps}});
     return out.dump();
@@ -70,12 +70,13 @@ void History::start() {
     if (!key_) {
       key_ = folder_->make_key();
       run_.key = digest_of_key(*key_);
+      run_.exact = *sealed(exact_);
     }
     const auto fresh = [&](uint64_t incarnation) -> checkpoint::FreshBytes {
       if (!options_.seed) return privacy::secret_key();
       checkpoint::FreshBytes number{};
       for (size_t i = 0; i < 8; ++i) number[i] = static_cast<uint8_t>(incarnation >> (8 * i));
-      return privacy::derived_key(*key_, "shade seeded", number);
+      return privacy::derived_key(*key_, "shade seeded", std::as_bytes(std::span(number)));
     };
     Json out = Json::array();
     for (const auto& s : ledger_->start(run_, from_, {.fresh = fresh, .repeatable = options_.seed.has_value()}))
@@ -85,8 +86,22 @@ void History::start() {
   key_ = shared(control_, key_.value_or(privacy::NoiseKey{}));
   for (const auto& s : Json::parse(words)) {
     const checkpoint::Stretch stretch{s[0], io::digest_from_hex(s[1].get<std::string>()).value(), s[2], s[3]};
-    stretches_.push_back({stretch, privacy::derived_key(*key_, "shade incarnate", stretch.fresh)});
+    stretches_.push_back(
+        {stretch, privacy::derived_key(*key_, "shade incarnate", std::as_bytes(std::span(stretch.fresh)))});
   }
+}
+
+std::optional<std::string> History::sealed(const std::string& words) const {
+  if (!key_) return std::nullopt;
+  return io::to_hex(privacy::derived_key(*key_, "shade identity", std::as_bytes(std::span(words))));
+}
+
+std::optional<bool> History::is_sealed(const std::string& words, const Json& seal) const {
+  const auto said = checkpoint::from_rank0(control_, "comparing with the checkpoint", [&] {
+    const auto mine = sealed(words);
+    return std::string(!mine || !seal.is_string() ? "?" : *mine == seal.get<std::string>() ? "same" : "other");
+  });
+  return said == "?" ? std::nullopt : std::optional(said == "same");
 }
 
 privacy::NoiseKey History::key_of(int64_t step) const {
@@ -97,7 +112,7 @@ privacy::NoiseKey History::key_of(int64_t step) const {
 
 std::optional<checkpoint::Origin> History::origin(int64_t step) const {
   for (const auto& [stretch, key] : stretches_)
-    if (step > stretch.begin && step <= stretch.end) return checkpoint::Origin{stretch.incarnation, step};
+    if (step > stretch.begin && step <= stretch.end) return stretch.at(step);
   return from_;
 }
 

@@ -34,6 +34,11 @@ class History {
   };
   Known look(const std::string& exact, const Json& event, const std::optional<checkpoint::Origin>& from);
 
+  // A keyed hash of words that follow from the records, for files that others may read: without the run's key it can't
+  // be computed for other records. None: this run has no key (any more). Before start() rank 0 alone knows the key.
+  std::optional<std::string> sealed(const std::string& words) const;
+  std::optional<bool> is_sealed(const std::string& words, const Json& seal) const;  // collective; none: no key
+
   // After look(), before the first step: new steps have their random bytes in the ledger. A run without a key gets one.
   void start();
 
@@ -55,6 +60,7 @@ class History {
   Options options_;
   std::optional<checkpoint::Ledger> ledger_;  // rank 0's
   checkpoint::PrivateRun run_;
+  std::string exact_;
   std::optional<checkpoint::Origin> from_;
   std::optional<privacy::NoiseKey> key_;  // of the run; rank 0's until start()
   std::vector<Keyed> stretches_;

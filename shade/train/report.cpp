@@ -28,7 +28,7 @@ void Report::step(const StepReport& r) {
   auto line = text("step ", r.step, "/", options_.steps, "  lr ", significant(r.record.learning_rate));
   if (r.record.gradient_norm > 0) line += text("  grad_norm ", significant(r.record.gradient_norm));
   if (r.spent)
-    line += text("  epsilon ", significant(r.spent->epsilon, 4), " per ", to_string(options_.unit),
+    line += text("  epsilon ", rounded_up(r.spent->epsilon), " per ", to_string(options_.unit),
                  options_.void_epsilon ? " (seeded: void)" : "");
   line += text(options_.is_private ? " | not private: " : "  ", "loss ", significant(r.record.loss, 5));
   if (options_.is_private) line += text("  clipped ", samples.clipped, " of ", samples.samples);

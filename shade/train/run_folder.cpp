@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "shade/base/error.h"
+#include "shade/checkpoint/folder.h"
 #include "shade/io/new_file.h"
 
 namespace shade::train {
@@ -36,8 +37,10 @@ RunFolder::RunFolder(std::filesystem::path path) : path_(std::move(path)) {
 
 std::optional<privacy::NoiseKey> RunFolder::find_key() const {
   const auto file = key_file();
-  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (descriptor < 0 && errno == ENOENT) return std::nullopt;
+  if (descriptor < 0 && errno == ELOOP)
+    fail(file, "a symbolic link; expected the key itself, which is deleted at the end");
   if (descriptor < 0) fail(file, std::strerror(errno));
   privacy::NoiseKey key;
   struct stat about{};
@@ -47,6 +50,7 @@ std::optional<privacy::NoiseKey> RunFolder::find_key() const {
   if (!whole) fail(file, text("not a key of ", key.size(), " bytes; without it no step can be made again"));
   if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     fail(file, "readable by others, who could subtract the noise; chmod 600, if nobody has read it");
+  if (key == privacy::NoiseKey{}) fail(file, "all zeros, which is no secret; delete it, and a new key is made");
   return key;
 }
 
@@ -65,17 +69,19 @@ privacy::NoiseKey RunFolder::make_key() const {
   return key;
 }
 
+// Its name goes first: whatever happens then, no half-wiped file is taken for a key.
 bool RunFolder::destroy_key() const {
   const auto file = key_file();
   const int descriptor = ::open(file.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
   if (descriptor < 0 && errno == ENOENT) return false;
+  const bool named = descriptor < 0 || ::unlink(file.c_str()) != 0;
   const privacy::NoiseKey zeros{};
-  const bool gone = descriptor >= 0 &&
-                    ::write(descriptor, zeros.data(), zeros.size()) == static_cast<ssize_t>(zeros.size()) &&
-                    ::fsync(descriptor) == 0 && ::unlink(file.c_str()) == 0;
+  const bool gone = !named && ::write(descriptor, zeros.data(), zeros.size()) == static_cast<ssize_t>(zeros.size()) &&
+                    ::fsync(descriptor) == 0;
   const int why = errno;
   if (descriptor >= 0) ::close(descriptor);
   if (!gone) fail(file, text("the key of the finished run can't be deleted: ", std::strerror(why), "; delete it"));
+  checkpoint::flush_folder(path_);
   return true;
 }
 
@@ -90,6 +96,17 @@ void RunFolder::write_recipe(const std::string& toml) const {
   io::NewFile file(place);
   file.write_at(0, std::as_bytes(std::span(toml)));
   file.commit();
+}
+
+bool RunFolder::was_packed() const {
+  for (const auto& file : std::filesystem::directory_iterator(path_)) {
+    const auto name = file.path().filename().string();
+    if (!name.starts_with("recipe.") || !name.ends_with(".toml")) continue;
+    std::ifstream in(file.path(), std::ios::binary);
+    if (std::string(std::istreambuf_iterator<char>(in), {}).find("packing = \"packed\"") != std::string::npos)
+      return true;
+  }
+  return false;
 }
 
 void RunFolder::keep_metrics_until(int64_t step) const {

@@ -33,6 +33,7 @@ class RunFolder {
   bool destroy_key() const;  // false: there was none
 
   void write_recipe(const std::string& toml) const;
+  bool was_packed() const;  // one of its recipes packed records into windows
   void append_metrics(const Json& line);
   // Takes away what is told of later steps, which are about to be made again, and lines that were cut off. Before the
   // first append; a reader sees the old file or the new one.

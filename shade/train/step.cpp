@@ -24,6 +24,20 @@ privacy::NoiseKey agreed_key(const comm::Group& group, const privacy::DpConfig& 
   return key;
 }
 
+// As a noisy sum is released (privacy/grid.h): a multiple of a power of two that depends on the deviation alone.
+double on_grid(double value, double deviation) {
+  if (deviation == 0) return value;
+  const double spacing = std::ldexp(1.0, std::ilogb(deviation) - 10);
+  return std::nearbyint(value / spacing) * spacing;
+}
+
+// What `auto` may keep is reckoned with a number of samples that doesn't follow the drawn records.
+privacy::DpConfig reckoned(const StepOptions& options) {
+  auto dp = options.dp;
+  dp.memory_samples = options.fixed_samples;
+  return dp;
+}
+
 // The sum of the losses, and how many are in it.
 at::Tensor summed(const at::Tensor& losses_B, bool finite_alone) {
   const auto wide_B = losses_B.to(at::kDouble);
@@ -42,7 +56,7 @@ Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& opti
       schedule_(schedule),
       options_(options),
       plain_(runtime),
-      method_(privacy::make_method(model.parameters(), runtime, options.dp)) {
+      method_(privacy::make_method(model.parameters(), runtime, reckoned(options))) {
   if (method_ && !options.rehearsal) require_sound(options.dp, runtime.reduce_type());
   SHADE_REQUIRE(!method_ || options.grad_clip == 0,
                 "a private run clips every sample (--max-grad-norm); clipping their sum as well (--grad-clip) is for "
@@ -193,7 +207,8 @@ void Step::require_distinct(std::span<const nn::Batch> micro_batches) const {
   std::vector<int64_t> mine;
   bool known = true;
   for (const auto& batch : micro_batches) {
-    known = known && std::ssize(batch.records) == batch.samples();
+    known = known && std::ssize(batch.records) == batch.samples() &&
+            std::all_of(batch.records.begin(), batch.records.end(), [](int64_t id) { return id >= 0; });
     mine.insert(mine.end(), batch.records.begin(), batch.records.end());
   }
   const auto& control = runtime_->groups().control;
@@ -204,8 +219,8 @@ void Step::require_distinct(std::span<const nn::Batch> micro_batches) const {
   };
   const auto counts = gathered(at::full({1}, known ? std::ssize(mine) : -1, at::kLong), "number of records");
   SHADE_REQUIRE(counts.min().item<int64_t>() >= 0,
-                "a private step must know which record each sample is (nn::Batch::records), to see that none comes "
-                "twice; set it on every batch");
+                "a private step must know which record each sample is (nn::Batch::records, from 0), to see that none "
+                "comes twice; set it on every batch");
   const auto most = std::max<int64_t>(1, counts.max().item<int64_t>());
   mine.resize(static_cast<size_t>(most), -1);
   const auto sorted = std::get<0>(gathered(at::tensor(mine, at::kLong), "records").sort());
@@ -216,10 +231,11 @@ void Step::require_distinct(std::span<const nn::Batch> micro_batches) const {
                 "twice the clip norm; deal each record to one place (train/deal.h)");
 }
 
-io::Digest Step::digest_of_sum(int64_t step, std::span<const shard::LocalShard> shards) const {
+// With what else is released: the count of adaptive clipping, and the clip norm that both are made with.
+io::Digest Step::digest_of_sum(int64_t step, std::span<const shard::LocalShard> shards, double below) const {
   if (!runtime_->device().is_cpu()) return {};
   const Span span("hash");
-  return sum_digest(options_.key(step), shards, runtime_->groups().control);
+  return sum_digest(options_.key(step), shards, {below, method_->clipper().clip_norm()}, runtime_->groups().control);
 }
 
 StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, bool stop) {
@@ -258,12 +274,14 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, b
   if (method_) {
     const auto step = optimizer_->steps();
     const auto noise = noise_of(step);
-    if (options_.before_noise) options_.before_noise(step, digest_of_sum(step, shards));
+    if (options_.before_noise) options_.before_noise(step, digest_of_sum(step, shards, sum(5)));
     add_noise(shards, noise);
     auto& clipper = method_->clipper();
     record.clip_norm = clipper.clip_norm();
     if (clipper.adaptive())
-      clipper.follow(sum(5) + clipper.count_sigma() * noise.draw(static_cast<uint64_t>(step), -1), divisor);
+      clipper.follow(
+          on_grid(sum(5) + clipper.count_sigma() * noise.draw(static_cast<uint64_t>(step), -1), clipper.count_sigma()),
+          divisor);
   }
   {
     const Span span("optimizer");

@@ -34,8 +34,8 @@ struct StepOptions {
   // of it (train/sum_digest.h), the same on every rank; zeros on accelerators.
   std::function<void(int64_t step, const io::Digest& sum)> before_noise{};
   // A private step in bf16 computes every micro-batch with so many samples: shorter ones get blank samples, which count
-  // nowhere, longer ones are refused (train/fixed_shapes.h). 0: as they come, for gradients that nothing is trained
-  // with.
+  // nowhere, longer ones are refused (train/fixed_shapes.h). In other types it is what `auto` reckons memory with. 0:
+  // as they come, for gradients that nothing is trained with.
   int64_t fixed_samples = 0;
   // The step is measured or checked, on records that need no protection. Then what would weaken a private step is
   // allowed: noise drawn twice, batches that don't say which records they hold, narrow reductions, timed choices.
@@ -83,7 +83,7 @@ class Step {
   at::Tensor micro_step(const nn::Batch& present);
   privacy::Noise noise_of(int64_t step);
   void add_noise(std::span<const shard::LocalShard> shards, const privacy::Noise& noise) const;
-  io::Digest digest_of_sum(int64_t step, std::span<const shard::LocalShard> shards) const;
+  io::Digest digest_of_sum(int64_t step, std::span<const shard::LocalShard> shards, double below) const;
   void require_distinct(std::span<const nn::Batch> micro_batches) const;
   void backward(const char* phase, const at::Tensor& objective, shard::BackwardOptions options);
   void require_separate(std::span<const nn::Batch> batches);

@@ -3,18 +3,21 @@
 #include <ATen/ATen.h>
 #include <sodium.h>
 
+#include <bit>
+
 #include "shade/base/error.h"
 #include "shade/io/content_hash.h"
 
 namespace shade::train {
 
 io::Digest sum_digest(const privacy::NoiseKey& key, std::span<const shard::LocalShard> shards,
-                      const comm::Group& group) {
+                      const std::vector<double>& others, const comm::Group& group) {
   auto own = privacy::derived_key(key, "shade clip sum");
   io::HashSecret secret;
   const std::array<uint8_t, crypto_stream_chacha20_NONCEBYTES> nonce{};
   crypto_stream_chacha20(secret.data(), secret.size(), nonce.data(), own.data());
   std::vector<uint64_t> words;
+  for (const auto number : others) words.push_back(std::bit_cast<uint64_t>(number));
   for (const auto& shard : shards) {
     SHADE_CHECK(shard.gradient.is_cpu() && shard.gradient.is_contiguous(), "gradients on the CPU are hashed");
     for (const auto& run : shard.runs) {

@@ -14,8 +14,8 @@
 
 namespace shade::train {
 
-// Collective over `group`, all ranks; gradients on the CPU.
+// Collective over `group`, all ranks; gradients on the CPU. `others` are numbers released with the sum.
 io::Digest sum_digest(const privacy::NoiseKey& key, std::span<const shard::LocalShard> shards,
-                      const comm::Group& group);
+                      const std::vector<double>& others, const comm::Group& group);
 
 }  // namespace shade::train

@@ -102,6 +102,11 @@ void Trainer::resume() {
   store_ = std::make_unique<checkpoint::Store>(
       world_->group("checkpoint"),
       checkpoint::Store::Options{.folder = folder_->checkpoints(), .keep = recipe.train.keep});
+  if (recipe.dp.is_private()) {
+    History::Options options{.replayable = runtime_->device().is_cpu()};
+    if (recipe.dp.noise_seed >= 0) options.seed = static_cast<uint64_t>(recipe.dp.noise_seed);
+    history_ = std::make_unique<History>(*folder_, groups_.control, options);
+  }
   Json earlier;
   // Rank 0 says from where: a folder on the network may not look the same to all.
   const auto place = checkpoint::from_rank0(groups_.control, "looking for a checkpoint", [&] {
@@ -113,12 +118,14 @@ void Trainer::resume() {
                                          io::digest_from_hex(place.substr(0, io::kDigestDigits))};
     earlier = store_->load(found, *runtime_, *optimizer_).caller;
     saved_ = optimizer_->steps();
-    changed_ = earlier.at("identity") != identity_;
     SHADE_REQUIRE(earlier.contains("origin") == recipe.dp.is_private(), "the run in ", folder_->path().string(),
                   " was ",
                   recipe.dp.is_private() ? "not private; what it has seen can't be protected any more"
                                          : "private; going on without noise would undo that",
                   ". Choose another directory (--output)");
+    const auto same = history_ ? history_->is_sealed(identity_, earlier.at("identity"))
+                               : std::optional(earlier.at("identity") == identity_);
+    changed_ = !same.value_or(true);
   }
   if (recipe.train.micro_batch != "auto")
     micro_batch_ = *parse_integer(recipe.train.micro_batch);
@@ -127,8 +134,8 @@ void Trainer::resume() {
   else
     micro_batch_ = find_micro_batch();
   last_ = recipe.train.steps;
-  if (recipe.dp.is_private())
-    open_history(saved_ < 0 || earlier.at("origin").is_null()
+  if (history_)
+    read_history(saved_ < 0 || earlier.at("origin").is_null()
                      ? std::nullopt
                      : std::optional(checkpoint::Origin::from_json(earlier.at("origin"))));
   step_ = std::make_unique<Step>(*model_, *runtime_, *optimizer_, optim::make_schedule(recipe.optim), step_options());
@@ -139,21 +146,19 @@ void Trainer::resume() {
 }
 
 // What was spent, how far the run may go, and, if steps are left, which keys they have.
-void Trainer::open_history(const std::optional<checkpoint::Origin>& from) {
-  const auto& dp = recipe_->dp;
-  const bool seeded = dp.noise_seed >= 0;
-  History::Options options{.replayable = runtime_->device().is_cpu()};
-  if (seeded) options.seed = static_cast<uint64_t>(dp.noise_seed);
-  history_ = std::make_unique<History>(*folder_, groups_.control, options);
+void Trainer::read_history(const std::optional<checkpoint::Origin>& from) {
+  const bool seeded = recipe_->dp.noise_seed >= 0;
   const auto known = history_->look(text(identity_, " micro-batch ", micro_batch_), event_json(event_, seeded), from);
+  made_ = known.made;
   no_epsilon_ = no_epsilon(*recipe_);
   std::vector<privacy::Steps> spent;
   for (const auto& [event, steps] : known.spent) {
     if (event.value("seeded", false) && !seeded && no_epsilon_.empty())
       no_epsilon_ = "the ledger has earlier steps whose noise had a seed";
-    if (event.value("unit", "record") != to_string(event_.unit) && no_epsilon_.empty())
-      no_epsilon_ = text("the ledger has earlier steps that protect one ", event.value("unit", "record"), ", not one ",
-                         to_string(event_.unit));
+    // Steps of version 0.1 don't say what they protect.
+    const auto unit = event.value("unit", folder_->was_packed() ? "window" : "record");
+    if (unit != to_string(event_.unit) && no_epsilon_.empty())
+      no_epsilon_ = text("the ledger has earlier steps that protect one ", unit, ", not one ", to_string(event_.unit));
     if (const auto mechanism = mechanism_in(event))
       spent.push_back({*mechanism, steps});
     else if (no_epsilon_.empty())
@@ -186,6 +191,10 @@ void Trainer::save(bool wait) {
   if (saved_ == optimizer_->steps()) return wait ? store_->wait() : void();
   const Span span("save");
   Json caller{{"identity", identity_}, {"micro_batch", micro_batch_}};
+  if (history_) {  // others may read a checkpoint, and the identity follows from the records
+    const auto seal = history_->sealed(identity_);
+    caller["identity"] = seal ? Json(*seal) : Json();
+  }
   if (step_->method() != nullptr) {
     const auto origin = history_->origin(optimizer_->steps());
     caller["origin"] = origin ? origin->json() : Json();
@@ -231,7 +240,7 @@ void Trainer::introduce() {
   report_->say(text("weights  ", recipe.decisions.weights));
   report_->say(text("data     ", recipe.data.data_folder.empty() ? "" : recipe.data.data_folder + ": ",
                     dataset_->describe(), "; ", split_.training(), " for training, ", split_.evaluation(),
-                    " held out"));
+                    " held out", recipe.dp.is_private() ? " (counts are not private)" : ""));
   if (dynamic_cast<const data::TextDataset*>(dataset_.get()) != nullptr)
     report_->say(text("tokens   ", recipe.decisions.tokenizer));
   report_->say(text("batches  ", sampler({})->describe(), "; ", micro_batch_, " samples at a time on each of ",
@@ -242,10 +251,12 @@ void Trainer::introduce() {
     report_->say(
         text("privacy  ", to_string(recipe.dp.dp), ", sigma ", recipe.dp.sigma, "; no epsilon: ", no_epsilon_));
   } else {
-    const auto end = budget_->after(last_);
+    const auto steps = std::max(last_, made_);
+    const auto end = budget_->after(steps);
     report_->say(text("privacy  ", to_string(recipe.dp.dp), ", clip norm ", event_.clip_norm, ", sigma ",
-                      significant(recipe.dp.sigma, 5), "; epsilon ", significant(end.epsilon, 4), " at delta ",
-                      event_.delta, " after ", last_, " steps by ", to_string(end.accountant),
+                      significant(recipe.dp.sigma, 5), "; epsilon ", rounded_up(end.epsilon), " at delta ",
+                      event_.delta, " after ", steps, " steps by ", to_string(end.accountant),
+                      "; neighbouring data sets: ", adjacency(event_.unit),
                       recipe.dp.noise_seed >= 0 ? "; the noise is seeded: NOT private" : ""));
   }
   if (recipe.dp.is_private()) report_->say(text("         ", recipe.decisions.privacy));
@@ -325,21 +336,24 @@ TrainResult Trainer::run() {
   report_->say(text(to_string(result.ended), " after step ", result.steps,
                     result.ended == Ended::asked ? "; saved, and the same command goes on from here" : ""));
   if (result.spent)
-    report_->say(text("epsilon ", significant(result.spent->epsilon, 4), " at delta ", result.spent->delta, " by ",
+    report_->say(text("epsilon ", rounded_up(result.spent->epsilon), " at delta ", result.spent->delta, " by ",
                       to_string(result.spent->accountant), recipe_->dp.noise_seed >= 0 ? " (seeded: void)" : "",
                       "; neighbouring data sets: ", adjacency(event_.unit)));
   if (result.ended == Ended::asked) return result;
-  forget_key();
   if (test_records_) result.test = test();
-  try {
-    if (result.steps == first) prepare_exports();
-  } catch (const UsageError& taken) {
-    report_->say(text("no step was made, and nothing is exported: ", taken.what()));
-    return result;
-  }
-  if (!train.export_folder.empty()) write_model();
-  if (!train.adapter_folder.empty()) write_adapter();
+  export_all(/*again=*/result.steps == first);
+  forget_key();
   return result;
+}
+
+void Trainer::export_all(bool again) {
+  try {
+    if (again) prepare_exports();
+  } catch (const UsageError& taken) {
+    return report_->say(text("no step was made, and nothing is exported: ", taken.what()));
+  }
+  if (!recipe_->train.export_folder.empty()) write_model();
+  if (!recipe_->train.adapter_folder.empty()) write_adapter();
 }
 
 // Before anything of a private run is saved, evaluated or reported: on a schedule that doesn't depend on the records.
@@ -360,9 +374,11 @@ void Trainer::require_finite() {
 
 // The key has no use any more, and is the one thing that could undo the noise.
 void Trainer::forget_key() {
-  if (!history_ || recipe_->dp.noise_seed >= 0) return;
+  if (!history_) return;
+  if (optimizer_->steps() < made_)
+    return report_->say(text("the noise key stays: the ledger has ", made_, " steps, which can be made again"));
   const auto gone = checkpoint::from_rank0(groups_.control, "deleting the key", [&] {
-    if (recipe_->train.keep_key) return std::string("kept");
+    if (recipe_->train.keep_key) return std::string(folder_->find_key() ? "kept" : "");
     return std::string(folder_->destroy_key() ? "deleted" : "");
   });
   if (gone == "deleted")

@@ -74,10 +74,11 @@ class Trainer {
   void write_adapter();
   void start_model();
   void resume();
-  void open_history(const std::optional<checkpoint::Origin>& from);
+  void read_history(const std::optional<checkpoint::Origin>& from);
   privacy::NoiseKey key_of(int64_t step) const;
   std::unique_ptr<data::Sampler> sampler(const privacy::NoiseKey& key) const;
   void require_finite();
+  void export_all(bool again);
   void forget_key();
   void save(bool wait);
   StepOptions step_options() const;
@@ -99,6 +100,7 @@ class Trainer {
   std::optional<Budget> budget_;  // of a private run that may say an epsilon
   std::string no_epsilon_;        // why it may not
   int64_t last_ = 0;              // step
+  int64_t made_ = 0;              // steps below it are in the ledger
   std::unique_ptr<shard::Runtime> runtime_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<Step> step_;

@@ -236,19 +236,21 @@ TEST(StorageFault, TheLedgerTakesNothingMoreAndForgetsNothing) {
     int64_t made = 0;
     for (int attempt = 0; attempt < 4; ++attempt) {
       Ledger ledger(file);
-      ledger.start({.key = "k", .exact = "", .event = {{"sigma", 1}}});
-      for (int64_t step = 0; step < made; ++step) ledger.spend(step);
+      ledger.start({.key = "k", .exact = "", .event = {{"sigma", 1}}}, {},
+                   {.fresh = [](uint64_t) { return FreshBytes{}; }, .repeatable = true});
+      const SumDigest sum{};
+      for (int64_t step = 0; step < made; ++step) ledger.spend(step, sum);
       if (c.call != std::string("write") && c.call != std::string("fsync")) break;  // it opens once and never renames
       storage.arm(scratch.path(), c.call, 2 + attempt % 2, c.fault);
       try {
         for (int i = 0; i < 4; ++i) {
-          ledger.spend(made);
+          ledger.spend(made, sum);
           ++made;  // the noise is out
         }
         EXPECT_EQ(c.fault, kShort);
       } catch (const Error& fault) {
         EXPECT_NE(std::string(fault.what()).find("the step is not made"), std::string::npos) << fault.what();
-        EXPECT_ANY_THROW(ledger.spend(made)) << "the disk's state is unknown";
+        EXPECT_ANY_THROW(ledger.spend(made, sum)) << "the disk's state is unknown";
       }
       EXPECT_TRUE(storage.disarm());
       const auto spent = Ledger::read(file);

@@ -24,6 +24,9 @@ FreshBytes numbered(uint64_t number) {
 SumDigest sum_of(int64_t step) { return numbered(static_cast<uint64_t>(step)); }
 const NewSteps kSeeded{.fresh = numbered, .repeatable = true};
 
+// A state of a seeded ledger.
+Origin state(uint64_t incarnation, int64_t step) { return Stretch{.incarnation = incarnation, .fresh = numbered(incarnation)}.at(step); }
+
 // Each call other bytes, as a process that draws them.
 NewSteps drawn() {
   static uint64_t number = 1000;
@@ -52,8 +55,8 @@ TEST_F(LedgerTest, CountsStepsByEvent) {
   make(kRun, {}, 0, 5);
   auto other = kRun;
   other.event["sigma"] = 2.0;
-  make(other, Origin{0, 5}, 5, 8);
-  make(kRun, Origin{1, 8}, 8, 10);
+  make(other, state(0, 5), 5, 8);
+  make(kRun, state(1, 8), 8, 10);
   const auto spent = Ledger::read(file);
   ASSERT_EQ(spent.size(), 2u);
   EXPECT_EQ(spent[0].event, kEvent);
@@ -70,8 +73,8 @@ TEST_F(LedgerTest, AnExactReplayIsCountedOnceAndLeavesTheFileAsItWas) {
   const auto before = content(file);
   {
     Ledger ledger(file);
-    EXPECT_EQ(ledger.made(kRun, Origin{0, 4}, /*repeatable=*/true), 7);
-    EXPECT_EQ(ledger.start(kRun, Origin{0, 4}, kSeeded).back().incarnation, 0u);
+    EXPECT_EQ(ledger.made(kRun, state(0, 4), /*repeatable=*/true), 7);
+    EXPECT_EQ(ledger.start(kRun, state(0, 4), kSeeded).back().incarnation, 0u);
     for (int64_t step = 4; step < 7; ++step) EXPECT_TRUE(ledger.spend(step, sum_of(step)));
     EXPECT_EQ(content(file), before);
     EXPECT_FALSE(ledger.spend(7, sum_of(7)));
@@ -89,7 +92,7 @@ TEST_F(LedgerTest, WhatIsNoExactReplayIsCountedAgainWithNoiseOfItsOwn) {
     auto run = kRun;
     run.exact = change;
     Ledger ledger(file);
-    EXPECT_EQ(ledger.start(run, Origin{0, 4}, kSeeded).back().incarnation, incarnation);
+    EXPECT_EQ(ledger.start(run, state(0, 4), kSeeded).back().incarnation, incarnation);
     const bool again = ledger.spend(4, sum_of(4));
     EXPECT_EQ(again, incarnation == 1 && total() > 8) << "the second time it is a replay of that one";
   }
@@ -105,25 +108,25 @@ TEST_F(LedgerTest, AnIncarnationHasOneHistory) {
   make(kRun, {}, 0, 10);
   auto moved = kRun;
   moved.exact = "3 ranks";
-  make(moved, Origin{0, 8}, 8, 12);  // incarnation 1, begins at 8
+  make(moved, state(0, 8), 8, 12);  // incarnation 1, begins at 8
   Ledger ledger(file);
   const auto continues = [&](const PrivateRun& run, const Origin& from) {
     return ledger.start(run, from, kSeeded).back().incarnation;
   };
-  EXPECT_EQ(continues(moved, Origin{0, 5}), 2u) << "not 1: its steps 8 to 11 were made from other weights";
-  EXPECT_EQ(continues(moved, Origin{1, 9}), 1u);
-  EXPECT_EQ(continues(kRun, Origin{1, 9}), 3u) << "not 0: its step 9 was made from other weights";
-  EXPECT_EQ(continues(kRun, Origin{0, 9}), 0u);
+  EXPECT_EQ(continues(moved, state(0, 5)), 2u) << "not 1: its steps 8 to 11 were made from other weights";
+  EXPECT_EQ(continues(moved, state(1, 9)), 1u);
+  EXPECT_EQ(continues(kRun, state(1, 9)), 3u) << "not 0: its step 9 was made from other weights";
+  EXPECT_EQ(continues(kRun, state(0, 9)), 0u);
 }
 
 // Two copies of a file that go on: what the file has is made again from its own bytes, what is new never from the same.
 TEST_F(LedgerTest, CopiesThatGoOnNeverShareBytes) {
-  make(kRun, {}, 0, 7, drawn());
+  const auto first = make(kRun, {}, 0, 7, drawn()).front();
   const auto copy = content(file);
   std::vector<std::vector<Stretch>> both;
   for (int i = 0; i < 2; ++i) {
     scratch.write("ledger", copy);
-    both.push_back(make(kRun, Origin{0, 4}, 4, 9, drawn()));
+    both.push_back(make(kRun, first.at(4), 4, 9, drawn()));
     EXPECT_EQ(total(), 9) << "steps 4 to 6 are counted once";
   }
   for (const auto& stretches : both) {
@@ -135,20 +138,24 @@ TEST_F(LedgerTest, CopiesThatGoOnNeverShareBytes) {
   EXPECT_EQ(both[0][0].fresh, both[1][0].fresh) << "the same steps";
   EXPECT_NE(both[0][1].fresh, both[1][1].fresh) << "other steps";
   EXPECT_NE(both[0][1].fresh, both[0][0].fresh);
+  // A checkpoint of the other copy is not one of this ledger, though incarnation and step are.
+  const Ledger ledger(file);
+  EXPECT_EQ(ledger.made(kRun, both[1][1].at(8)), 9);
+  EXPECT_THROW(ledger.made(kRun, both[0][1].at(8)), Error);
 }
 
 // A crash in the second process, whose steps were not saved: they are made again too, along the history.
 TEST_F(LedgerTest, StepsOfSeveralProcessesAreMadeAgainInOrder) {
-  make(kRun, {}, 0, 5, drawn());
-  make(kRun, Origin{0, 3}, 3, 8, drawn());
-  make(kRun, Origin{0, 3}, 3, 4, drawn());  // ended while it made steps again
+  const auto first = make(kRun, {}, 0, 5, drawn()).front();
+  const auto second = make(kRun, first.at(3), 3, 8, drawn()).back();
+  make(kRun, first.at(3), 3, 4, drawn());  // ended while it made steps again
   const Ledger ledger(file);
-  EXPECT_EQ(ledger.made(kRun, Origin{0, 3}), 8);
-  EXPECT_EQ(ledger.made(kRun, Origin{1, 6}), 8);
+  EXPECT_EQ(ledger.made(kRun, first.at(3)), 8);
+  EXPECT_EQ(ledger.made(kRun, second.at(6)), 8);
   EXPECT_EQ(ledger.made(kRun, {}), 8);
   auto moved = kRun;
   moved.exact = "3 ranks";
-  EXPECT_EQ(ledger.made(moved, Origin{0, 3}), 3);
+  EXPECT_EQ(ledger.made(moved, first.at(3)), 3);
   EXPECT_EQ(total(), 8);
 }
 
@@ -156,16 +163,16 @@ TEST_F(LedgerTest, StepsOfSeveralProcessesAreMadeAgainInOrder) {
 TEST_F(LedgerTest, AStepThatComesOutOtherwiseStops) {
   for (const auto& steps : {kSeeded, drawn()}) {
     std::filesystem::remove(file);
-    make(kRun, {}, 0, 7, steps);
+    const auto first = make(kRun, {}, 0, 7, steps).front();
     {
       Ledger ledger(file);
-      ledger.start(kRun, Origin{0, 4}, steps);
+      ledger.start(kRun, first.at(4), steps);
       ledger.spend(4, sum_of(4));
       EXPECT_NE(io::message_of<Error>([&] { ledger.spend(5, sum_of(99)); }).find("was made before"), std::string::npos);
       EXPECT_ANY_THROW(ledger.spend(5, sum_of(5))) << "nothing more is accepted";
     }
     Ledger ledger(file);
-    const auto after = ledger.start(kRun, Origin{0, 4}, steps);
+    const auto after = ledger.start(kRun, first.at(4), steps);
     ASSERT_EQ(after.size(), 1u) << "incarnation 0 is not made again";
     EXPECT_EQ(after[0].incarnation, steps.repeatable ? 1u : 2u);
     ledger.spend(4, sum_of(4));
@@ -190,7 +197,7 @@ TEST_F(LedgerTest, ReadsVersionOne) {
     ASSERT_EQ(stretches.size(), 1u);
     EXPECT_EQ(stretches[0].incarnation, 1u);
     EXPECT_EQ(total(), 7);
-    EXPECT_EQ(Ledger(file).made(kRun, Origin{1, 3}), 5);
+    EXPECT_EQ(Ledger(file).made(kRun, stretches[0].at(3)), 5);
   }
   const auto grown = content(file);
   for (const size_t lost : {size_t{1}, size_t{60}, size_t{200}}) {
@@ -213,7 +220,7 @@ TEST_F(LedgerTest, StepsComeInOrder) {
 TEST_F(LedgerTest, RefusesACheckpointItDoesNotKnow) {
   make(kRun, {}, 0, 3);
   Ledger ledger(file);
-  for (const auto& origin : {Origin{0, 4}, Origin{1, 0}, Origin{7, 2}})
+  for (const auto& origin : {state(0, 4), state(1, 0), state(7, 2), Origin{0, 2}})
     EXPECT_NE(io::message_of<Error>([&] { ledger.start(kRun, origin, kSeeded); }).find("lost what was spent"),
               std::string::npos);
 }
@@ -371,7 +378,7 @@ TEST_F(LedgerTest, RefusesAnEventThatWouldNotComeBack) {
 }
 
 TEST(Origin, TravelsInACheckpoint) {
-  const Origin origin{3, 120};
+  const Origin origin{3, 120, "5f0c"};
   EXPECT_EQ(Origin::from_json(Json::parse(origin.json().dump())), origin);
   EXPECT_THROW(Origin::from_json({{"step", 3}}), UsageError);
   EXPECT_THROW(Origin::from_json({{"incarnation", -1}, {"step", 3}}), UsageError);

@@ -292,6 +292,13 @@ TEST(RunFolder, KeepsItsKeyToItself) {
   EXPECT_THROW(folder.find_key(), Error);
   EXPECT_TRUE(folder.destroy_key());
   EXPECT_FALSE(std::filesystem::exists(file));
+  std::ofstream(file) << std::string(32, '\0');
+  std::filesystem::permissions(file, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  EXPECT_THROW(folder.find_key(), Error) << "zeros are no secret";
+  std::filesystem::remove(file);
+  std::filesystem::create_symlink(scratch.path() / "elsewhere", file);
+  EXPECT_THROW(folder.find_key(), Error);
+  EXPECT_THROW(folder.destroy_key(), Error);
 }
 
 TEST(RunFolder, TellsOfNoStepThatWillBeMadeAgain) {

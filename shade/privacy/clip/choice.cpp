@@ -38,7 +38,7 @@ LayerChoice Chooser::choose(const nn::LinearGrad& grad) {
     out.norm = config_.norm_timing ? timed(grad) : cheaper(grad, config_.tile_size);
   if (!row_.choose) return out;
   const auto t = grad.g_BTP.size(1), p = grad.g_BTP.size(2), d = grad.a_BTD.size(2);
-  const auto samples = static_cast<double>(grad.g_BTP.size(0));
+  const auto samples = static_cast<double>(config_.memory_samples > 0 ? config_.memory_samples : grad.g_BTP.size(0));
   const auto size = static_cast<double>(p * d);
   const double books_cost =
       out.norm == NormAlgorithm::gram ? gram_flops(t, d, p, config_.tile_size) : instantiate_flops(t, d, p);

@@ -11,6 +11,9 @@
 namespace shade::privacy {
 namespace {
 
+// Squares of fp32 gradients below 1e-19 vanish: a clip norm must be far above what is lost so.
+constexpr double kSmallestNorm = 1e-10;
+
 // A group's name: the unit, or the module that the weight belongs to ("model.layers.0.mlp.up_proj").
 std::string group_name(const nn::Weight& weight, ClipStyle style) {
   if (style == ClipStyle::group) return std::to_string(weight.unit());
@@ -21,8 +24,8 @@ std::string group_name(const nn::Weight& weight, ClipStyle style) {
 
 Clipper::Clipper(const nn::Parameters& parameters, const DpConfig& config)
     : config_(config), norm_(config.max_grad_norm), group_of_(parameters.weights().size(), 0) {
-  SHADE_REQUIRE(std::isfinite(norm_) && norm_ > 0, "clip norm ", norm_,
-                " is out of range; expected a positive number: --max-grad-norm");
+  SHADE_REQUIRE(std::isfinite(norm_) && norm_ >= kSmallestNorm, "clip norm ", norm_, " is out of range; expected ",
+                kSmallestNorm, " or more: --max-grad-norm");
   SHADE_REQUIRE(config.clip_style != ClipStyle::automatic || config.gamma > 0, "gamma ", config.gamma,
                 " is out of range; automatic clipping needs a positive one");
   if (adaptive())
@@ -55,7 +58,7 @@ double Clipper::gradient_sigma() const {
 
 void Clipper::follow(double noisy_count, double divisor) {
   const double share = noisy_count / divisor + 0.5;
-  norm_ *= std::exp(-config_.clip_rate * (share - config_.clip_quantile));
+  norm_ = std::max(kSmallestNorm, norm_ * std::exp(-config_.clip_rate * (share - config_.clip_quantile)));
 }
 
 void Clipper::continue_at(double clip_norm) {
