@@ -111,7 +111,8 @@ TEST(FixedShapes, NoSampleChangesHowAnotherIsRounded) {
           [&](const std::string& name, auto&& model) {
             if (full) model.length = 37;
             Summing summing(groups, model, nn::DType::bf16);
-            for (const auto method : test::kMethods)
+            const std::vector some{MethodName::materialize, MethodName::ghost, MethodName::flash_bookkeeping};
+            for (const auto method : full ? some : std::vector(std::begin(test::kMethods), std::end(test::kMethods)))
               expect_no_influence(summing, method, text(name, ", ", threads, " threads"));
           },
           full ? 4 : 1);
