@@ -239,8 +239,8 @@ void Trainer::introduce() {
                     model_->parameters().count_trainable(), " trained"));
   report_->say(text("weights  ", recipe.decisions.weights));
   report_->say(text("data     ", recipe.data.data_folder.empty() ? "" : recipe.data.data_folder + ": ",
-                    dataset_->describe(), "; ", split_.training(), " for training, ", split_.evaluation(),
-                    " held out", recipe.dp.is_private() ? " (counts are not private)" : ""));
+                    dataset_->describe(), "; ", split_.training(), " for training, ", split_.evaluation(), " held out",
+                    recipe.dp.is_private() ? " (counts are not private)" : ""));
   if (dynamic_cast<const data::TextDataset*>(dataset_.get()) != nullptr)
     report_->say(text("tokens   ", recipe.decisions.tokenizer));
   report_->say(text("batches  ", sampler({})->describe(), "; ", micro_batch_, " samples at a time on each of ",

@@ -25,7 +25,9 @@ SumDigest sum_of(int64_t step) { return numbered(static_cast<uint64_t>(step)); }
 const NewSteps kSeeded{.fresh = numbered, .repeatable = true};
 
 // A state of a seeded ledger.
-Origin state(uint64_t incarnation, int64_t step) { return Stretch{.incarnation = incarnation, .fresh = numbered(incarnation)}.at(step); }
+Origin state(uint64_t incarnation, int64_t step) {
+  return Stretch{.incarnation = incarnation, .fresh = numbered(incarnation)}.at(step);
+}
 
 // Each call other bytes, as a process that draws them.
 NewSteps drawn() {

@@ -123,8 +123,7 @@ TEST(Clipper, RefusesNonsense) {
     return fault([&] { const Clipper clipper(modules.parameters, config); });
   };
   EXPECT_EQ(refused({.max_grad_norm = 0}), "clip norm 0 is out of range; expected 1e-10 or more: --max-grad-norm");
-  EXPECT_EQ(refused({.max_grad_norm = kInf}),
-            "clip norm inf is out of range; expected 1e-10 or more: --max-grad-norm");
+  EXPECT_EQ(refused({.max_grad_norm = kInf}), "clip norm inf is out of range; expected 1e-10 or more: --max-grad-norm");
   EXPECT_EQ(refused({.clip_style = ClipStyle::automatic, .gamma = 0}),
             "gamma 0 is out of range; automatic clipping needs a positive one");
   EXPECT_EQ(refused({.clip_style = ClipStyle::adaptive, .sigma = 4, .count_sigma = 2}),

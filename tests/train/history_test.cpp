@@ -234,6 +234,22 @@ TEST(History, NothingIsMadeAgainWhereSumsAreNotReproducible) {
   }
 }
 
+// Whoever knows all records but one could compute a plain hash of both data sets.
+TEST(History, ACheckpointTellsNothingOfItsRecords) {
+  const Scratch here;
+  std::set<std::string> seen;
+  for (const std::string name : {"a", "b"}) {
+    const auto run = here.path() / name;
+    train_in(run, 1, small(kEmpty), stop_after_two);
+    const checkpoint::Folder folder(run / "checkpoints");
+    seen.insert(read_json(folder.place(folder.latest().value().entry) / "manifest.json")["caller"]["identity"]);
+    const auto ledger = io::content(run / "ledger");
+    const auto exact = ledger.find("\"exact\":\"") + 9;
+    seen.insert(ledger.substr(exact, 64));
+  }
+  EXPECT_EQ(seen.size(), 4u) << "the same run with another key looks the same";
+}
+
 TEST(History, TheKeyOfAFinishedRunIsDeleted) {
   const Scratch here;
   const auto run = here.path() / "run";
