@@ -1,7 +1,7 @@
 // Data sets that differ in one record, trained by the whole program: |sum(D + x) - sum(D)| <= C, wherever x is put.
 //
-// All records in every batch, no noise, one step of plain descent with rate 1: the weights move by the clipped sum over
-// the divisor.
+// All records in every batch, no noise, one step of plain descent: the weights move by the learning rate times the
+// clipped sum over the divisor.
 #include <cmath>
 
 #include "tests/data/folder.h"
@@ -11,18 +11,18 @@
 namespace shade::train {
 namespace {
 
-constexpr double kDivisor = 8;
+constexpr double kDivisor = 8, kNorm = 1.0 / 64, kRate = 64;  // every sample is clipped
 
 Words one_step(const data::Folder& folder, const Words& more) {
   Words out{{"data.data_folder", folder.path().string()},
             {"dp.dp", "auto"},
             {"dp.sigma", "0"},
             {"dp.sample_rate", "1"},
-            {"dp.max_grad_norm", "1"},
+            {"dp.max_grad_norm", text(kNorm)},
             {"dp.noise_seed", "3"},
             {"dp.delta", "1e-3"},
             {"optim.optimizer", "sgd"},
-            {"optim.lr", "1"},
+            {"optim.lr", text(kRate)},
             {"optim.weight_decay", "0"},
             {"train.steps", "1"},
             {"train.batch_size", text(kDivisor)},
@@ -37,7 +37,7 @@ double moved(const Trained& with, const Trained& without) {
   double gap = 0;
   for (size_t i = 0; i < with.weights.size(); ++i)
     gap += (with.weights[i] - without.weights[i]).to(at::kDouble).square().sum().item<double>();
-  return std::sqrt(gap) * kDivisor;
+  return std::sqrt(gap) * kDivisor / (kNorm * kRate);
 }
 
 // The weights themselves are rounded to fp32.
