@@ -1,6 +1,7 @@
 // shade train: a recipe, from the first step to the last.
 #include "shade/train/trainer.h"
 
+#include <algorithm>
 #include <csignal>
 #include <ctime>
 
@@ -25,6 +26,15 @@ void ask(int signal) {
   asked = 1;
 }
 
+// A recipe's dp = "none" may be a line of a long file; what the command line asks for is meant.
+void require_stated_privacy(const train::Recipe& recipe, const Config& config, const CommandLine& line) {
+  if (recipe.dp.is_private() || !config.given("dp.dp") || line.given("dp.dp")) return;
+  auto option = train::asks_for_privacy(recipe, [&](const std::string& key) { return line.given(key); });
+  std::replace(option.begin(), option.end(), '_', '-');
+  SHADE_REQUIRE(option.empty(), "the recipe says dp = none and --", option,
+                " was given on the command line; add --dp auto for a private run or drop --", option);
+}
+
 }  // namespace
 
 int run_train(const Arguments& arguments) {
@@ -44,6 +54,7 @@ int run_train(const Arguments& arguments) {
                 "no model to train; name a recipe (shade train RECIPE.toml), or a model and its data (--model FOLDER "
                 "--data-folder FOLDER)");
   if (recipe.train.output.empty()) recipe.train.output = "runs/" + line.config_name();
+  require_stated_privacy(recipe, config, line);
   recipe.resolve(config);
   train::require_data(recipe);
   optim::make_schedule(recipe.optim);  // better refused now than when all data has been read

@@ -26,7 +26,10 @@ void DataConfig::declare(Fields& f) {
                "records, where the labels that occur are not public",
        .flags = {"--classes"}});
   f.add("max_records", max_records,
-        {.help = "only the first so many; 0: all", .unit = "records", .min = 0, .flags = {"--max-records"}});
+        {.help = "only the first so many; 0: all, as a private run needs it",
+         .unit = "records",
+         .min = 0,
+         .flags = {"--max-records"}});
   f.add("cache_folder", cache_folder,
         {.help = "where tokens are kept, a copy of the data; .shade in the data folder if not set",
          .flags = {"--cache-folder"}});

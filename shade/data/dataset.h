@@ -21,6 +21,9 @@ class Dataset {
   // Of what batches are made of: other contents, labels or options have another one, whatever the files' names, sizes
   // and times are. May read all of the data.
   virtual std::string fingerprint() const = 0;
+  // A hash of what the record holds, whatever its number and whatever other records there are: what must not change
+  // when another record is added is derived from it. May read the record.
+  virtual uint64_t content_of(int64_t record) const = 0;
 
   // What labels are numbers of, in order; none if they are no classes.
   virtual std::vector<std::string> classes() const { return {}; }

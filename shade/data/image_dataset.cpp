@@ -4,6 +4,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -13,6 +14,7 @@
 #include "shade/base/terminal.h"
 #include "shade/data/classes.h"
 #include "shade/data/image_file.h"
+#include "shade/io/content_hash.h"
 #include "shade/io/digest.h"
 #include "shade/io/mapped_file.h"
 
@@ -36,8 +38,8 @@ std::vector<fs::path> images_below(const fs::path& folder) {
 }
 
 // One generator for each image and draw.
-at::Generator generator_of(uint64_t seed, int64_t record, uint64_t draw) {
-  const auto digest = io::digest_of(text("image ", seed, ' ', record, ' ', draw));
+at::Generator generator_of(uint64_t seed, uint64_t content, uint64_t draw) {
+  const auto digest = io::digest_of(text("image ", seed, ' ', content, ' ', draw));
   uint64_t number = 0;
   std::memcpy(&number, digest.data(), sizeof number);
   return at::make_generator<at::CPUGeneratorImpl>(number);
@@ -84,9 +86,9 @@ nn::Batch ImageDataset::batch_at(std::span<const int64_t> records, uint64_t draw
   batch.labels = at::empty({b}, at::kLong);
   for (int64_t i = 0; i < b; ++i) {
     const auto record = records[static_cast<size_t>(i)];
-    SHADE_REQUIRE(record >= 0 && record < size(), "record ", record, " of ", size());
+    const auto content = content_of(record);
     const auto& [path, label] = files_[static_cast<size_t>(record)];
-    auto generator = generator_of(options_.seed, record, draw);
+    auto generator = generator_of(options_.seed, content, draw);
     const auto t = at::randint(0, options_.timesteps, {}, generator, at::kLong).item<int64_t>();
     const bool dropped = at::rand({}, generator, at::kFloat).item<double>() < options_.label_dropout;
     const auto own_noise = at::randn({c, s, s}, generator, at::kFloat);
@@ -106,7 +108,18 @@ std::string ImageDataset::describe() const {
               options_.image_size);
 }
 
-std::string ImageDataset::fingerprint() const {
+uint64_t ImageDataset::content_of(int64_t record) const {
+  SHADE_REQUIRE(record >= 0 && record < size(), "record ", record, " of ", size());
+  return hashes().contents[static_cast<size_t>(record)];
+}
+
+const ImageDataset::Hashes& ImageDataset::hashes() const {
+  std::call_once(hashed_, [this] { hashes_ = hash_files(); });
+  return hashes_;
+}
+
+ImageDataset::Hashes ImageDataset::hash_files() const {
+  Hashes out;
   io::Hasher all;
   all.add(Json::array({options_.image_size, options_.channels, options_.classes, options_.label_dropout,
                        options_.timesteps, options_.seed, c10::toString(options_.type), classes_})
@@ -115,9 +128,13 @@ std::string ImageDataset::fingerprint() const {
   for (const auto& [path, label] : files_) {
     const auto file = io::MappedFile::open(path);
     all.add(text(label, ' ', io::to_hex(io::digest_of(file->bytes())), '\n'));
+    const auto [low, high] = io::content_hash(file->bytes());
+    const std::array held{low, high, static_cast<uint64_t>(label)};
+    out.contents.push_back(io::content_hash(std::as_bytes(std::span(held)))[0]);
     progress.advance();
   }
-  return io::to_hex(all.digest());
+  out.all = io::to_hex(all.digest());
+  return out;
 }
 
 }  // namespace shade::data

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <mutex>
 #include <vector>
 
 #include "shade/data/dataset.h"
@@ -30,11 +31,12 @@ class ImageDataset final : public Dataset {
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
 
   // images_BCHW (noisy), noise_BCHW, timesteps_B, labels. Noise, timestep and dropout of an image depend on (seed,
-  // record, draw) alone: not on the batch it is in.
+  // content, draw) alone: not on the batch it is in, and not on its number, which other images decide.
   nn::Batch batch(std::span<const int64_t> records) const override { return batch_at(records, 0); }
   nn::Batch batch_at(std::span<const int64_t> records, uint64_t draw) const override;
   std::string describe() const override;
-  std::string fingerprint() const override;
+  std::string fingerprint() const override { return hashes().all; }
+  uint64_t content_of(int64_t record) const override;  // the bytes of its file, and its class
 
   std::vector<std::string> classes() const override { return classes_; }
   const std::filesystem::path& file(int64_t record) const { return files_.at(static_cast<size_t>(record)).path; }
@@ -45,10 +47,20 @@ class ImageDataset final : public Dataset {
     int64_t label;
   };
 
+  // Of all files; each is read once, at the first use.
+  struct Hashes {
+    std::string all;                 // the fingerprint
+    std::vector<uint64_t> contents;  // of each record
+  };
+  const Hashes& hashes() const;
+  Hashes hash_files() const;
+
   ImageOptions options_;
   std::vector<std::string> classes_;
   std::vector<File> files_;
   std::vector<double> kept_;  // a_t
+  mutable std::once_flag hashed_;
+  mutable Hashes hashes_;
 };
 
 }  // namespace shade::data

@@ -7,6 +7,7 @@
 #include "shade/base/error.h"
 #include "shade/base/memory_scope.h"
 #include "shade/data/classes.h"
+#include "shade/io/content_hash.h"
 #include "shade/io/digest.h"
 
 namespace shade::data {
@@ -50,10 +51,6 @@ int64_t TextDataset::fill_framed(const TokenStore::Entry& entry, uint64_t from, 
   return static_cast<int64_t>(at);
 }
 
-int64_t TextDataset::fill_record(int64_t record, std::span<int64_t> ids) const {
-  return fill_framed(store_->entry(record), 0, ids);
-}
-
 int64_t TextDataset::fill_window(int64_t window, std::span<int64_t> ids) const {
   auto position = static_cast<uint64_t>(window) * ids.size();
   auto [record, begin] = store_->find(position, frame());
@@ -63,6 +60,11 @@ int64_t TextDataset::fill_window(int64_t window, std::span<int64_t> ids) const {
     position = begin = 0;  // further records from their begin
   }
   return filled;
+}
+
+int64_t TextDataset::fill(int64_t record, std::span<int64_t> ids) const {
+  SHADE_REQUIRE(record >= 0 && record < size(), "record ", record, " of ", size());
+  return options_.packing == Packing::packed ? fill_window(record, ids) : fill_framed(store_->entry(record), 0, ids);
 }
 
 nn::Batch TextDataset::batch(std::span<const int64_t> records) const {
@@ -78,12 +80,11 @@ nn::Batch TextDataset::batch(std::span<const int64_t> records) const {
   auto* labels = batch.labels.data_ptr<int64_t>();
   for (int64_t i = 0; i < b; ++i) {
     const auto record = records[static_cast<size_t>(i)];
-    SHADE_REQUIRE(record >= 0 && record < size(), "record ", record, " of ", size());
     const std::span row(ids + i * t, static_cast<size_t>(t));
-    const auto filled = options_.packing == Packing::packed ? fill_window(record, row) : fill_record(record, row);
+    const auto filled = fill(record, row);
     std::fill_n(mask + i * t, filled, 1);
     if (classify)
-      labels[i] = class_numbers_.at(static_cast<size_t>(store_->entry(record).label));
+      labels[i] = class_of(record);
     else
       std::copy_n(row.data(), filled, labels + i * t);
   }
@@ -104,6 +105,13 @@ std::string TextDataset::fingerprint() const {
                  {"seq_length", options_.seq_length},      {"task", to_string(options_.task)},
                  {"packing", to_string(options_.packing)}, {"classes", options_.classes}};
   return io::to_hex(io::digest_of(all.dump()));
+}
+
+uint64_t TextDataset::content_of(int64_t record) const {
+  std::vector<int64_t> held(static_cast<size_t>(options_.seq_length));
+  held.resize(static_cast<size_t>(fill(record, held)));
+  if (options_.task == Task::classify) held.push_back(class_of(record));
+  return io::content_hash(std::as_bytes(std::span(held)))[0];
 }
 
 }  // namespace shade::data

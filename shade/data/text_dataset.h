@@ -45,6 +45,7 @@ class TextDataset final : public Dataset {
   std::string describe() const override;
   std::vector<std::string> classes() const override { return options_.classes; }
   std::string fingerprint() const override;
+  uint64_t content_of(int64_t record) const override;  // its ids as a batch has them, and its class
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const TokenStore& store() const { return *store_; }
@@ -52,7 +53,8 @@ class TextDataset final : public Dataset {
 
  private:
   uint64_t frame() const { return tokenizer_->bos() ? 2 : 1; }  // tokens set around a record
-  int64_t fill_record(int64_t record, std::span<int64_t> ids) const;
+  int64_t fill(int64_t record, std::span<int64_t> ids) const;   // how many were filled
+  int64_t class_of(int64_t record) const { return class_numbers_.at(static_cast<size_t>(store_->entry(record).label)); }
   int64_t fill_window(int64_t window, std::span<int64_t> ids) const;
   int64_t fill_framed(const TokenStore::Entry& entry, uint64_t from, std::span<int64_t> ids) const;
 

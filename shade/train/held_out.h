@@ -1,40 +1,40 @@
-// Records for training and records for evaluation, told apart by number alone.
+// Which records are trained on, and which are held out for evaluation.
+//
+//   by position   every k-th record, so that a sorted data set is seen whole by both. One record more moves others from
+//                 one use to the other, so private runs must not use it.
+//   by content    a record is held out if the hash of its content is below rate * 2^64: no other record decides. The
+//                 number held out is approximate.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
-#include "shade/base/error.h"
+#include "shade/data/dataset.h"
 
 namespace shade::train {
 
-// Of `records` in all, `held_out` are evaluated and never trained on: every k-th, so that a sorted data set is seen
-// whole by both. Neighbouring data sets differ in one record; numbers of the others stay.
 class HeldOut {
  public:
-  HeldOut(int64_t records, int64_t held_out) : records_(records), held_out_(held_out) {
-    SHADE_REQUIRE(records > 0, "there are no records to train on");
-    SHADE_REQUIRE(held_out * 2 <= records, "eval_records is ", held_out, " of ", records,
-                  " records; expected at most half of them");
-    every_ = held_out > 0 ? records / held_out : 0;
-  }
+  // Throw UsageError: no records, or more than half of them asked for.
+  static HeldOut by_position(int64_t records, int64_t wanted);
+  static HeldOut by_content(const data::Dataset& dataset, int64_t wanted);  // reads all records unless wanted is 0
 
-  int64_t training() const { return records_ - held_out_; }
-  int64_t evaluation() const { return held_out_; }
+  // wanted / records, rounded to a power of 2^(1/8): a public grid that one record more or less rarely steps over.
+  static double rate(int64_t records, int64_t wanted);
 
-  int64_t training_record(int64_t i) const {
-    if (held_out_ == 0 || i >= held_out_ * (every_ - 1)) return i + held_out_;
-    return i + i / (every_ - 1);
-  }
-  int64_t evaluation_record(int64_t i) const { return i * every_ + every_ - 1; }
-  std::vector<int64_t> evaluation_records() const {
-    std::vector<int64_t> out;
-    for (int64_t i = 0; i < held_out_; ++i) out.push_back(evaluation_record(i));
-    return out;
-  }
+  int64_t training() const { return records_ - evaluation(); }
+  int64_t evaluation() const { return static_cast<int64_t>(evaluation_.size()); }
+  int64_t training_record(int64_t i) const;
+  const std::vector<int64_t>& evaluation_records() const { return evaluation_; }  // ascending
+  std::string describe() const;
 
  private:
-  int64_t records_, held_out_, every_ = 0;
+  HeldOut(int64_t records, int64_t wanted);
+
+  int64_t records_;
+  std::vector<int64_t> evaluation_;
+  std::string how_;  // for describe()
 };
 
 }  // namespace shade::train

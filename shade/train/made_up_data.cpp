@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <array>
+
+#include "shade/io/content_hash.h"
 #include "shade/io/digest.h"
 
 namespace shade::train {
@@ -11,12 +14,16 @@ std::string MadeUpData::fingerprint() const {
                                        model_->describe(), ' ', model_->config_json().dump())));
 }
 
+uint64_t MadeUpData::content_of(int64_t record) const {
+  const std::array seed{seed_of(record)};
+  return io::content_hash(std::as_bytes(std::span(seed)))[0];
+}
+
 nn::Batch MadeUpData::batch(std::span<const int64_t> records) const {
   if (records.empty()) return model_->synthetic({.samples = 0, .seq_length = seq_length_}, seed_, type_);
   std::vector<nn::Batch> rows;
   for (const auto record : records)
-    rows.push_back(model_->synthetic({.samples = 1, .seq_length = seq_length_},
-                                     seed_ + 0x9e3779b97f4a7c15u * static_cast<uint64_t>(record + 1), type_));
+    rows.push_back(model_->synthetic({.samples = 1, .seq_length = seq_length_}, seed_of(record), type_));
   nn::Batch out;
   for (const auto field : {&nn::Batch::ids_BT, &nn::Batch::mask_BT, &nn::Batch::labels, &nn::Batch::images_BCHW,
                            &nn::Batch::noise_BCHW, &nn::Batch::timesteps_B, &nn::Batch::x_BD, &nn::Batch::y_BD}) {

@@ -17,8 +17,11 @@ class MadeUpData final : public data::Dataset {
   nn::Batch batch(std::span<const int64_t> records) const override;
   std::string describe() const override { return text(records_, " synthetic records"); }
   std::string fingerprint() const override;
+  uint64_t content_of(int64_t record) const override;  // of its seed: its number is all that makes it
 
  private:
+  uint64_t seed_of(int64_t record) const { return seed_ + 0x9e3779b97f4a7c15u * static_cast<uint64_t>(record + 1); }
+
   const models::Model* model_;
   int64_t records_, seq_length_;
   uint64_t seed_;

@@ -96,7 +96,11 @@ void TrainConfig::declare(Fields& f) {
         {.help = "if data_folder isn't there, make it: so much text from a grammar, to try a recipe on",
          .flags = {"--sample-corpus"}});
   f.add("eval_records", eval_records,
-        {.help = "held out of training, evenly over the data", .min = 0, .flags = {"--eval-records"}});
+        {.help = "held out of training: evenly over the data or, in a private run, by each record's content, and then "
+                 "approximately as many",
+         .unit = "records",
+         .min = 0,
+         .flags = {"--eval-records"}});
   f.add("eval_every", eval_every, {.help = "evaluate them", .unit = "steps", .min = 1, .flags = {"--eval-every"}});
   f.add("test_folder", test_folder,
         {.help = "records as in data_folder, evaluated once, at the end", .flags = {"--test-folder"}});

@@ -1,6 +1,8 @@
 // A training run as a user writes it down: a TOML file, a section for each module, every field also an option.
 #pragma once
 
+#include <functional>
+
 #include "shade/comm/world.h"
 #include "shade/data/config.h"
 #include "shade/models/registry.h"
@@ -82,9 +84,13 @@ struct Recipe {
   struct Decisions {
     std::string weights;    // where training starts
     std::string tokenizer;  // of a data folder; empty: there is none
-    std::string privacy;    // why the run is private and what epsilon holds for, or why it is not
+    std::string privacy;    // why the run is private, or why it is not
   } decisions;
 };
+
+// The first setting, without its section, that only a private run has a use for, of those that were given, by whatever
+// `given` says of a key such as "dp.sigma"; empty: none.
+std::string asks_for_privacy(const Recipe& recipe, const std::function<bool(const std::string&)>& given);
 
 // Every field with its value, as a recipe that reads back the same.
 std::string print_toml(const Config& config);

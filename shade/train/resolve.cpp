@@ -12,27 +12,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The first setting that only a private run has a use for; empty: none was given.
-std::string asks_for_privacy(const Recipe& recipe, const Config& config) {
-  for (const auto& [key, asks] : {std::pair("sigma", recipe.dp.sigma > 0),
-                                  {"target_epsilon", recipe.budget.target_epsilon > 0},
-                                  {"max_epsilon", recipe.budget.max_epsilon > 0},
-                                  {"delta", true},
-                                  {"privacy_unit", true}})
-    if (asks && config.given(text("dp.", key))) return key;
-  return {};
-}
-
 // Private or not, and why.
 std::string decide_privacy(Recipe& recipe, const Config& config) {
   const auto [dp, optim] = std::tie(recipe.dp, recipe.optim);
-  const auto asked = asks_for_privacy(recipe, config);
+  const auto asked = asks_for_privacy(recipe, [&](const std::string& key) { return config.given(key); });
   const bool stated = config.given("dp.dp");
   if (!stated && !asked.empty()) dp.dp = dp.is_private() ? dp.dp : privacy::MethodName::automatic;
   if (dp.is_private())
     return text("private because ",
-                stated || asked.empty() ? text("dp is ", to_string(dp.dp)) : text(asked, " was given"),
-                "; epsilon holds for: ", adjacency(recipe.budget.privacy_unit));
+                stated || asked.empty() ? text("dp is ", to_string(dp.dp)) : text(asked, " was given"));
   if (stated) return text("dp is none", asked.empty() ? "" : text(", and ", asked, " has no effect"));
   if (!config.given("dp.max_grad_norm")) return "--dp was not given";
   SHADE_REQUIRE(!config.given("optim.grad_clip") || optim.grad_clip == dp.max_grad_norm,
@@ -70,6 +58,10 @@ void check_private(const Recipe& recipe, const Config& config) {
   SHADE_REQUIRE(budget.sampler != privacy::Sampler::shuffled || (budget.target_epsilon == 0 && budget.max_epsilon == 0),
                 "no accountant answers for shuffled batches, so no epsilon can be kept; choose --sampler poisson");
   check_unit(recipe);
+  SHADE_REQUIRE(recipe.data.max_records == 0, "max_records is ", recipe.data.max_records,
+                " in a private run: one record more would push another one out, so that two records change where "
+                "epsilon counts one; drop it (--max-records 0), and name a folder that has only the records to train "
+                "on");
 }
 
 // Where training starts.
@@ -117,6 +109,23 @@ void check_places(const Recipe& recipe) {
 }
 
 }  // namespace
+
+std::string asks_for_privacy(const Recipe& recipe, const std::function<bool(const std::string&)>& given) {
+  const auto& [dp, budget] = std::tie(recipe.dp, recipe.budget);
+  for (const auto& [key, asks] : {std::pair("dp.sigma", dp.sigma > 0),
+                                  {"dp.target_epsilon", budget.target_epsilon > 0},
+                                  {"dp.max_epsilon", budget.max_epsilon > 0},
+                                  {"dp.delta", true},
+                                  {"dp.privacy_unit", true},
+                                  {"dp.clip_style", true},
+                                  {"dp.accountant", true},
+                                  {"dp.noise_seed", dp.noise_seed >= 0},
+                                  {"dp.max_batch", budget.max_batch > 0},
+                                  {"dp.population", budget.population > 0},
+                                  {"train.keep_key", recipe.train.keep_key}})
+    if (asks && given(key)) return std::string(key).substr(std::string_view(key).find('.') + 1);
+  return {};
+}
 
 Recipe& Recipe::resolve(const Config& config) {
   if (optim.schedule != optim::Shape::constant && optim.total_steps == 0) optim.total_steps = train.steps;

@@ -66,7 +66,8 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
       groups_(shard::connect_groups(world, shard::policy_of(recipe.shard, world.size()))),
       dataset_(dataset ? std::move(dataset) : open_records(recipe, *model_, world.place(), groups_.control)),
       test_records_(open_test_records(recipe, *model_, *dataset_, world.place(), groups_.control)),
-      split_(dataset_->size(), recipe.train.eval_records),
+      split_(recipe.dp.is_private() ? HeldOut::by_content(*dataset_, recipe.train.eval_records)
+                                    : HeldOut::by_position(dataset_->size(), recipe.train.eval_records)),
       folder_(std::make_unique<RunFolder>(recipe.train.output)) {
   const auto& train = recipe.train;
   require_batch(recipe, split_.training());
@@ -239,7 +240,7 @@ void Trainer::introduce() {
                     model_->parameters().count_trainable(), " trained"));
   report_->say(text("weights  ", recipe.decisions.weights));
   report_->say(text("data     ", recipe.data.data_folder.empty() ? "" : recipe.data.data_folder + ": ",
-                    dataset_->describe(), "; ", split_.training(), " for training, ", split_.evaluation(), " held out",
+                    dataset_->describe(), "; ", split_.describe(),
                     recipe.dp.is_private() ? " (counts are not private)" : ""));
   if (dynamic_cast<const data::TextDataset*>(dataset_.get()) != nullptr)
     report_->say(text("tokens   ", recipe.decisions.tokenizer));

@@ -66,9 +66,10 @@ class Accident : public testing::Test {
 
 TEST_F(Accident, SettingsOfPrivacyMakeTheRunPrivate) {
   expect_said(train_synthetic({"--sigma", "1", "--max-grad-norm", "1", "--delta", "1e-3"}),
-              "private because sigma was given; epsilon holds for: add or remove one record");
+              "private because sigma was given\n");
   EXPECT_TRUE(has_ledger());
-  for (const Words& setting : {Words{"--target-epsilon", "8"}, {"--delta", "1e-3"}}) {
+  for (const Words& setting :
+       {Words{"--target-epsilon", "8"}, {"--delta", "1e-3"}, {"--keep-key"}, {"--clip-style", "flat"}}) {
     expect_said(train_synthetic(setting), "private because");
     EXPECT_TRUE(has_ledger()) << setting[0];
   }
@@ -78,6 +79,29 @@ TEST_F(Accident, SettingsOfPrivacyMakeTheRunPrivate) {
   EXPECT_FALSE(has_ledger());
   const auto recipe = scratch_.write("recipe.toml", "[dp]\nsigma = 1.0\ndelta = 1e-3\n").string();
   expect_said(train_synthetic({recipe}), "private because sigma was given");
+}
+
+// A line of a recipe, or of the recipe.toml of a plain run, which has every field, doesn't outweigh the command line.
+TEST_F(Accident, PrivacyOnTheCommandLineIsNotSilencedByTheRecipe) {
+  expect_said(train_synthetic({}), "privacy  none");
+  const auto written = place("run" + std::to_string(runs_)) + "/recipe.toml";
+  const auto stated = scratch_.write("none.toml", "[dp]\ndp = \"none\"\nsigma = 1.0\n").string();
+  for (const auto& recipe : {stated, written}) {
+    for (const Words& setting : {Words{"--sigma", "1"},
+                                 {"--delta", "1e-3"},
+                                 {"--privacy-unit", "record"},
+                                 {"--target-epsilon", "8"},
+                                 {"--noise-seed", "1"},
+                                 {"--keep-key", "true"}}) {
+      expect_refused(train_synthetic({recipe, setting[0], setting[1]}),
+                     "the recipe says dp = none and " + setting[0] +
+                         " was given on the command line; add --dp auto for a private run or drop " + setting[0]);
+      EXPECT_FALSE(fs::exists(place("run" + std::to_string(runs_)))) << setting[0];
+    }
+    expect_said(train_synthetic({recipe, "--sigma", "1", "--delta", "1e-3", "--dp", "auto"}), "private because dp is");
+    expect_said(train_synthetic({recipe, "--sigma", "1", "--dp", "none"}), "dp is none, and sigma has no effect");
+    expect_said(train_synthetic({recipe}), "privacy  none: dp is none");
+  }
 }
 
 TEST_F(Accident, SigmaAndTargetEpsilonAreRefused) {
@@ -186,7 +210,7 @@ TEST_F(Accident, PackedPrivateDataNeedsTheWindowAsUnit) {
   expect_refused(train(packed), "--privacy-unit window");
   auto stated = packed;
   stated.insert(stated.end(), {"--privacy-unit", "window", "--json", place("result.json")});
-  expect_said(train(stated), "epsilon holds for: add or remove one window");
+  expect_said(train(stated), "neighbouring data sets: add or remove one window");
   EXPECT_EQ(read_json(place("result.json"))["adjacency"], "add or remove one window");
 }
 

@@ -139,6 +139,31 @@ TEST_F(Images, NoiseDependsOnTheRecordAndTheDrawAlone) {
   EXPECT_FALSE(one.noise_BCHW[0].equal(opened(options_).batch_at(std::array<int64_t, 1>{2}, 7).noise_BCHW[0]));
 }
 
+// One record more must change one record: the others keep their noise, timestep and dropped label to the bit.
+TEST_F(Images, AnImageInFrontChangesNoOther) {
+  options_.label_dropout = 0.5;
+  const auto before = opened(options_);
+  folder_.put("cat/a.png", small_png(9, 9));
+  const auto after = opened(options_);
+  ASSERT_EQ(after.file(1), before.file(0));
+  for (uint64_t draw = 0; draw < 20; ++draw) {
+    const auto were = before.batch_at(std::array<int64_t, 4>{0, 1, 2, 3}, draw);
+    const auto are = after.batch_at(std::array<int64_t, 4>{1, 2, 3, 4}, draw);
+    ASSERT_TRUE(are.images_BCHW.equal(were.images_BCHW));
+    ASSERT_TRUE(are.noise_BCHW.equal(were.noise_BCHW));
+    ASSERT_TRUE(are.timesteps_B.equal(were.timesteps_B));
+    ASSERT_TRUE(are.labels.equal(were.labels));
+  }
+}
+
+TEST_F(Images, ContentIsThePictureAndItsClass) {
+  const auto data = opened(options_);
+  EXPECT_EQ(data.content_of(0), data.content_of(1)) << "the same picture in the same class";
+  EXPECT_NE(data.content_of(0), data.content_of(2)) << "in another class";
+  EXPECT_NE(data.content_of(2), data.content_of(3));
+  EXPECT_THROW(data.content_of(4), UsageError);
+}
+
 TEST_F(Images, TheNoisyImageIsTheImageAndItsNoise) {
   const auto data = opened(options_);
   const auto clean = square_image(read_image(data.file(0)), 8, 3);

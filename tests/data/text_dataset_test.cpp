@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <numeric>
+#include <set>
 #include <thread>
 
 #include "folder.h"
@@ -32,6 +33,31 @@ TEST(TextDataset, ARecordIsASample) {
   EXPECT_EQ(row(batch.mask_BT, 1), (Row{1, 1, 1, 1, 1, 1}));
   EXPECT_EQ(row(batch.ids_BT, 2), (Row{S, 'a', 'b', 'c', 'd', E}));
   EXPECT_EQ(data->describe(), "3 records, 15 tokens (bytes), cut at 6 tokens, 1 empty records left out");
+}
+
+TEST(TextDataset, ContentIsWhatABatchHasOfARecord) {
+  const Folder folder;
+  folder.put("a.jsonl",
+             "{\"text\":\"abc\",\"label\":1}\n{\"text\":\"abc\",\"label\":0}\n{\"text\":\"abcdefgh\",\"label\":0}\n"
+             "{\"text\":\"abcdefxy\",\"label\":0}\n");
+  const auto contents = [&](Task task, Packing packing) {
+    auto config = folder.config();
+    config.packing = packing;
+    const auto data = open_dataset(config, 6, task);
+    std::vector<uint64_t> out;
+    for (const auto record : all_records(*data)) out.push_back(data->content_of(record));
+    return out;
+  };
+  const auto lm = contents(Task::lm, Packing::records);
+  EXPECT_EQ(lm[0], lm[1]) << "the label is not used";
+  EXPECT_NE(lm[0], lm[2]);
+  EXPECT_EQ(lm[2], lm[3]) << "cut before they differ";
+  const auto classified = contents(Task::classify, Packing::records);
+  EXPECT_NE(classified[0], classified[1]);
+  EXPECT_EQ(classified[2], classified[3]);
+  const auto windows = contents(Task::lm, Packing::packed);
+  ASSERT_EQ(windows.size(), 5u);  // S abc E S | abc E S a | bcdefg | h E S abc | defxy E
+  EXPECT_EQ(std::set<uint64_t>(windows.begin(), windows.end()).size(), 5u);
 }
 
 TEST(TextDataset, NoRecordsMakeAnEmptyBatch) {

@@ -169,6 +169,7 @@ class Shifty final : public data::Dataset {
   nn::Batch batch(std::span<const int64_t> records) const override { return own_.batch(records); }
   std::string describe() const override { return "40 records"; }
   std::string fingerprint() const override { return "always the same"; }
+  uint64_t content_of(int64_t record) const override { return own_.content_of(record); }
 
  private:
   MadeUpData own_;

@@ -27,6 +27,12 @@ class Pictures : public data::Folder {
   }
 };
 
+data::DataConfig with_classes(const data::Folder& images) {
+  auto config = images.config();
+  config.classes = {"bright", "dark"};
+  return config;
+}
+
 Words recipe_on(const data::Folder& images, const Words& more = {}) {
   Words out{{"recipe", test::source_root() + "/recipes/dit_nano.toml"},
             {"data.data_folder", images.path().string()},
@@ -53,7 +59,8 @@ TEST(TrainerImages, RunAndResumeToTheBit) {
   const auto wanted = train_in(whole.path(), 2, words);
   EXPECT_EQ(wanted.result.steps, 6);
   ASSERT_TRUE(wanted.result.evaluation);
-  EXPECT_EQ(wanted.result.evaluation->records, 6);
+  const auto opened = data::open_images(with_classes(images), {.image_size = 16, .classes = 10});
+  EXPECT_EQ(wanted.result.evaluation->records, HeldOut::by_content(*opened, 6).evaluation());
   const auto stopped = train_in(parts.path(), 2, words, [](int64_t made) { return made == 2; });
   EXPECT_EQ(stopped.result.steps, 3);
   const auto found = train_in(parts.path(), 2, words);

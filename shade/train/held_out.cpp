@@ -1,0 +1,56 @@
+#include "shade/train/held_out.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "shade/base/error.h"
+#include "shade/base/terminal.h"
+
+namespace shade::train {
+
+HeldOut::HeldOut(int64_t records, int64_t wanted) : records_(records) {
+  SHADE_REQUIRE(records > 0, "there are no records to train on");
+  SHADE_REQUIRE(wanted * 2 <= records, "eval_records is ", wanted, " of ", records,
+                " records; expected at most half of them");
+}
+
+HeldOut HeldOut::by_position(int64_t records, int64_t wanted) {
+  HeldOut out(records, wanted);
+  const auto every = wanted > 0 ? records / wanted : 0;
+  for (int64_t i = 1; i <= wanted; ++i) out.evaluation_.push_back(i * every - 1);
+  return out;
+}
+
+double HeldOut::rate(int64_t records, int64_t wanted) {
+  if (wanted == 0) return 0;
+  return std::exp2(std::round(8 * std::log2(static_cast<double>(wanted) / static_cast<double>(records))) / 8);
+}
+
+HeldOut HeldOut::by_content(const data::Dataset& dataset, int64_t wanted) {
+  HeldOut out(dataset.size(), wanted);
+  if (wanted == 0) return out;
+  // At most 2^63, because the rate is at most a half.
+  const auto below = static_cast<uint64_t>(std::ldexp(rate(out.records_, wanted), 64));
+  Progress progress("choosing held-out records", out.records_);
+  for (int64_t record = 0; record < out.records_; ++record) {
+    if (dataset.content_of(record) < below) out.evaluation_.push_back(record);
+    progress.advance();
+  }
+  SHADE_REQUIRE(out.training() > 0, "all of the ", out.records_,
+                " records are held out by their content, and none is left for training; set --eval-records 0 and "
+                "evaluate on a --test-folder");
+  out.how_ = text(" by content (eval_records ", wanted, " is approximate in a private run)");
+  return out;
+}
+
+int64_t HeldOut::training_record(int64_t i) const {
+  // The k-th held-out record has its number less k training records before it, which never falls with k.
+  const auto passed = std::partition_point(evaluation_.begin(), evaluation_.end(), [&](const int64_t& record) {
+    return record - (&record - evaluation_.data()) <= i;
+  });
+  return i + (passed - evaluation_.begin());
+}
+
+std::string HeldOut::describe() const { return text(training(), " for training, ", evaluation(), " held out", how_); }
+
+}  // namespace shade::train

@@ -1,0 +1,85 @@
+// Data sets that differ in one record, trained by the whole program: |sum(D + x) - sum(D)| <= C, wherever x is put.
+//
+// All records in every batch, no noise, one step of plain descent: the weights move by the learning rate times the
+// clipped sum over the divisor.
+#include <cmath>
+
+#include "tests/data/folder.h"
+#include "tests/data/image_files.h"
+#include "tests/train/training.h"
+
+namespace shade::train {
+namespace {
+
+constexpr double kDivisor = 8, kNorm = 1.0 / 64, kRate = 64;  // every sample is clipped
+
+Words one_step(const data::Folder& folder, const Words& more) {
+  Words out{{"data.data_folder", folder.path().string()},
+            {"dp.dp", "auto"},
+            {"dp.sigma", "0"},
+            {"dp.sample_rate", "1"},
+            {"dp.max_grad_norm", text(kNorm)},
+            {"dp.noise_seed", "3"},
+            {"dp.delta", "1e-3"},
+            {"optim.optimizer", "sgd"},
+            {"optim.lr", text(kRate)},
+            {"optim.weight_decay", "0"},
+            {"train.steps", "1"},
+            {"train.batch_size", text(kDivisor)},
+            {"train.micro_batch", "16"},
+            {"train.eval_records", "12"}};
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
+}
+
+// In units of C.
+double moved(const Trained& with, const Trained& without) {
+  double gap = 0;
+  for (size_t i = 0; i < with.weights.size(); ++i)
+    gap += (with.weights[i] - without.weights[i]).to(at::kDouble).square().sum().item<double>();
+  return std::sqrt(gap) * kDivisor / (kNorm * kRate);
+}
+
+// The weights themselves are rounded to fp32.
+constexpr double kRounded = 1 + 1e-3;
+
+TEST(Neighbours, ATextMoreMovesTheSumByAtMostC) {
+  const auto trained = [](int64_t at) {
+    const data::Folder folder;
+    const io::Scratch run;
+    std::string lines;
+    for (int64_t i = 0; i < 40; ++i) {
+      if (i == at) lines += "{\"text\": \"one more\"}\n";
+      lines += text("{\"text\": \"", i * i * 7919 % 1000, " sheep\"}\n");
+    }
+    folder.put("a.jsonl", lines + (at == 40 ? "{\"text\": \"one more\"}\n" : ""));
+    const Words words{{"model.vocab_size", "260"}, {"model.task", "lm"}, {"train.seq_length", "12"}};
+    return train_in(run.path(), 1, one_step(folder, words));
+  };
+  const auto without = trained(-1);
+  EXPECT_GT(without.result.evaluation->records, 0);
+  for (const int64_t at : {0, 20, 40}) EXPECT_LE(moved(trained(at), without), kRounded) << "at " << at;
+}
+
+TEST(Neighbours, AnImageMoreMovesTheSumByAtMostC) {
+  const auto trained = [](const std::string& added) {
+    const data::Folder folder;
+    const io::Scratch run;
+    const auto put = [&](const std::string& name, int i) {
+      auto pixels = data::gradient(16, 16, 3);
+      for (size_t at = 0; at < pixels.size(); ++at) pixels[at] = static_cast<unsigned char>(pixels[at] * i % 251);
+      folder.put(name, data::png(16, 16, PNG_FORMAT_RGB, pixels));
+    };
+    for (int i = 1; i <= 30; ++i) put(text(i % 2 == 0 ? "bright/" : "dark/", i, ".png"), i);
+    if (!added.empty()) put(added, 77);
+    const Words words{{"model.model", "dit-nano"}, {"data.classes", "bright,dark"}};
+    return train_in(run.path(), 1, one_step(folder, words));
+  };
+  const auto without = trained("");
+  EXPECT_GT(without.result.evaluation->records, 0);
+  for (const auto* added : {"bright/!.png", "bright/x.png", "dark/x.png"})
+    EXPECT_LE(moved(trained(added), without), kRounded) << added;
+}
+
+}  // namespace
+}  // namespace shade::train
