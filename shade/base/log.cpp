@@ -7,6 +7,8 @@
 #include <array>
 #include <memory>
 
+#include "shade/base/visible_text.h"
+
 namespace shade::log {
 namespace {
 
@@ -48,7 +50,9 @@ Level parse_level(std::string_view word) {
 void set_level(Level level) { logger().set_level(native(level)); }
 bool enabled(Level level) { return logger().should_log(native(level)); }
 void write(Level level, std::string_view message) {
-  logger().log(native(level), spdlog::string_view_t(message.data(), message.size()));
+  if (!enabled(level)) return;
+  const auto shown = visible_lines(message);
+  logger().log(native(level), spdlog::string_view_t(shown.data(), shown.size()));
 }
 
 }  // namespace shade::log

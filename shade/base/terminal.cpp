@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "shade/base/error.h"
+#include "shade/base/visible_text.h"
 
 namespace shade {
 namespace {
@@ -33,6 +34,7 @@ std::string coloured(std::string_view words, Colour colour, std::FILE* stream) {
 
 void Table::add(std::vector<std::string> row) {
   SHADE_CHECK(row.size() == header_.size(), "a row of ", row.size(), " cells in a table of ", header_.size());
+  for (auto& cell : row) cell = visible(cell);
   rows_.push_back(std::move(row));
 }
 

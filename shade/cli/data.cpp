@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "shade/base/terminal.h"
+#include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
 #include "shade/data/config.h"
 #include "shade/data/sample_corpus.h"
@@ -78,7 +79,7 @@ int run_data(const Arguments& arguments) {
   });
   const auto drawn = drawing_speed(*dataset);
 
-  std::printf("%s\n\n", dataset->describe().c_str());
+  std::printf("%s\n\n", visible_lines(dataset->describe()).c_str());
   Table table({"what", "found"});
   table.add({"files", text(files.size(), ", ", to_string(bytes))});
   table.add({"samples", text(dataset->size())});

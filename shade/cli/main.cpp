@@ -8,6 +8,7 @@
 
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
+#include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
 #include "shade/cli/version.h"
 #include "shade/comm/errors.h"
@@ -50,7 +51,8 @@ const Verb& find(const std::string& name) {
 
 int fail(const std::string& verb, const std::string& what, int status) {
   std::fprintf(stderr, "%s %s\n",
-               coloured(verb.empty() ? "shade:" : "shade " + verb + ":", Colour::red, stderr).c_str(), what.c_str());
+               coloured(verb.empty() ? "shade:" : "shade " + verb + ":", Colour::red, stderr).c_str(),
+               visible_lines(what).c_str());
   if (status == 2 && !verb.empty()) std::fprintf(stderr, "  shade %s --help shows the options.\n", verb.c_str());
   return status;
 }

@@ -5,6 +5,7 @@
 
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
+#include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
 #include "shade/comm/errors.h"
 
@@ -26,7 +27,7 @@ void in_world(std::optional<int> stated_ranks, const comm::CommConfig& config,
               const std::function<void(comm::World&)>& body) {
   const auto place = comm::place_from_environment(stated_ranks);
   auto world = comm::World::connect(place, config, {.overdue = [](const std::string& message) {
-                                      std::fprintf(stderr, "shade: %s\n", message.c_str());
+                                      std::fprintf(stderr, "shade: %s\n", visible_lines(message).c_str());
                                       std::_Exit(comm::kPeerLostStatus);
                                     }});
   try {
@@ -43,8 +44,9 @@ int report(const comm::LaunchResult& result) {
   const auto headline = result.first->rank < 0
                             ? result.first->reason
                             : text("rank ", result.first->rank, " failed first: ", result.first->reason);
-  std::fprintf(stderr, "%s %s\n", coloured("shade:", Colour::red, stderr).c_str(), headline.c_str());
-  if (!result.positions.empty()) std::fprintf(stderr, "  where the ranks were: %s\n", result.positions.c_str());
+  std::fprintf(stderr, "%s %s\n", coloured("shade:", Colour::red, stderr).c_str(), visible_lines(headline).c_str());
+  if (!result.positions.empty())
+    std::fprintf(stderr, "  where the ranks were: %s\n", visible(result.positions).c_str());
   return result.status;
 }
 

@@ -5,6 +5,7 @@
 #include "shade/base/error.h"
 #include "shade/base/log.h"
 #include "shade/base/strings.h"
+#include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
 #include "shade/experiment/report.h"
 
@@ -54,7 +55,7 @@ int run_report(const Arguments& arguments) {
   const auto report = training ? experiment::write_training_report(folders, lines, where)
                                : experiment::write_report(folders.front(), where);
   std::printf("%s\n", report.summary.c_str());
-  for (const auto& file : report.files) std::printf("wrote %s\n", file.c_str());
+  for (const auto& file : report.files) std::printf("wrote %s\n", visible(file.string()).c_str());
   for (const auto& warning : report.warnings) log::warning(warning);
   if (!line.json_file.empty()) write_json(line.json_file, report.json);
   return 0;

@@ -17,10 +17,10 @@ std::string tics_at(const std::vector<double>& x, const std::vector<std::string>
   size_t letters = 0;
   for (const auto& name : names) letters += name.size() + 2;
   std::vector<std::string> tics;
-  for (size_t i = 0; i < x.size(); ++i) tics.push_back(text(quoted_for_gnuplot(names[i]), " ", x[i]));
+  for (size_t i = 0; i < x.size(); ++i) tics.push_back(tic_for_gnuplot(quoted_for_gnuplot(names[i]), x[i]));
   const bool turned = letters > 90;
   // A turned name ends below its bar and begins to the left of it, perhaps of the picture.
-  const auto margin = turned ? std::max<size_t>(12, names.front().size() * 4 / 5) : 12;
+  const auto margin = turned ? std::clamp<size_t>(names.front().size() * 4 / 5, 12, 60) : 12;
   return text("set xtics (", join(tics, ", "), ") ", turned ? "rotate by 35 right" : "norotate", "\nset lmargin ",
               margin, "\nset xrange [", x.front() - 0.7, ":", x.back() + 0.7, "]\n");
 }

@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <cctype>
 #include <cstdlib>
 #include <fstream>
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
+#include "shade/base/visible_text.h"
 
 namespace shade::experiment {
 namespace {
@@ -25,6 +27,28 @@ std::string preamble(const Picture& picture) {
               "set title font ',14'\n");
 }
 
+// For double quotes: all but harmless characters as octal numbers. gnuplot runs what stands in backquotes inside double
+// quotes; single quotes are no way out, since 5.4 ends such a string at a doubled quote if that is its first character.
+std::string escaped(std::string_view words) {
+  constexpr size_t kShown = 160;
+  constexpr std::string_view kHarmless = " _-+.,:/()%='";
+  std::string out;
+  bool after_number = false;  // gnuplot would read a digit that follows as part of it
+  for (const char c : visible(words, kShown)) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool digit = std::isdigit(byte) != 0;
+    const bool plain =
+        digit ? !after_number : byte >= 0x80 || std::isalpha(byte) != 0 || kHarmless.find(c) != std::string_view::npos;
+    const auto octal = [&](int shift) { return static_cast<char>('0' + (byte >> shift & 7)); };
+    if (plain)
+      out += c;
+    else
+      out += {'\\', octal(6), octal(3), octal(0)};
+    after_number = !plain;
+  }
+  return out;
+}
+
 // Runs gnuplot in the folder and returns what it said; its exit status is told by `status`.
 std::string run_gnuplot(const std::filesystem::path& program, const std::filesystem::path& folder,
                         const std::string& script, int& status) {
@@ -35,7 +59,8 @@ std::string run_gnuplot(const std::filesystem::path& program, const std::filesys
   if (child == 0) {
     ::dup2(ends[1], STDOUT_FILENO);
     ::dup2(ends[1], STDERR_FILENO);
-    if (::chdir(directory.c_str()) == 0) ::execl(path.c_str(), "gnuplot", script.c_str(), nullptr);
+    // -d: no .gnuplot of the home or, in old versions, of the folder.
+    if (::chdir(directory.c_str()) == 0) ::execl(path.c_str(), "gnuplot", "-d", script.c_str(), nullptr);
     ::_exit(127);
   }
   ::close(ends[1]);
@@ -78,10 +103,14 @@ std::string draw(const Picture& picture, const std::filesystem::path& folder) {
   return text("gnuplot failed on ", folder / script, ": ", trim(said));
 }
 
-std::string quoted_for_gnuplot(const std::string& words) {
-  std::string out = "'";
-  for (const char c : words) out += c == '\'' ? std::string("''") : std::string(1, c == '\n' ? ' ' : c);
-  return out + "'";
+std::string quoted_for_gnuplot(std::string_view words) { return text('"', escaped(words), '"'); }
+
+std::string quoted_for_gnuplot(std::string_view upper, std::string_view lower) {
+  return upper.empty() ? quoted_for_gnuplot(lower) : text('"', escaped(upper), "\\n", escaped(lower), '"');
+}
+
+std::string tic_for_gnuplot(const std::string& quoted, double at) {
+  return text(join(split(quoted, '%'), "%%"), " ", at);
 }
 
 }  // namespace shade::experiment

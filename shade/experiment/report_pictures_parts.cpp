@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "shade/base/error.h"
-#include "shade/base/json.h"
 #include "shade/base/strings.h"
 #include "shade/experiment/report_axes.h"
 #include "shade/experiment/report_palette.h"
@@ -103,10 +102,11 @@ std::string memory_courses(const Rows& rows, const Unit& unit) {
               "set xtics autofreq\nset xrange [0:*]\nplot ", join(parts, ", \\\n  "), "\nunset multiplot\n");
 }
 
-// Names of stages meet where bars are narrow. Double quotes, for which gnuplot knows \n.
+// Names of stages meet where bars are narrow.
 std::string in_two_lines(const std::string& stage) {
   const auto last = stage.rfind(' ');
-  return Json(last == std::string::npos ? stage : stage.substr(0, last) + "\n" + stage.substr(last + 1)).dump();
+  if (last == std::string::npos) return quoted_for_gnuplot(stage);
+  return quoted_for_gnuplot(stage.substr(0, last), stage.substr(last + 1));
 }
 
 // Bars by stage: what is allocated then, and paler above it the highest so far.
@@ -124,7 +124,8 @@ Picture memory_timeline(const Rows& all) {
   const double width = 0.8 / static_cast<double>(rows.size());
   std::string blocks;
   std::vector<std::string> high, now, tics;
-  for (size_t s = 0; s < stages.size(); ++s) tics.push_back(text(in_two_lines(stages[s]), " ", s));
+  for (size_t s = 0; s < stages.size(); ++s)
+    tics.push_back(tic_for_gnuplot(in_two_lines(stages[s]), static_cast<double>(s)));
   for (size_t r = 0; r < rows.size(); ++r) {
     std::vector<std::vector<double>> lines;
     for (const auto& snapshot : rows[r]->snapshots) {

@@ -120,7 +120,7 @@ Picture heatmap(const std::vector<Series>& series, const std::vector<int64_t>& b
   std::string labels;
   for (size_t b = 0; b < batches.size(); ++b) x.push_back(text("'", batches[b], "' ", b));
   for (size_t s = 0; s < series.size(); ++s) {
-    y.push_back(text(quoted_for_gnuplot(series[s].name), " ", s));
+    y.push_back(tic_for_gnuplot(quoted_for_gnuplot(series[s].name), static_cast<double>(s)));
     for (size_t b = 0; b < batches.size(); ++b) {
       const auto row = std::find_if(series[s].rows.begin(), series[s].rows.end(),
                                     [&](const auto* r) { return r->batch_size == batches[b]; });

@@ -29,10 +29,9 @@ std::string title_of(const TrainingRun& run) {
 std::string reference_lines(const std::vector<ReferenceLine>& lines) {
   std::string out;
   for (const auto& [value, words] : lines) {
-    const auto label = text(words.empty() ? "" : words + "\n", significant(value));
     out += text("set arrow from graph 0, first ", digits(value), " to graph 1, first ", digits(value),
-                " nohead back lw 1.3 dt 2 lc rgb '#8a8a8a'\nset label ", Json(label).dump(), " at graph 1.012, first ",
-                digits(value), " left offset 0, 0.4 font ',10' tc rgb '#606060'\n");
+                " nohead back lw 1.3 dt 2 lc rgb '#8a8a8a'\nset label ", quoted_for_gnuplot(words, significant(value)),
+                " at graph 1.012, first ", digits(value), " left offset 0, 0.4 font ',10' tc rgb '#606060'\n");
   }
   return out;
 }

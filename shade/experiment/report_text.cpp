@@ -5,6 +5,7 @@
 #include "shade/base/error.h"
 #include "shade/base/terminal.h"
 #include "shade/base/units.h"
+#include "shade/base/visible_text.h"
 
 namespace shade::experiment {
 namespace {
@@ -114,7 +115,7 @@ std::string summary_of(const Results& results, const std::vector<Finding>& findi
   for (const auto& [about, words] : findings) out += text(about, ": ", words, "\n");
   for (const auto& [file, reason] : results.broken) out += text("Broken: ", file, ": ", reason, "\n");
   for (const auto& [file, reason] : results.foreign) out += text("Skipped: ", file, ": ", reason, "\n");
-  return out;
+  return visible_lines(out);  // it is printed
 }
 
 std::string csv_of(const Results& results) {

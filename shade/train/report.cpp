@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "shade/base/visible_text.h"
+
 namespace shade::train {
 
 Report::Report(RunFolder& folder, const Options& options) : folder_(&folder), options_(options) {
@@ -14,7 +16,7 @@ Report::Report(RunFolder& folder, const Options& options) : folder_(&folder), op
 
 void Report::say(const std::string& words) {
   if (!options_.speaks || options_.quiet) return;
-  std::printf("%s%s\n", is_terminal(stdout) ? "\r\033[K" : "", words.c_str());  // over the bar
+  std::printf("%s%s\n", is_terminal(stdout) ? "\r\033[K" : "", visible_lines(words).c_str());  // over the bar
   std::fflush(stdout);
 }
 

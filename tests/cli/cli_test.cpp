@@ -46,6 +46,32 @@ TEST(Cli, TyposAreAnsweredWithWhatWasMeant) {
             std::string::npos);
 }
 
+// Names in files and of files, in the table, in warnings and in errors.
+TEST(Cli, EscapeSequencesInFilesDoNotReachTheTerminal) {
+  const auto folder = std::filesystem::temp_directory_path() / text("shade_cli_escapes_", ::getpid());
+  const std::string bell = "\x1b]0;owned\x07", name = bell + ".json";
+  std::filesystem::create_directories(folder / "runs" / bell);
+  write_json(folder / name, {{"mode", bell}, {"model", bell}, {"avg_time_ms", 1.0}, {"peak_memory_mb", 1.0}});
+  write_json(folder / "failed.json", {{"failed", true}, {"reason", bell}});
+  std::ofstream(folder / ("broken" + name)) << "{";
+  std::ofstream(folder / "runs" / bell / "metrics.jsonl") << "{\"step\": 1, \"loss\": 2}\n";
+  const auto clean = [](const test::Outcome& seen) {
+    return seen.output.find_first_of("\x1b\x07") == std::string::npos;
+  };
+  for (const auto& [words, status] :
+       std::vector<std::pair<std::vector<std::string>, int>>{{{"report", folder.string()}, 0},
+                                                             {{"report", (folder / "runs" / bell).string()}, 0},
+                                                             {{"report", (folder / bell).string()}, 2},
+                                                             {{"train", (folder / name).string()}, 2},
+                                                             {{bell}, 2}}) {
+    const auto seen = shade(words);
+    EXPECT_EQ(seen.status, status) << seen.output;
+    EXPECT_TRUE(clean(seen)) << seen.output;
+    EXPECT_NE(seen.output.find("\\x1b]0;owned\\x07"), std::string::npos) << seen.output;
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Cli, FilesAndOptionsBecomeOneConfiguration) {
   const auto folder = std::filesystem::path(testing::TempDir()) / text("cli_", ::getpid());
   std::filesystem::create_directories(folder);
