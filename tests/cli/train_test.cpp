@@ -57,7 +57,7 @@ TEST(Train, WritesARunDirectory) {
   EXPECT_TRUE(says(seen, "step 20/20  lr ")) << seen.output;
   EXPECT_TRUE(says(seen, " | not private: loss "));
   EXPECT_TRUE(says(seen, "the noise key stays in ")) << seen.output;
-  EXPECT_TRUE(says(seen, "epsilon 8.0")) << seen.output;
+  EXPECT_TRUE(says(seen, "epsilon 7.9996 at delta 1e-05 after 20 steps")) << seen.output;
   EXPECT_FALSE(says(seen, "seeded"));
   for (const char* file : {"recipe.toml", "metrics.jsonl", "ledger", "key", "checkpoints/LATEST"})
     EXPECT_TRUE(std::filesystem::exists(folder / file)) << file;
