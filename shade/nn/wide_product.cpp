@@ -4,7 +4,7 @@
 
 #include <limits>
 
-// libtorch's `mm` with an output type of its own exists for GPUs only (2.15), but the MKL inside of its CPU library has
+// libtorch's `mm` with an output type of its own exists for GPUs only (2.15), but the MKL inside its CPU library has
 // the product, five times as fast as one of widened factors where the CPU multiplies bf16. Weak: null where libtorch
 // was built without MKL. Row-major is 101, as it is 111, transposed 112.
 extern "C" __attribute__((weak)) void cblas_gemm_bf16bf16f32(int layout, int trans_a, int trans_b, int m, int n, int k,

@@ -53,11 +53,13 @@ void dispatch(const Grid& grid, const Normals& drawn, int64_t first, int64_t cou
 
 }  // namespace
 
+int grid_exponent(double deviation) { return std::ilogb(deviation) - 10; }
+
 Grid::Grid(double deviation) {
   SHADE_REQUIRE(deviation >= 0x1p-100 && deviation <= 0x1p100,
                 "the deviation of the noise must lie within 2^-100 and 2^100 (or be 0, for no noise), not ", deviation,
                 ": check sigma and the clip norm");
-  const int exponent = std::ilogb(deviation) - 10;
+  const int exponent = grid_exponent(deviation);
   spacing = std::ldexp(1.0f, exponent);
   inverse = std::ldexp(1.0f, -exponent);
   const double ratio = std::ldexp(deviation, -exponent);

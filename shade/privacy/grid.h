@@ -13,6 +13,9 @@
 
 namespace shade::privacy {
 
+// The spacing of released numbers is 2 to the power of this: by the deviation alone, so public.
+int grid_exponent(double deviation);
+
 struct Grid {
   explicit Grid(double deviation);  // within [2^-100, 2^100]
 

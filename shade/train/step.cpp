@@ -10,6 +10,7 @@
 #include "shade/base/memory_scope.h"
 #include "shade/base/span.h"
 #include "shade/optim/gradient_norm.h"
+#include "shade/privacy/grid.h"
 #include "shade/train/sum_digest.h"
 
 namespace shade::train {
@@ -27,7 +28,7 @@ privacy::NoiseKey agreed_key(const comm::Group& group, const privacy::DpConfig& 
 // As a noisy sum is released (privacy/grid.h): a multiple of a power of two that depends on the deviation alone.
 double on_grid(double value, double deviation) {
   if (deviation == 0) return value;
-  const double spacing = std::ldexp(1.0, std::ilogb(deviation) - 10);
+  const double spacing = std::ldexp(1.0, privacy::grid_exponent(deviation));
   return std::nearbyint(value / spacing) * spacing;
 }
 

@@ -157,7 +157,7 @@ void Trainer::read_history(const std::optional<checkpoint::Origin>& from) {
     if (event.value("seeded", false) && !seeded && no_epsilon_.empty())
       no_epsilon_ = "the ledger has earlier steps whose noise had a seed";
     // Steps of version 0.1 don't say what they protect.
-    const auto unit = event.value("unit", folder_->was_packed() ? "window" : "record");
+    const std::string unit = event.contains("unit") ? event["unit"] : folder_->was_packed() ? "window" : "record";
     if (unit != to_string(event_.unit) && no_epsilon_.empty())
       no_epsilon_ = text("the ledger has earlier steps that protect one ", unit, ", not one ", to_string(event_.unit));
     if (const auto mechanism = mechanism_in(event))
