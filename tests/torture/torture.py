@@ -138,6 +138,10 @@ def digest(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def step_of(checkpoint):
+    return int(checkpoint.split("_step_")[1])
+
+
 def processes(mark):
     """{pid: its variables} of processes that belong to the case."""
     found = {}
@@ -251,13 +255,17 @@ class Case:
     def is_secret(self):
         return "--sigma" in self.options
 
+    @property
+    def keep(self):
+        return int(self.options[self.options.index("--keep") + 1]) if "--keep" in self.options else 2
+
     # ---- one start of the program
 
     def command(self, output="run", export="export", more=()):
         own = {"--save-every", "--keep"} & set(self.options)
         words = [self.bench.shade, "train", *COMMON, *self.options, "--output", output, *more]
         if not own:
-            words += ["--save-every", str(self.plan["save_every"]), "--keep", "2"]
+            words += ["--save-every", str(self.plan["save_every"]), "--keep", str(self.keep)]
         if self.strategy != "none":
             words += ["--shard", self.strategy]
         if self.plan["export"]:
@@ -349,7 +357,9 @@ class Case:
         while process.poll() is None and time.monotonic() - begin < 60:
             if "share" in when and time.monotonic() - begin >= seconds:
                 return
-            if "step" in when and self.lines(metrics) >= max(when["step"], already + 1 if when["step"] else 0):
+            lines = self.lines(metrics)
+            already = min(already, lines)  # of steps that are made again
+            if "step" in when and lines >= max(when["step"], already + 1 if when["step"] else 0):
                 return
             time.sleep(0.004)
 
@@ -474,15 +484,15 @@ class Case:
             now.checkpoints = {}
         if not now.ledger.startswith(self.before.ledger):
             raise Broken(f"the ledger of {len(self.before.ledger)} bytes has {len(now.ledger)} now, and another beginning")
-        keep = int(self.options[self.options.index("--keep") + 1]) if "--keep" in self.options else 2
-        for name, files in self.before.checkpoints.items():
-            if name in self.damaged:
-                continue
-            if name in now.checkpoints:
-                if now.checkpoints[name] != files:
-                    raise Broken(f"checkpoint {name} changed")
-            elif sum(other > name and other not in self.damaged for other in now.checkpoints) < keep:
-                raise Broken(f"checkpoint {name} is gone, and only {sorted(now.checkpoints)} are there")
+        whole = {name for name in now.checkpoints if name not in self.damaged}
+        kept = [name for name in self.before.checkpoints if name not in self.damaged]
+        for name in kept:
+            if name in whole and now.checkpoints[name] != self.before.checkpoints[name]:
+                raise Broken(f"checkpoint {name} changed")
+            if name not in whole and not any(step_of(other) >= step_of(name) for other in whole):
+                raise Broken(f"checkpoint {name} is gone, and only {sorted(whole)} are there")
+        if len(whole) < min(self.keep, len(kept)):
+            raise Broken(f"of {kept} only {sorted(whole)} are left")
         self.note_noise(now.ledger)
         self.before = now
 
