@@ -11,6 +11,12 @@
 
 namespace shade::cli {
 
+comm::Place expected_place(const CommandLine& line) {
+  auto place = comm::place_from_environment();
+  if (place.origin == "alone") place.size = place.local_size = line.ranks.value_or(1);
+  return place;
+}
+
 std::optional<int> start_ranks(const CommandLine& line, const std::string& verb, const Arguments& arguments,
                                const comm::CommConfig& config) {
   if (!line.ranks || *line.ranks == 1) return std::nullopt;

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <csignal>
 #include <ctime>
+#include <limits>
 
 #include "shade/cli/verb.h"
+#include "shade/train/model_states.h"
 #include "shade/train/records.h"
 
 namespace shade::cli {
@@ -24,6 +26,21 @@ void ask(int signal) {
   }
   if (asked == 0) asked_at = now;
   asked = 1;
+}
+
+// Before anything is allocated, and by whoever starts the ranks: one message for all of them.
+void require_memory(const train::Recipe& recipe, const comm::Place& place) {
+  const auto size = models::size_of(recipe.model.model, recipe.sizes, recipe.model.options());
+  const auto states = train::model_states(size, {.shard = recipe.shard,
+                                                 .compute = recipe.model.dtype,
+                                                 .optim = recipe.optim,
+                                                 .ranks = place.size,
+                                                 .local_ranks = place.local_size});
+  if (const auto limit = recipe.train.memory_limit; limit.count > 0)
+    train::require_memory(
+        states, {std::min(limit.count, std::numeric_limits<int64_t>::max() / place.local_size) * place.local_size});
+  else
+    train::require_memory(states);
 }
 
 // A recipe's dp = "none" may be a line of a long file; what the command line asks for is meant.
@@ -58,6 +75,7 @@ int run_train(const Arguments& arguments) {
   recipe.resolve(config);
   train::require_data(recipe);
   optim::make_schedule(recipe.optim);  // better refused now than when all data has been read
+  require_memory(recipe, expected_place(line));
   if (const auto status = start_ranks(line, "train", arguments, recipe.comm)) return *status;
   for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, ask);
   in_world(line.ranks, recipe.comm, [&](comm::World& world) {

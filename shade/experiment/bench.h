@@ -39,6 +39,7 @@ struct BenchConfig {
   std::string trace, tensorboard;
 
   std::string trace_place() const { return trace.empty() && use_profiler ? "traces/" : trace; }  // empty: no trace
+  models::ModelOptions options() const;
   void declare(Fields& fields);
 };
 

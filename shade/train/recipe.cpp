@@ -86,9 +86,12 @@ void TrainConfig::declare(Fields& f) {
   f.add("micro_batch", micro_batch,
         {.help = "samples a rank computes at a time, or auto: the most that fit memory_limit",
          .flags = {"--micro-batch"}});
-  f.add("memory_limit", memory_limit,
-        {.help = "of tensors on a rank, for micro_batch auto; 0: 80 % of what is available on the host now",
-         .flags = {"--memory-limit"}});
+  f.add(
+      "memory_limit", memory_limit,
+      {.help =
+           "of tensors on a rank, for micro_batch auto and for the model states, which are refused if they need more; "
+           "0: 80 % of what is available on the host now, and all of it for the states",
+       .flags = {"--memory-limit"}});
   f.add("synthetic", synthetic,
         {.help = "train on synthetic records that the model makes for itself", .flags = {"--synthetic"}});
   f.add("records", records, {.help = "number of synthetic records", .min = 1, .flags = {"--records"}});
@@ -123,6 +126,7 @@ void TrainConfig::declare(Fields& f) {
   f.add("threads", threads,
         {.help = "compute threads of a rank; 0: libtorch's choice, one if there are several ranks",
          .min = 0,
+         .max = 4096,
          .flags = {"--threads"}});
   f.add("peak_gflops", peak_gflops,
         {.help = "of a rank, what mfu is a share of; 0: a matrix product is timed at the start",

@@ -71,7 +71,7 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
       folder_(std::make_unique<RunFolder>(recipe.train.output)) {
   const auto& train = recipe.train;
   require_batch(recipe, split_.training());
-  use_threads(train.threads, world.size());
+  use_threads(train.threads, world.place());
   event_ = event_of(recipe, split_.training());
   recipe.dp.sigma = event_.mechanism.noise_multiplier;
   start_model();
