@@ -2,8 +2,6 @@
 #include "shade/train/trainer.h"
 
 #include <algorithm>
-#include <csignal>
-#include <ctime>
 #include <limits>
 
 #include "shade/cli/verb.h"
@@ -12,21 +10,6 @@
 
 namespace shade::cli {
 namespace {
-
-volatile std::sig_atomic_t asked = 0;  // by a signal: finish the step, save, end well
-volatile std::time_t asked_at = 0;
-
-// Asked again, the process ends at once. A terminal and the launcher may both pass the same Ctrl-C on: not within a
-// second.
-void ask(int signal) {
-  const auto now = ::time(nullptr);
-  if (asked != 0 && now > asked_at + 1) {
-    std::signal(signal, SIG_DFL);
-    std::raise(signal);
-  }
-  if (asked == 0) asked_at = now;
-  asked = 1;
-}
 
 // Before anything is allocated, and by whoever starts the ranks: one message for all of them.
 void require_memory(const train::Recipe& recipe, const comm::Place& place) {
@@ -77,9 +60,8 @@ int run_train(const Arguments& arguments) {
   optim::make_schedule(recipe.optim);  // better refused now than when all data has been read
   require_memory(recipe, expected_place(line));
   if (const auto status = start_ranks(line, "train", arguments, recipe.comm)) return *status;
-  for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, ask);
   in_world(line.ranks, recipe.comm, [&](comm::World& world) {
-    train::Trainer trainer(world, recipe, config, nullptr, {.stop = [] { return asked != 0; }});
+    train::Trainer trainer(world, recipe, config, nullptr, {.answer_signals = true});
     const auto result = trainer.run();
     if (world.rank() != 0 || line.json_file.empty()) return;
     Json out{{"steps", result.steps}, {"ended", to_string(result.ended)}};

@@ -31,6 +31,7 @@ namespace shade::comm {
 namespace {
 
 constexpr Seconds kTick{0.05};
+constexpr std::chrono::milliseconds kSameRequest{500}, kLastMoment{1000};
 
 std::string signal_name(int number) {
   const char* name = ::sigabbrev_np(number);
@@ -232,8 +233,19 @@ class Launch {
       }
       log::info("passing ", signal_name(number), " on to the ranks");
       kill_all(number);
-      if (number == SIGINT || number == SIGTERM || number == SIGHUP) asked_to_end_ = number;
+      if (number == SIGINT || number == SIGTERM || number == SIGHUP) asked(number);
     }
+  }
+
+  // Ranks may finish what they are at. Asked again, they have a moment to go; the terminal and another launcher may
+  // both pass the same request on.
+  void asked(int number) {
+    const auto now = Clock::now();
+    if (asked_to_end_ == 0) asked_at_ = now;
+    asked_to_end_ = number;
+    if (ending_ || now - asked_at_ < kSameRequest) return;
+    failed_ = ending_ = true;
+    kill_at_ = now + kLastMoment;
   }
 
   void reap(Rank& rank) {
@@ -274,7 +286,8 @@ class Launch {
     kill_all(SIGTERM);
     for (const auto& rank : ranks_)
       if (!rank.gone && rank.stopped) ::kill(-rank.pid, SIGKILL);  // a stopped process doesn't hear SIGTERM
-    kill_at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(options_.grace);
+    const auto grace = asked_to_end_ == 0 ? options_.grace : Seconds(kLastMoment);
+    kill_at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(grace);
   }
 
   // The first rank that ended badly of its own accord; else the one that is stopped; else one that is about to end and
@@ -335,7 +348,8 @@ class Launch {
   HostedStore store_;
   Board board_;
   std::vector<Rank> ranks_;
-  int asked_to_end_ = 0;
+  int asked_to_end_ = 0;  // a signal
+  Clock::time_point asked_at_;
   bool failed_ = false;
   bool ending_ = false;
   int gone_ = 0;

@@ -126,6 +126,13 @@ void RunFolder::keep_metrics_until(int64_t step) const {
   fresh.commit();
 }
 
+bool RunFolder::was_evaluated(int64_t step) const {
+  std::ifstream in(path_ / "metrics.jsonl", std::ios::binary);
+  for (std::string line; std::getline(in, line);)
+    if (step_of(line) == step && line.find("\"eval_loss\"") != std::string::npos) return true;
+  return false;
+}
+
 void RunFolder::append_metrics(const Json& line) {
   const auto file = path_ / "metrics.jsonl";
   if (!metrics_) metrics_.reset(std::fopen(file.c_str(), "ae"));

@@ -35,6 +35,7 @@ class RunFolder {
   void write_recipe(const std::string& toml) const;
   bool was_packed() const;  // one of its recipes packed records into windows
   void append_metrics(const Json& line);
+  bool was_evaluated(int64_t step) const;  // the metrics tell of it
   // Takes away what is told of later steps, which are about to be made again, and lines that were cut off. Before the
   // first append; a reader sees the old file or the new one.
   void keep_metrics_until(int64_t step) const;

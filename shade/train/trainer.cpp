@@ -2,10 +2,14 @@
 
 #include <ATen/ATen.h>
 
+#include <atomic>
+#include <csignal>
+#include <cstdio>
 #include <numeric>
 
 #include "shade/base/memory_scope.h"
 #include "shade/base/span.h"
+#include "shade/base/stop_signals.h"
 #include "shade/checkpoint/agreement.h"
 #include "shade/checkpoint/export.h"
 #include "shade/io/weight_folder.h"
@@ -53,6 +57,13 @@ void start_from(const std::string& place, const nn::Parameters& parameters, shar
 std::unique_ptr<models::Model> counted_model(const Recipe& recipe) {
   profile::TensorMemory::track();  // before the first tensor
   return models::make_model(recipe.model.model, recipe.sizes, recipe.model.options());
+}
+
+// A step may be long. Only one rank says so.
+void announce_stop(int64_t step, int rank) {
+  if (rank != 0) return;
+  std::fprintf(stderr, "%sasked to stop: step %lld will be finished and saved; a second signal ends at once\n",
+               is_terminal(stderr) ? "\r\033[K" : "", static_cast<long long>(step));
 }
 
 }  // namespace
@@ -180,11 +191,17 @@ privacy::NoiseKey Trainer::key_of(int64_t step) const {
   return history_ ? history_->key_of(step) : privacy::seeded_key(static_cast<uint64_t>(recipe_->train.seed));
 }
 
+// Asked more often than Options::stop.
+std::function<bool()> Trainer::by_signal() const {
+  return options_.answer_signals ? &StopSignals::asked : std::function<bool()>();
+}
+
 StepOptions Trainer::step_options() const {
   return {.grad_clip = recipe_->optim.grad_clip,
           .dp = recipe_->dp,
           .key = [this](int64_t step) { return key_of(step); },
           .before_noise = [this](int64_t step, const io::Digest& sum) { history_->spend(step, sum); },
+          .stop = by_signal(),
           .fixed_samples = micro_batch_};
 }
 
@@ -307,10 +324,18 @@ TrainResult Trainer::run() {
   const auto ahead = [&](int64_t step) { return std::async(std::launch::async, [this, step] { return load(step); }); };
   profile::return_unused_heap();  // what only the beginning needed: files that were read, batches that were tried
   const auto due = [&](int64_t every) { return every > 0 && result.steps % every == 0; };
+  std::atomic<int64_t> current{first};
+  std::optional<StopSignals> signals;
+  if (options_.answer_signals) {
+    groups_.control.barrier().wait();  // until now a signal ends every rank, from now on none
+    signals.emplace([&] { announce_stop(current, world_->rank()); });
+  }
+  if (owes_evaluation() && !evaluate_after(first, result)) result.ended = Ended::asked;
   std::future<Loaded> next;
   if (result.steps < last_) next = ahead(result.steps);
   while (result.steps < last_ && result.ended != Ended::asked) {
     const auto begin = Clock::now();
+    current = result.steps + 1;
     const auto batch = next.get();
     const Seconds waited = Clock::now() - begin;
     if (result.steps + 1 < last_) next = ahead(result.steps + 1);
@@ -326,13 +351,14 @@ TrainResult Trainer::run() {
     if (end || evaluates || due(train.log_every) || due(train.save_every)) require_finite();
     if (end || result.steps == 1 || due(train.log_every))
       report_->step(measured(record, batch, Clock::now() - begin, waited));
-    if (evaluates) {
-      result.evaluation = evaluate(*model_, *runtime_, *dataset_, split_.evaluation_records(), micro_batch_);
-      report_->evaluation(result.steps, *result.evaluation, "eval");
-    }
+    if (evaluates && !evaluate_after(result.steps, result)) result.ended = Ended::asked;
     if (due(train.save_every)) save(/*wait=*/false);
   }
   save(/*wait=*/true);
+  if (options_.answer_signals && any_asked()) result.ended = Ended::asked;
+  signals.reset();
+  // A signal that came after the others were asked: there is nothing to lose any more.
+  if (options_.answer_signals && result.ended != Ended::asked && StopSignals::asked()) std::raise(SIGTERM);
   if (budget_) result.spent = budget_->after(result.steps);
   report_->say(text(to_string(result.ended), " after step ", result.steps,
                     result.ended == Ended::asked ? "; saved, and the same command goes on from here" : ""));
@@ -345,6 +371,31 @@ TrainResult Trainer::run() {
   export_all(/*again=*/result.steps == first);
   forget_key();
   return result;
+}
+
+// False: it was ended by a request to stop.
+bool Trainer::evaluate_after(int64_t step, TrainResult& result) {
+  result.evaluation = evaluate(*model_, *runtime_, *dataset_, split_.evaluation_records(), micro_batch_, by_signal());
+  if (result.evaluation)
+    report_->evaluation(step, *result.evaluation, "eval");
+  else
+    report_->say(text("  the evaluation after step ", step, " was left out; it is made when the run goes on"));
+  return result.evaluation.has_value();
+}
+
+// A request to stop ended the one that was due after the step we continue from.
+bool Trainer::owes_evaluation() const {
+  const auto step = optimizer_->steps();
+  if (split_.evaluation() == 0 || step == 0 || (step != last_ && step % recipe_->train.eval_every != 0)) return false;
+  return !checkpoint::from_rank0(groups_.control, "looking for the last evaluation", [&] {
+            return std::string(folder_->was_evaluated(step) ? "" : "owed");
+          }).empty();
+}
+
+bool Trainer::any_asked() const {
+  const auto wishes = at::full({1}, StopSignals::asked() ? 1.0 : 0.0, at::kDouble);
+  groups_.control.all_reduce(wishes, {.label = "stop"}).wait();
+  return wishes.item<double>() > 0;
 }
 
 void Trainer::export_all(bool again) {
@@ -392,7 +443,7 @@ void Trainer::forget_key() {
 Evaluation Trainer::test() {
   std::vector<int64_t> all(static_cast<size_t>(test_records_->size()));
   std::iota(all.begin(), all.end(), 0);
-  const auto found = evaluate(*model_, *runtime_, *test_records_, all, micro_batch_);
+  const auto found = *evaluate(*model_, *runtime_, *test_records_, all, micro_batch_);
   report_->evaluation(optimizer_->steps(), found, "test");
   return found;
 }

@@ -47,6 +47,9 @@ class Trainer {
   struct Options {
     bool quiet = false;          // rank 0 writes metrics and prints nothing
     std::function<bool()> stop;  // asked before every step; true on any rank ends the run after it
+    // While steps are made, SIGTERM and SIGINT ask to stop too, for the whole process (base/stop_signals.h). Before the
+    // first step and when the last one is saved there is nothing to lose, and they end the process at once.
+    bool answer_signals = false;
   };
 
   // Collective. `config` has the recipe's fields, to be written down as they were resolved. Without a dataset the model
@@ -70,6 +73,10 @@ class Trainer {
   };
   Loaded load(int64_t step) const;
   Evaluation test();
+  bool evaluate_after(int64_t step, TrainResult& result);
+  bool owes_evaluation() const;
+  bool any_asked() const;
+  std::function<bool()> by_signal() const;
   void write_model();
   void write_adapter();
   void start_model();
