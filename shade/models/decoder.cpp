@@ -15,10 +15,13 @@
 namespace shade::models {
 namespace {
 
-// A misspelled target would leave its layers without an adapter, and say nothing.
-void check_lora(const nn::LoraOptions& lora, const std::vector<std::string>& targets) {
+void check_numbers(const nn::LoraOptions& lora) {
   require_count("", {"lora_rank", "--lora-rank", lora.rank, kMostWidth});
   require_positive("", "lora_alpha (--lora-alpha)", lora.alpha);
+}
+
+// A misspelled target would leave its layers without an adapter, and say nothing.
+void check_targets(const std::vector<std::string>& targets) {
   static const std::vector<std::string> kProjections{"q_proj",    "k_proj",  "v_proj",   "o_proj",
                                                      "gate_proj", "up_proj", "down_proj"};
   SHADE_REQUIRE(!targets.empty(), "LoRA adapters have no target; set --lora-targets to some of ",
@@ -70,7 +73,8 @@ Decoder::Decoder(DecoderConfig config, const ModelOptions& options) : config_(st
                 "classify or lm, not ",
                 to_string(options_.task));
   config_.classifier = options_.task == Task::classify;
-  if (options_.lora) check_lora(*options_.lora, options_.lora_targets);
+  if (options_.lora) check_numbers(*options_.lora);
+  if (options_.lora) check_targets(options_.lora_targets);
   auto& p = parameters_;
   const auto init = nn::Init::normal(config_.init_std);
   embed_unit_ = p.begin_unit("embed");
