@@ -23,11 +23,6 @@ if(SHADE_SANITIZE)
   target_link_options(shade_options INTERFACE -fsanitize=${SHADE_SANITIZE})
 endif()
 
-if(SHADE_FUZZ)
-  # Coverage for libFuzzer in every file; its main comes with the fuzz targets alone.
-  target_compile_options(shade_options INTERFACE -fsanitize=fuzzer-no-link)
-endif()
-
 if(SHADE_TIDY)
   find_program(CLANG_TIDY NAMES clang-tidy-19 REQUIRED)
   set(SHADE_CLANG_TIDY "${CLANG_TIDY}" "--quiet")

@@ -1,6 +1,7 @@
 #include "shade/data/records.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"

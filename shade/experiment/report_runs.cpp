@@ -54,7 +54,7 @@ TrainingRun read_run(const std::filesystem::path& folder) {
   for (std::string line; std::getline(in, line);) {
     ++number;
     try {
-      add_line(run, Json::parse(line));
+      add_line(run, parse_json(line));
     } catch (const std::exception& fault) {
       throw Error(text(file.string(), ":", number, ": not a line that shade train writes: ", fault.what(),
                        ". If a crash cut it, delete the line"));

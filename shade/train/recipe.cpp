@@ -1,5 +1,7 @@
 #include "shade/train/recipe.h"
 
+#include "shade/base/strings.h"
+
 namespace shade::train {
 
 void ModelConfig::declare(Fields& f) {
@@ -147,6 +149,13 @@ void Recipe::declare(Config& config) {
   config.add("comm", comm);
 }
 
+namespace {
+
+// JSON and TOML write values alike, except for the one control character that JSON leaves as it is.
+std::string toml_of(const Json& value) { return join(split(value.dump(), '\x7f'), "\\u007f"); }
+
+}  // namespace
+
 std::string print_toml(const Config& config) {
   std::string out;
   const auto json = config.json();
@@ -155,7 +164,7 @@ std::string print_toml(const Config& config) {
     for (const auto& [name, value] : fields.items()) {
       // Both would be two words on one thing, and are refused.
       const bool found = name == "sigma" && fields.value("target_epsilon", 0.0) > 0;
-      out += text(found ? "# found for target_epsilon: " : "", name, " = ", value.dump(), "\n");
+      out += text(found ? "# found for target_epsilon: " : "", name, " = ", toml_of(value), "\n");
     }
   }
   return out;

@@ -33,6 +33,19 @@ TEST_F(JsonTest, FaultsNameTheFile) {
     EXPECT_NE(std::string(fault.what()).find("bad.json\" is not valid JSON (byte 7)"), std::string::npos)
         << fault.what();
   }
+  std::ofstream(folder / "bad.json") << "{\"a\": 1e3082}";  // the parser has another exception for it
+  EXPECT_THROW(read_json(folder / "bad.json"), Error);
+}
+
+// Printed in a message, a value of a million levels would end the process.
+TEST_F(JsonTest, DeepNestingIsRefused) {
+  const auto nested = [](size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); };
+  EXPECT_EQ(parse_json(nested(200)).dump(), nested(200));
+  for (const size_t levels : {202, 1000000}) {
+    EXPECT_THROW(parse_json(nested(levels)), Error) << levels;
+    std::ofstream(folder / "deep.json") << nested(levels);
+    EXPECT_THROW(read_json(folder / "deep.json"), Error) << levels;
+  }
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ TEST(Recipe, IsWrittenDownAsItReadsBack) {
   again.declare(copy);
   config.read_toml_text(
       "[model]\nmodel = \"dit-nano\"\nlora_targets = [\"a\", \"b\"]\n[optim]\nlr = 1e-5\n"
+      "[data]\ndata_folder = \"\\u0000\\t\\u007f\\u009f\\\"\"\n"
       "[train]\nmemory_limit = \"64MiB\"\n[comm]\npeer_timeout = \"1500ms\"\n",
       "recipe");
   copy.read_toml_text(print_toml(config), "copy");

@@ -1,0 +1,65 @@
+// Any bytes as a file of records (.jsonl, .json, .txt in each unit) and as a list of classes: refused with a
+// FormatError or a UsageError, or every record is UTF-8 and begins on a line of the file.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "fuzz/in_memory.h"
+#include "shade/data/classes.h"
+#include "shade/data/records.h"
+#include "shade/io/errors.h"
+#include "shade/io/untrusted_text.h"
+
+namespace {
+
+using namespace shade;
+
+struct Kind {
+  data::TextFormat format;
+  data::TextUnit unit;
+};
+constexpr Kind kKinds[] = {{data::TextFormat::jsonl, data::TextUnit::file},
+                           {data::TextFormat::json, data::TextUnit::file},
+                           {data::TextFormat::txt, data::TextUnit::file},
+                           {data::TextFormat::txt, data::TextUnit::paragraph},
+                           {data::TextFormat::txt, data::TextUnit::line}};
+
+// The labels of all records, in their order.
+std::vector<std::string> read(const Kind& kind, const std::filesystem::path& path, std::string_view content) {
+  const auto lines = std::count(content.begin(), content.end(), '\n') + 1;
+  std::vector<std::string> labels;
+  int64_t before = 1;
+  const auto visit = [&](data::Record&& record) {
+    SHADE_CHECK(!io::first_not_utf8(record.text), "a text that is not UTF-8");
+    SHADE_CHECK(!record.label || !io::first_not_utf8(*record.label), "a label that is not UTF-8");
+    SHADE_CHECK(before <= record.line && record.line <= lines, "line ", record.line, " of ", lines);
+    before = record.line;
+    if (record.label) labels.push_back(*record.label);
+    return true;
+  };
+  try {
+    data::read_records({.path = path, .name = "input", .format = kind.format, .size = content.size()}, kind.unit,
+                       visit);
+  } catch (const io::FormatError& fault) {
+    fuzz::check_message(fault.what());
+  }
+  return labels;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
+  if (size == 0) return 0;
+  static const fuzz::InMemory file;
+  const std::string_view content(reinterpret_cast<const char*>(bytes) + 1, size - 1);
+  file.fill(content);
+  const auto labels = read(kKinds[bytes[0] % std::size(kKinds)], file.path(), content);
+  try {
+    const auto classes = data::read_classes({"@" + file.path().string()});
+    for (const auto number : data::number_labels(labels, classes))
+      SHADE_CHECK(number >= 0 && number < static_cast<int64_t>(classes.size()), "class ", number);
+  } catch (const UsageError& fault) {
+    fuzz::check_message(fault.what());
+  }
+  return 0;
+}

@@ -1,0 +1,47 @@
+// Any bytes as a recipe: refused with a UsageError, or resolved, and printed as a recipe that reads back the same.
+#include <cstddef>
+#include <cstdint>
+
+#include "fuzz/in_memory.h"
+#include "shade/base/strings.h"
+#include "shade/train/recipe.h"
+
+namespace {
+
+// Comments are for people: a sigma that was found for an epsilon is one.
+std::string without_comments(const std::string& toml) {
+  std::vector<std::string> kept;
+  for (const auto& line : shade::split(toml, '\n'))
+    if (!line.starts_with('#')) kept.push_back(line);
+  return shade::join(kept, "\n");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
+  using namespace shade;
+  train::Recipe recipe, again;
+  Config config, read_back;
+  recipe.declare(config);
+  again.declare(read_back);
+  try {
+    config.read_toml_text({reinterpret_cast<const char*>(bytes), size}, "recipe.toml");
+  } catch (const UsageError& fault) {
+    const std::string_view message(fault.what());
+    SHADE_CHECK(message.size() < 20000 && message.find("[internal:") == message.npos, message);
+    return 0;
+  }
+  const auto printed = train::print_toml(config);
+  read_back.read_toml_text(printed, "printed.toml");
+  SHADE_CHECK(without_comments(train::print_toml(read_back)) == without_comments(printed),
+              "it reads back as another:\n", printed);
+  try {
+    recipe.resolve(config);
+    const auto resolved = train::print_toml(config);
+    recipe.resolve(config);
+    SHADE_CHECK(train::print_toml(config) == resolved, "resolved again, it changes:\n", resolved);
+  } catch (const UsageError&) {
+  } catch (const std::filesystem::filesystem_error&) {  // a name that no file can have
+  }
+  return 0;
+}
