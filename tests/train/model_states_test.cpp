@@ -82,7 +82,7 @@ TEST(ModelStates, AreWhatIsAllocated) {
       const auto [seen, peak] = allocated(c, plan);
       const auto what = text(c.ranks, " ", to_string(c.strategy), " ", to_string(c.dtype), c.lora ? " lora" : "");
       EXPECT_LE(predicted.total(), peak) << what << ": what would fit was refused";
-      EXPECT_GT(2 * predicted.total().count, peak.count) << what << ": of a small model the states are most";
+      EXPECT_GT(4 * predicted.total().count, peak.count) << what << ": too little to be of use";
       EXPECT_EQ(predicted.optimizer, seen.optimizer) << what;
       EXPECT_LE(predicted.gradients, seen.gradients) << what;
       if (c.strategy == none || c.strategy == ddp) {
