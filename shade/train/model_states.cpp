@@ -33,21 +33,22 @@ ModelStates plain_states(const models::ModelSize& size, nn::DType type, int loca
 }
 
 // As shard/sharded_unit.cpp allocates: masters and gradients in fp32 at least, frozen weights in the type of the
-// computation. Where nothing is sharded, weights of another type than their masters exist twice; where gathered weights
-// stay until the update (zero2), every rank holds all of them.
+// computation. Where nothing is sharded, weights of another type than their masters exist twice. Where gathered weights
+// stay after forward (zero2), every rank holds all of them then; they go before the gradients have come.
 ModelStates model_states(const models::ModelSize& size, const StatesPlan& plan) {
   const auto policy = shard::policy_of(plan.shard, plan.ranks);
   const auto trained = static_cast<double>(size.trainable);
   const auto frozen = static_cast<double>(size.parameters - size.trainable);
   const double compute = width(plan.compute), master = std::max(compute, width(nn::DType::fp32));
+  const bool gathered = policy.shard > 1 && !policy.reshard;
   double copies = 0;
   if (policy.shard == 1 && compute != master) copies = trained * compute;
-  if (policy.shard > 1 && !policy.reshard) copies = (trained + frozen) * compute;
+  if (gathered) copies = (trained + frozen) * compute;
   const double held = plan.shard.offload ? 0 : 1.0 / policy.shard;  // in memory, of what a rank owns
   const double states = plan.optim ? state_width(*plan.optim) : 0;
   const auto local = static_cast<double>(plan.local_ranks);
   return {.weights = saturated(local * (copies + held * (trained * master + frozen * compute))),
-          .gradients = saturated(local * held * trained * master),
+          .gradients = saturated(gathered ? 0 : local * held * trained * master),
           .optimizer = saturated(local * held * trained * states)};
 }
 

@@ -1,11 +1,11 @@
 // SIGTERM and Ctrl-C are answered within two seconds, wherever a program is. Where nothing would be lost the process
 // ends at once; steps are finished and saved. The time is printed; a loaded machine has four seconds.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <thread>
 
 #include "shade/base/json.h"
@@ -38,6 +38,15 @@ class Signals : public testing::Test {
     return train(words);
   }
   test::RunOptions marked() const { return {.environment = {{"SHADE_TEST_CASE", mark()}}, .limit = Seconds(40)}; }
+  // A rank of two that somebody else has started.
+  test::RunOptions of_two(int rank) const {
+    auto options = marked();
+    for (const char* key : {"RANK", "LOCAL_RANK"}) options.environment[key] = std::to_string(rank);
+    for (const char* key : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) options.environment[key] = "2";
+    options.environment["MASTER_ADDR"] = "127.0.0.1";
+    options.environment["MASTER_PORT"] = std::to_string(20000 + ::getpid() % 10000);
+    return options;
+  }
   std::string mark() const { return scratch_.path().string(); }
 
   void expect_all_gone() const {
@@ -183,20 +192,31 @@ TEST_F(Signals, AStepIsFinishedAndSaved) {
 }
 
 TEST_F(Signals, WhileWaitingForPeers) {
-  for (const char* rank : {"0", "1"}) {
-    auto options = marked();
-    for (const auto& [key, value] : std::map<std::string, std::string>{{"RANK", rank},
-                                                                       {"WORLD_SIZE", "2"},
-                                                                       {"LOCAL_RANK", rank},
-                                                                       {"LOCAL_WORLD_SIZE", "2"},
-                                                                       {"MASTER_ADDR", "127.0.0.1"},
-                                                                       {"MASTER_PORT", "29731"}})
-      options.environment[key] = value;
-    Running job(long_steps({"--shard", "ddp"}), options);
+  for (const int rank : {0, 1}) {
+    Running job(long_steps({"--shard", "ddp"}), of_two(rank));
     pause();
     ASSERT_FALSE(job.gone()) << job.output();
     expect_ends(job, SIGTERM, text("rendezvous, rank ", rank));
   }
+}
+
+// As under torchrun or Slurm, where every rank gets the signals.
+TEST_F(Signals, RanksWithoutALauncher) {
+  Running first(long_steps({"--shard", "zero3"}), of_two(0)), second(long_steps({"--shard", "zero3"}), of_two(1));
+  ASSERT_TRUE(first.says("run      ")) << first.output();
+  pause();
+  for (const auto* rank : {&first, &second}) rank->signal(SIGTERM);
+  EXPECT_TRUE(first.says("asked to stop: step 1 ", Seconds(kAnswer_s))) << first.output();
+  pause();
+  EXPECT_FALSE(first.gone() || second.gone()) << first.output() << second.output();
+  for (const auto* rank : {&first, &second}) rank->signal(SIGTERM);
+  for (auto* rank : {&first, &second}) {
+    const auto seen = rank->finish();
+    EXPECT_EQ(seen.status, 128 + SIGTERM) << seen.output;
+    EXPECT_LT(seen.took.count(), kAnswer_s) << seen.output;
+    if (rank == &second) EXPECT_EQ(seen.output, "") << "rank 0 speaks";
+  }
+  expect_all_gone();
 }
 
 TEST_F(Signals, OfTheOtherVerbs) {

@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "shade/base/error.h"
 #include "tests/io/scratch.h"
 
 namespace shade::profile {

@@ -26,6 +26,7 @@ Running::Running(const std::vector<std::string>& command, const RunOptions& opti
   auto words = command;
   const auto argv = argv_of(words);
   pid_ = ::fork();
+  SHADE_CHECK(pid_ >= 0, "fork: ", std::strerror(errno));  // a signal to -1 would reach every process
   if (pid_ == 0) {
     ::setpgid(0, 0);
     for (const int signal : {SIGINT, SIGTERM, SIGQUIT}) ::signal(signal, SIG_DFL);  // ignored in a shell's background
@@ -50,7 +51,9 @@ Running::~Running() {
 }
 
 void Running::kill_group() const { ::kill(-pid_, SIGKILL); }
-void Running::signal(int number) const { ::kill(pid_, number); }
+void Running::signal(int number) const {
+  if (!reaped_) ::kill(pid_, number);
+}
 
 bool Running::gone() {
   reaped_ = reaped_ || ::waitpid(pid_, &status_, WNOHANG) == pid_;
