@@ -204,7 +204,7 @@ class Bench:
                     begin = time.monotonic()
                     status, output = case.run()
                     if status != 0:
-                        raise SystemExit(f"the undisturbed run ends with {status}:\n{output}")
+                        raise RuntimeError(f"the undisturbed run ends with {status}:\n{output}")
                     (place / "seconds").write_text(str(time.monotonic() - begin))
                 self.references[key] = {**remains(place / "run", place / "export"), "seconds": float((place / "seconds").read_text())}
         return self.references[key]
@@ -567,10 +567,15 @@ def attempt(bench, seed, plant=None, plan=None):
         line["verdict"], line["reason"] = case.live()
     except Broken as fault:
         line["verdict"], line["reason"] = "FAILED", str(fault)
+    except BlockingIOError:  # the machine has no process left: nothing was learned
+        line = None
     except Exception as fault:  # a fault of this program: the case is to be looked at
         line["verdict"], line["reason"] = "FAILED", f"torture.py: {type(fault).__name__}: {fault}"
     finally:
         case.end_all()
+    if line is None:
+        shutil.rmtree(place.parent)
+        return None
     line.update(kinds=[r["kind"] for r in plan["rounds"]], rounds=plan["rounds"], seconds=round(time.monotonic() - begin, 1))
     if line["verdict"] == "FAILED" and plant is None:
         (place / "plan.json").write_text(json.dumps({**plan, "log": case.log}, indent=1))
@@ -653,7 +658,7 @@ def main():
         return not self_check(bench)
     if options.seed is not None:
         print(json.dumps(plan_of(options.seed), indent=1))
-        line = attempt(bench, options.seed)
+        line = attempt(bench, options.seed) or {"verdict": "FAILED", "reason": "no process can be started"}
         print(json.dumps(line, indent=1))
         return line["verdict"] == "FAILED"
 
@@ -666,6 +671,8 @@ def main():
         if time.monotonic() > end:
             return
         line = attempt(bench, seed)
+        if line is None:
+            return
         with lock:
             lines.append(line)
             if options.state:
