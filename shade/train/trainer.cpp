@@ -7,15 +7,11 @@
 #include "shade/base/memory_scope.h"
 #include "shade/base/span.h"
 #include "shade/checkpoint/agreement.h"
-#include "shade/checkpoint/export.h"
-#include "shade/io/weight_folder.h"
-#include "shade/io/weight_folder_writer.h"
-#include "shade/models/weights.h"
-#include "shade/nn/adapter.h"
 #include "shade/profile/heap.h"
 #include "shade/profile/memory.h"
 #include "shade/profile/peak_flops.h"
 #include "shade/train/deal.h"
+#include "shade/train/first_weights.h"
 #include "shade/train/identity.h"
 #include "shade/train/records.h"
 #include "shade/train/setup.h"
@@ -28,26 +24,6 @@ double measured_peak(const comm::Group& group, at::ScalarType type) {
   const auto sum = at::full({1}, profile::peak_gemm_flops(type, at::kCPU), at::kDouble);
   group.all_reduce(sum, {.label = "peak flops"}).wait();
   return sum.item<double>();
-}
-
-// Adapters and a classifier's head may be missing from a pretrained model; then they begin as the seed says.
-bool may_be_new(const std::string& name) { return nn::is_adapter(name) || name == "score.weight"; }
-
-// Each rank reads the elements it owns.
-void start_from(const std::string& place, const nn::Parameters& parameters, shard::Runtime& runtime, uint64_t seed) {
-  SHADE_REQUIRE(std::filesystem::exists(place), "no weights at ", place,
-                " (--weights); expected a folder or file of safetensors");
-  const io::WeightFolder folder(place);
-  models::refuse_strangers(folder, parameters);
-  runtime.fill([&](const nn::Weight& weight, int64_t begin, const at::Tensor& out) {
-    if (may_be_new(weight.name()) && !folder.contains(weight.name())) return nn::initialise(out, weight, seed, begin);
-    SHADE_REQUIRE(folder.contains(weight.name()), place, " has no tensor '", weight.name(),
-                  "', which the model needs; are these weights of this architecture and task?");
-    const auto& found = folder.info(weight.name());
-    SHADE_REQUIRE(found.shape == weight.shape(), place, ": tensor '", weight.name(), "' has shape ",
-                  at::IntArrayRef(found.shape), ", the model expects ", at::IntArrayRef(weight.shape()));
-    out.copy_(folder.tensor(weight.name()).view(-1).narrow(0, begin, out.numel()));
-  });
 }
 
 std::unique_ptr<models::Model> counted_model(const Recipe& recipe) {
@@ -76,10 +52,11 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
   recipe.dp.sigma = event_.mechanism.noise_multiplier;
   start_model();
   identity_ = identity_of(config, *model_, *dataset_, *runtime_, *optimizer_);
+  exports_ = std::make_unique<Exports>(recipe, *model_, *dataset_, *runtime_);
   resume();
   introduce();
   if (optimizer_->steps() >= last_) return;
-  prepare_exports();
+  exports_->prepare();
   if (world.rank() == 0) folder_->write_recipe(print_toml(config));
 }
 
@@ -349,12 +326,11 @@ TrainResult Trainer::run() {
 
 void Trainer::export_all(bool again) {
   try {
-    if (again) prepare_exports();
+    if (again) exports_->prepare();
   } catch (const UsageError& taken) {
     return report_->say(text("no step was made, and nothing is exported: ", taken.what()));
   }
-  if (!recipe_->train.export_folder.empty()) write_model();
-  if (!recipe_->train.adapter_folder.empty()) write_adapter();
+  exports_->write();
 }
 
 // Before anything of a private run is saved, evaluated or reported: on a schedule that doesn't depend on the records.
@@ -395,29 +371,6 @@ Evaluation Trainer::test() {
   const auto found = evaluate(*model_, *runtime_, *test_records_, all, micro_batch_);
   report_->evaluation(optimizer_->steps(), found, "test");
   return found;
-}
-
-// A folder that can't be written to is better known before the first step than after the last.
-void Trainer::prepare_exports() {
-  const auto& train = recipe_->train;
-  checkpoint::together(groups_.control, "looking where to export to", [&] {
-    if (world_->rank() != 0) return;
-    if (!train.export_folder.empty()) io::prepare_weight_folder(train.export_folder);
-    if (!train.adapter_folder.empty()) checkpoint::prepare_adapter_folder(train.adapter_folder);
-  });
-}
-
-void Trainer::write_adapter() {
-  const bool classifier = model_->parameters().find("score.weight") != nullptr;
-  checkpoint::export_adapter(*runtime_, recipe_->train.adapter_folder, recipe_->model.adapter_json(classifier),
-                             groups_.control);
-}
-
-void Trainer::write_model() {
-  checkpoint::ExportOptions options;
-  if (const auto lora = recipe_->model.options().lora) options.lora_scale = lora->scale();
-  checkpoint::export_model(*runtime_, recipe_->train.export_folder, config_with(*model_, *dataset_), groups_.control,
-                           options);
 }
 
 }  // namespace shade::train

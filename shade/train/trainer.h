@@ -20,6 +20,7 @@
 #include "shade/comm/world.h"
 #include "shade/data/dataset.h"
 #include "shade/train/budget.h"
+#include "shade/train/exports.h"
 #include "shade/train/held_out.h"
 #include "shade/train/history.h"
 #include "shade/train/micro_batch.h"
@@ -70,8 +71,6 @@ class Trainer {
   };
   Loaded load(int64_t step) const;
   Evaluation test();
-  void write_model();
-  void write_adapter();
   void start_model();
   void resume();
   void read_history(const std::optional<checkpoint::Origin>& from);
@@ -83,7 +82,6 @@ class Trainer {
   void save(bool wait);
   StepOptions step_options() const;
   int64_t find_micro_batch();
-  void prepare_exports();
   void introduce();
   StepReport measured(const StepRecord& record, const Loaded& batch, Seconds took, Seconds waited);
 
@@ -103,6 +101,7 @@ class Trainer {
   int64_t made_ = 0;              // steps below it are in the ledger
   std::unique_ptr<shard::Runtime> runtime_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<Exports> exports_;
   std::unique_ptr<Step> step_;
   int64_t micro_batch_ = 0;  // 0: not found yet
   double peak_flops_ = 0;    // of all ranks
