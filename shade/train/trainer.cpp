@@ -11,6 +11,7 @@
 #include "shade/profile/memory.h"
 #include "shade/profile/peak_flops.h"
 #include "shade/train/deal.h"
+#include "shade/train/finite.h"
 #include "shade/train/first_weights.h"
 #include "shade/train/identity.h"
 #include "shade/train/records.h"
@@ -300,7 +301,10 @@ TrainResult Trainer::run() {
     if (record.stop) result.ended = Ended::asked;
     const bool end = result.steps == last_ || record.stop;
     const bool evaluates = split_.evaluation() > 0 && (result.steps == last_ || due(train.eval_every));
-    if (end || evaluates || due(train.log_every) || due(train.save_every)) require_finite();
+    if (!recipe_->dp.is_private()) require_finite_loss(record, {result.steps, saved_});
+    // Of a private run too: when, doesn't depend on the records.
+    if (end || evaluates || due(train.log_every) || due(train.save_every))
+      require_finite_weights(*runtime_, record, {result.steps, saved_});
     if (end || result.steps == 1 || due(train.log_every))
       report_->step(measured(record, batch, Clock::now() - begin, waited));
     if (evaluates) {
@@ -331,22 +335,6 @@ void Trainer::export_all(bool again) {
     return report_->say(text("no step was made, and nothing is exported: ", taken.what()));
   }
   exports_->write();
-}
-
-// Before anything of a private run is saved, evaluated or reported: on a schedule that doesn't depend on the records.
-void Trainer::require_finite() {
-  if (!recipe_->dp.is_private()) return;
-  bool finite = true;
-  for (const auto& shard : runtime_->shards())
-    finite = finite && at::isfinite(shard.master.sum(at::kDouble)).item<bool>();
-  const auto broken = at::full({1}, finite ? 0.0 : 1.0, at::kDouble);
-  groups_.control.all_reduce(broken, {.label = "weights are finite"}).wait();
-  if (broken.item<double>() > 0)
-    throw Error(text("after step ", optimizer_->steps(),
-                     " weights are not finite, so no sample has a gradient any "
-                     "more. The last checkpoint stays (",
-                     saved_ >= 0 ? text("step ", saved_) : "there is none",
-                     "); begin anew with a smaller learning rate (--lr)"));
 }
 
 // The key has no use any more, and is the one thing that could undo the noise.

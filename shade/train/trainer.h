@@ -76,7 +76,6 @@ class Trainer {
   void read_history(const std::optional<checkpoint::Origin>& from);
   privacy::NoiseKey key_of(int64_t step) const;
   std::unique_ptr<data::Sampler> sampler(const privacy::NoiseKey& key) const;
-  void require_finite();
   void export_all(bool again);
   void forget_key();
   void save(bool wait);
