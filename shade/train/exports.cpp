@@ -17,6 +17,18 @@ void Exports::prepare() const {
   });
 }
 
+std::vector<Need> Exports::needs() const {
+  constexpr int64_t kElement = 4;  // bytes: exports are fp32
+  const auto& [train, weights] = std::tie(recipe_->train, model_->parameters());
+  std::vector<Need> out;
+  if (!train.export_folder.empty())
+    out.push_back({"the model", train.export_folder, Bytes{kElement * weights.count()}, "choose another --export"});
+  if (!train.adapter_folder.empty())
+    out.push_back({"the adapter", train.adapter_folder, Bytes{kElement * weights.count_trainable()},
+                   "choose another --export-adapter"});
+  return out;
+}
+
 void Exports::write() const {
   if (!recipe_->train.export_folder.empty()) write_model();
   if (!recipe_->train.adapter_folder.empty()) write_adapter();

@@ -1,10 +1,13 @@
 // What a finished run writes for others: the model for transformers, its adapters for PEFT.
 #pragma once
 
+#include <vector>
+
 #include "shade/data/dataset.h"
 #include "shade/models/model.h"
 #include "shade/shard/runtime.h"
 #include "shade/train/recipe.h"
+#include "shade/train/space.h"
 
 namespace shade::train {
 
@@ -16,6 +19,7 @@ class Exports {
 
   // A folder that can't be written to is better known before the first step than after the last. Throws UsageError.
   void prepare() const;
+  std::vector<Need> needs() const;
   void write() const;
 
  private:

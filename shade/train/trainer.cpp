@@ -16,6 +16,7 @@
 #include "shade/train/identity.h"
 #include "shade/train/records.h"
 #include "shade/train/setup.h"
+#include "shade/train/space.h"
 
 namespace shade::train {
 namespace {
@@ -58,6 +59,7 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
   introduce();
   if (optimizer_->steps() >= last_) return;
   exports_->prepare();
+  check_space();
   if (world.rank() == 0) folder_->write_recipe(print_toml(config));
 }
 
@@ -359,6 +361,20 @@ Evaluation Trainer::test() {
   const auto found = evaluate(*model_, *runtime_, *test_records_, all, micro_batch_);
   report_->evaluation(optimizer_->steps(), found, "test");
   return found;
+}
+
+void Trainer::check_space() {
+  const auto& train = recipe_->train;
+  const auto each = checkpoint_bytes(*runtime_, *optimizer_);
+  const auto left = last_ - optimizer_->steps();
+  const auto saves = train.save_every > 0 ? (left + train.save_every - 1) / train.save_every : 1;
+  checkpoint::together(groups_.control, "looking for space", [&] {
+    if (world_->rank() != 0) return;
+    std::vector<Need> needs{
+        checkpoint_need(folder_->checkpoints(), each, train.keep, std::ssize(store_->list()), saves)};
+    for (const auto& need : exports_->needs()) needs.push_back(need);
+    require_space(needs);
+  });
 }
 
 }  // namespace shade::train

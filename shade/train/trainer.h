@@ -78,6 +78,7 @@ class Trainer {
   std::unique_ptr<data::Sampler> sampler(const privacy::NoiseKey& key) const;
   void export_all(bool again);
   void forget_key();
+  void check_space();
   void save(bool wait);
   StepOptions step_options() const;
   int64_t find_micro_batch();
