@@ -58,7 +58,7 @@ std::string first_weights(shard::Runtime& runtime, optim::Optimizer& optimizer) 
 Json deciding(Json recipe) {
   const std::pair<const char*, std::vector<const char*>> without[] = {
       {"train",
-       {"steps", "log_every", "save_every", "keep", "keep_key", "output", "export_folder", "adapter_folder",
+       {"steps", "log_every", "save_every", "save_interval", "keep", "keep_key", "output", "export_folder", "adapter_folder",
         "test_folder", "eval_every", "memory_limit", "peak_gflops", "threads", "sample_corpus"}},
       {"dp", {"target_epsilon", "max_epsilon", "delta", "accountant"}},
       {"model", {"weights"}},

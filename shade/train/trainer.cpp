@@ -182,6 +182,7 @@ void Trainer::save(bool wait) {
     caller["clip_norm"] = step_->method()->clipper().clip_norm();
   }
   store_->save_async(*runtime_, *optimizer_, caller);
+  saved_at_ = Clock::now();
   saved_ = optimizer_->steps();
   if (wait) store_->wait();
 }
@@ -283,6 +284,7 @@ StepReport Trainer::measured(const StepRecord& record, const Loaded& batch, Seco
 TrainResult Trainer::run() {
   const auto& train = recipe_->train;
   const auto first = optimizer_->steps();
+  saved_at_ = Clock::now();
   TrainResult result{.steps = first, .ended = last_ < train.steps ? Ended::budget : Ended::finished};
   const auto ahead = [&](int64_t step) { return std::async(std::launch::async, [this, step] { return load(step); }); };
   profile::return_unused_heap();  // what only the beginning needed: files that were read, batches that were tried
@@ -296,16 +298,18 @@ TrainResult Trainer::run() {
     if (result.steps + 1 < last_) next = ahead(result.steps + 1);
     const double divisor =
         recipe_->dp.is_private() ? event_.divisor : std::max(1.0, static_cast<double>(batch.samples));
-    const auto record = step_->run(batch.micro_batches, divisor, options_.stop && options_.stop());
+    const auto record = step_->run(batch.micro_batches, divisor,
+                                   {.stop = options_.stop && options_.stop(), .save = save_is_due()});
     result.steps = optimizer_->steps();
     result.loss = record.loss;
     report_->advance();
     if (record.stop) result.ended = Ended::asked;
     const bool end = result.steps == last_ || record.stop;
     const bool evaluates = split_.evaluation() > 0 && (result.steps == last_ || due(train.eval_every));
+    const bool saves = due(train.save_every) || record.save;
     if (!recipe_->dp.is_private()) require_finite_loss(record, {result.steps, saved_});
-    // Of a private run too: when, doesn't depend on the records.
-    if (end || evaluates || due(train.log_every) || due(train.save_every))
+    // Of a private run too: when, doesn't depend on the records, but for save_interval (docs/training.md).
+    if (end || evaluates || due(train.log_every) || saves)
       require_finite_weights(*runtime_, record, {result.steps, saved_});
     if (end || result.steps == 1 || due(train.log_every))
       report_->step(measured(record, batch, Clock::now() - begin, waited));
@@ -313,7 +317,7 @@ TrainResult Trainer::run() {
       result.evaluation = evaluate(*model_, *runtime_, *dataset_, split_.evaluation_records(), micro_batch_);
       report_->evaluation(result.steps, *result.evaluation, "eval");
     }
-    if (due(train.save_every)) save(/*wait=*/false);
+    if (saves) save(/*wait=*/false);
   }
   save(/*wait=*/true);
   if (budget_) result.spent = budget_->after(result.steps);
@@ -337,6 +341,13 @@ void Trainer::export_all(bool again) {
     return report_->say(text("no step was made, and nothing is exported: ", taken.what()));
   }
   exports_->write();
+}
+
+// By the clock of rank 0; the others learn of it with the step's losses.
+bool Trainer::save_is_due() const {
+  const auto& train = recipe_->train;
+  return world_->rank() == 0 && train.save_every == 0 && train.save_interval.count() > 0 &&
+         Clock::now() - saved_at_ >= train.save_interval;
 }
 
 // The key has no use any more, and is the one thing that could undo the noise.
@@ -367,7 +378,9 @@ void Trainer::check_space() {
   const auto& train = recipe_->train;
   const auto each = checkpoint_bytes(*runtime_, *optimizer_);
   const auto left = last_ - optimizer_->steps();
-  const auto saves = train.save_every > 0 ? (left + train.save_every - 1) / train.save_every : 1;
+  const auto saves = train.save_every > 0              ? (left + train.save_every - 1) / train.save_every
+                     : train.save_interval.count() > 0 ? left
+                                                       : 1;
   checkpoint::together(groups_.control, "looking for space", [&] {
     if (world_->rank() != 0) return;
     std::vector<Need> needs{

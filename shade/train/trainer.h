@@ -78,6 +78,7 @@ class Trainer {
   std::unique_ptr<data::Sampler> sampler(const privacy::NoiseKey& key) const;
   void export_all(bool again);
   void forget_key();
+  bool save_is_due() const;
   void check_space();
   void save(bool wait);
   StepOptions step_options() const;
@@ -108,6 +109,7 @@ class Trainer {
   std::string identity_;
   std::unique_ptr<checkpoint::Store> store_;
   int64_t saved_ = -1;                // after which step
+  Clock::time_point saved_at_;
   bool changed_ = false;              // not what was saved in identity, e.g. settings or data
   std::unique_ptr<History> history_;  // of a private run
   std::optional<Report> report_;
