@@ -90,14 +90,9 @@ std::optional<Latest> Folder::latest() const {
   const auto digest = !entry || !words.ends_with('\n')
                           ? std::nullopt
                           : io::digest_from_hex(words.substr(space + 1, words.size() - space - 2));
-  std::vector<std::string> names;
-  for (const auto& found : list()) names.push_back(found.name());
-  const auto choices = names.empty() ? std::string("there is no checkpoint beside it")
-                                     : text("checkpoints beside it: ", join(names, ", "),
-                                            "; say which to load, or remove ", kLatest, " to start anew");
-  if (!digest) throw io::FormatError(text(file, " is damaged: ", io::quote(words), "; ", choices));
+  if (!digest) throw io::FormatError(text(file, " is damaged: ", io::quote(words)));
   if (!std::filesystem::is_directory(place(*entry)))
-    throw io::FormatError(text(file, " names ", entry->name(), ", which is not there; ", choices));
+    throw io::FormatError(text(file, " names ", entry->name(), ", which is not there"));
   return Latest{*entry, *digest};
 }
 

@@ -284,7 +284,8 @@ bool Ledger::spend(int64_t step, const SumDigest& sum) {
     throw Error(text("step ", step,
                      " was made before, and its sum of clipped gradients was another one: records, "
                      "program or machine differ in a way that was not noticed. The same noise on both would give away "
-                     "their difference, so none was drawn. Start again: the steps since the last checkpoint then get "
+                     "their difference, so none was drawn. Start again (with --restart if there is no checkpoint): the "
+                     "steps since then get "
                      "noise of their own and are counted again"));
   }
   ++next_;

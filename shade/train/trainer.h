@@ -23,8 +23,10 @@
 #include "shade/train/exports.h"
 #include "shade/train/held_out.h"
 #include "shade/train/history.h"
+#include "shade/train/identity.h"
 #include "shade/train/micro_batch.h"
 #include "shade/train/report.h"
+#include "shade/train/saved.h"
 
 namespace shade::train {
 
@@ -76,10 +78,12 @@ class Trainer {
   void read_history(const std::optional<checkpoint::Origin>& from);
   privacy::NoiseKey key_of(int64_t step) const;
   std::unique_ptr<data::Sampler> sampler(const privacy::NoiseKey& key) const;
-  void export_all(bool again);
-  void forget_key();
+  void compare(const Saved& saved);
+  void require_restart(const std::vector<checkpoint::Spent>& spent) const;
   bool save_is_due() const;
   void check_space();
+  void export_all(bool again);
+  void forget_key();
   void save(bool wait);
   StepOptions step_options() const;
   int64_t find_micro_batch();
@@ -106,11 +110,15 @@ class Trainer {
   std::unique_ptr<Step> step_;
   int64_t micro_batch_ = 0;  // 0: not found yet
   double peak_flops_ = 0;    // of all ranks
-  std::string identity_;
+  Identity identity_;
+  Json settings_;     // changes.h
+  std::string data_;  // number and fingerprint of the records
   std::unique_ptr<checkpoint::Store> store_;
-  int64_t saved_ = -1;                // after which step
+  int64_t saved_ = -1;  // after which step
   Clock::time_point saved_at_;
+  std::string began_;                 // a checkpoint: --resume-from
   bool changed_ = false;              // not what was saved in identity, e.g. settings or data
+  std::vector<std::string> changes_;  // by name; also of what doesn't change a step's bits
   std::unique_ptr<History> history_;  // of a private run
   std::optional<Report> report_;
 };
