@@ -43,7 +43,7 @@ class Folder {
   std::vector<Entry> list() const;  // complete ones, oldest first
   Entry next(int64_t step) const;   // a name that was never used
 
-  // Nothing if nothing was committed. Throws io::FormatError if LATEST is damaged or names what isn't there.
+  // Nothing if there is no LATEST. Throws io::FormatError if LATEST is damaged or names what isn't there.
   std::optional<Latest> latest() const;
 
   // The temporary folder becomes the entry, and then the latest: each in one step of the file system, flushed before

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "shade/base/error.h"
+#include "shade/io/interrupted.h"
 
 namespace shade::io {
 namespace {
@@ -48,12 +49,12 @@ void NewFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
 }
 
 void NewFile::commit() {
-  if (::fsync(descriptor_) != 0) fail("flush", errno);
+  if (uninterrupted([&] { return ::fsync(descriptor_); }) != 0) fail("flush", errno);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename", errno);
   ::close(std::exchange(descriptor_, -1));
   const auto folder = path_.has_parent_path() ? path_.parent_path() : std::filesystem::path(".");
   const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const int fault = handle < 0 || ::fsync(handle) != 0 ? errno : 0;
+  const int fault = handle < 0 || uninterrupted([&] { return ::fsync(handle); }) != 0 ? errno : 0;
   if (handle >= 0) ::close(handle);
   if (fault != 0) fail("flush the folder of", fault);
 }

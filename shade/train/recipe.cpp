@@ -111,11 +111,28 @@ void TrainConfig::declare(Fields& f) {
         {.help = "records as in data_folder, evaluated once, at the end", .flags = {"--test-folder"}});
   f.add("log_every", log_every, {.help = "a line of progress", .unit = "steps", .min = 1, .flags = {"--log-every"}});
   f.add("save_every", save_every,
-        {.help = "a checkpoint; 0: only at the end", .unit = "steps", .min = 0, .flags = {"--save-every"}});
+        {.help = "steps between checkpoints; 0: by time, save_interval",
+         .unit = "steps",
+         .min = 0,
+         .flags = {"--save-every"}});
+  f.add("save_interval", save_interval,
+        {.help = "time between checkpoints if save_every is 0; one is also saved at the end; 0: only then",
+         .min = 0,
+         .flags = {"--save-interval"}});
   f.add("keep", keep, {.help = "checkpoints that stay", .min = 1, .flags = {"--keep"}});
-  f.add("output", output,
-        {.help = "run directory; what is there is continued; runs/ and the recipe's name if not set",
-         .flags = {"--output", "--output-dir"}});
+  f.add(
+      "output", output,
+      {.help = "run directory; what is there is continued from its newest whole checkpoint; another directory, or its "
+               "checkpoints folder deleted, begins anew; runs/ and the recipe's name if not set",
+       .flags = {"--output", "--output-dir"}});
+  f.add("resume_from", resume_from,
+        {.help = "checkpoint to go back to: its folder, or its name in this run; the same command then goes on from "
+                 "what was saved since; in private runs one of this run",
+         .flags = {"--resume-from"}});
+  f.add("restart", restart,
+        {.help = "begin at the first step although the ledger has steps of this run and no checkpoint is left; what "
+                 "was spent stays counted",
+         .flags = {"--restart"}});
   f.add("export_folder", export_folder,
         {.help = "at the end, write the model here as transformers reads it; adapters are added to their weights",
          .flags = {"--export"}});

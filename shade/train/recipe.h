@@ -56,7 +56,9 @@ struct TrainConfig {
   int64_t eval_records = 0, eval_every = 100;
   int64_t log_every = 10;
   int64_t save_every = 0, keep = 2;
-  std::string test_folder, output, export_folder, adapter_folder;
+  Seconds save_interval{600};
+  bool restart = false;
+  std::string resume_from, test_folder, output, export_folder, adapter_folder;
   int64_t seed = 0, threads = 0;
   bool keep_key = false;
   double peak_gflops = 0;

@@ -11,6 +11,7 @@
 
 #include "shade/base/error.h"
 #include "shade/checkpoint/folder.h"
+#include "shade/io/interrupted.h"
 #include "shade/io/new_file.h"
 
 namespace shade::train {
@@ -33,6 +34,10 @@ RunFolder::RunFolder(std::filesystem::path path) : path_(std::move(path)) {
   std::error_code fault;
   std::filesystem::create_directories(path_, fault);
   SHADE_REQUIRE(!fault, "the run directory ", path_.string(), " can't be made: ", fault.message());
+}
+
+RunFolder::~RunFolder() {
+  if (metrics_ >= 0) ::close(metrics_);
 }
 
 std::optional<privacy::NoiseKey> RunFolder::find_key() const {
@@ -135,11 +140,15 @@ bool RunFolder::was_evaluated(int64_t step) const {
 
 void RunFolder::append_metrics(const Json& line) {
   const auto file = path_ / "metrics.jsonl";
-  if (!metrics_) metrics_.reset(std::fopen(file.c_str(), "ae"));
-  if (!metrics_) fail(file, std::strerror(errno));
+  if (metrics_ < 0)
+    metrics_ = io::uninterrupted([&] { return ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666); });
+  if (metrics_ < 0) fail(file, std::strerror(errno));
   const auto words = line.dump() + "\n";
-  if (std::fputs(words.c_str(), metrics_.get()) < 0 || std::fflush(metrics_.get()) != 0)
-    fail(file, std::strerror(errno));
+  for (std::string_view left = words; !left.empty();) {
+    const auto written = io::uninterrupted([&] { return ::write(metrics_, left.data(), left.size()); });
+    if (written < 0) fail(file, std::strerror(errno));
+    left.remove_prefix(static_cast<size_t>(written));
+  }
 }
 
 }  // namespace shade::train

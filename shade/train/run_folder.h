@@ -8,9 +8,7 @@
 //                    the noise: it is deleted when the run is finished
 #pragma once
 
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <optional>
 
 #include "shade/base/json.h"
@@ -21,6 +19,9 @@ namespace shade::train {
 class RunFolder {
  public:
   explicit RunFolder(std::filesystem::path path);  // makes it
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
@@ -43,11 +44,8 @@ class RunFolder {
  private:
   std::filesystem::path key_file() const { return path_ / "key"; }
 
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
   std::filesystem::path path_;
-  std::unique_ptr<std::FILE, Close> metrics_;
+  int metrics_ = -1;  // descriptor; -1: not open
 };
 
 }  // namespace shade::train

@@ -20,10 +20,13 @@
 #include "shade/comm/world.h"
 #include "shade/data/dataset.h"
 #include "shade/train/budget.h"
+#include "shade/train/exports.h"
 #include "shade/train/held_out.h"
 #include "shade/train/history.h"
+#include "shade/train/identity.h"
 #include "shade/train/micro_batch.h"
 #include "shade/train/report.h"
+#include "shade/train/saved.h"
 
 namespace shade::train {
 
@@ -77,20 +80,20 @@ class Trainer {
   bool owes_evaluation() const;
   bool any_asked() const;
   std::function<bool()> by_signal() const;
-  void write_model();
-  void write_adapter();
   void start_model();
   void resume();
   void read_history(const std::optional<checkpoint::Origin>& from);
   privacy::NoiseKey key_of(int64_t step) const;
   std::unique_ptr<data::Sampler> sampler(const privacy::NoiseKey& key) const;
-  void require_finite();
+  void compare(const Saved& saved);
+  void require_restart(const std::vector<checkpoint::Spent>& spent) const;
+  bool save_is_due() const;
+  void check_space();
   void export_all(bool again);
   void forget_key();
   void save(bool wait);
   StepOptions step_options() const;
   int64_t find_micro_batch();
-  void prepare_exports();
   void introduce();
   StepReport measured(const StepRecord& record, const Loaded& batch, Seconds took, Seconds waited);
 
@@ -110,13 +113,19 @@ class Trainer {
   int64_t made_ = 0;              // steps below it are in the ledger
   std::unique_ptr<shard::Runtime> runtime_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<Exports> exports_;
   std::unique_ptr<Step> step_;
   int64_t micro_batch_ = 0;  // 0: not found yet
   double peak_flops_ = 0;    // of all ranks
-  std::string identity_;
+  Identity identity_;
+  Json settings_;     // changes.h
+  std::string data_;  // number and fingerprint of the records
   std::unique_ptr<checkpoint::Store> store_;
-  int64_t saved_ = -1;                // after which step
+  int64_t saved_ = -1;  // after which step
+  Clock::time_point saved_at_;
+  std::string began_;                 // a checkpoint: --resume-from
   bool changed_ = false;              // not what was saved in identity, e.g. settings or data
+  std::vector<std::string> changes_;  // by name; also of what doesn't change a step's bits
   std::unique_ptr<History> history_;  // of a private run
   std::optional<Report> report_;
 };
