@@ -10,11 +10,11 @@
 #include <span>
 
 #include "shade/base/error.h"
+#include "shade/base/new_file.h"
 #include "shade/base/span.h"
 #include "shade/base/strings.h"
 #include "shade/io/errors.h"
 #include "shade/io/mapped_file.h"
-#include "shade/io/new_file.h"
 #include "shade/io/untrusted_text.h"
 
 namespace shade::checkpoint {
@@ -109,7 +109,7 @@ void Folder::commit(const Entry& entry, const io::Digest& manifest) const {
   }
   const Span span("save_latest");
   const auto line = text(entry.name(), " ", io::to_hex(manifest), "\n");
-  io::NewFile file(path_ / kLatest);
+  NewFile file(path_ / kLatest);
   file.write_at(0, std::as_bytes(std::span(line)));
   file.commit();
 }

@@ -14,15 +14,19 @@
 #include <optional>
 
 #include "shade/base/json.h"
+#include "shade/base/private_file.h"
 #include "shade/privacy/key.h"
 
 namespace shade::train {
 
 class RunFolder {
  public:
-  explicit RunFolder(std::filesystem::path path);  // makes it
+  // Makes it. `owner`: its files are read by their owner alone, and so is the folder, unless it is there already with
+  // other things in it; then a warning says so.
+  explicit RunFolder(std::filesystem::path path, Readers readers = Readers::by_umask);
 
   const std::filesystem::path& path() const { return path_; }
+  Readers readers() const { return readers_; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path ledger() const { return path_ / "ledger"; }
 
@@ -46,6 +50,7 @@ class RunFolder {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   std::filesystem::path path_;
+  Readers readers_;
   std::unique_ptr<std::FILE, Close> metrics_;
 };
 
