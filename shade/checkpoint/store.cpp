@@ -9,12 +9,12 @@
 
 #include "shade/base/error.h"
 #include "shade/base/log.h"
+#include "shade/base/new_file.h"
 #include "shade/base/span.h"
 #include "shade/checkpoint/agreement.h"
 #include "shade/checkpoint/load.h"
 #include "shade/comm/errors.h"
 #include "shade/io/mapped_file.h"
-#include "shade/io/new_file.h"
 #include "shade/io/safetensors_writer.h"
 
 namespace shade::checkpoint {
@@ -198,7 +198,7 @@ void Store::finish(const Job& job) {
   const auto words = print_manifest(job.manifest);
   {
     const Span span("save_manifest");
-    io::NewFile file(options_.folder / job.entry.temporary() / kManifestFile);
+    NewFile file(options_.folder / job.entry.temporary() / kManifestFile);
     file.write_at(0, std::as_bytes(std::span(words)));
     file.commit();
   }

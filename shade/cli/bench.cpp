@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "shade/base/terminal.h"
+#include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
 #include "shade/cli/version.h"
 #include "shade/experiment/bench.h"
@@ -59,7 +60,7 @@ void print_stages(const experiment::BenchResult& result) {
   for (const auto& line : result.snapshots)
     table.add({line.stage, to_string(line.tensors.total), to_string(line.peak), to_string(line.reserved),
                to_string(line.resident), to_string(line.peak_resident)});
-  std::printf("\nmemory of rank 0, %s\n%s", result.log_key.c_str(), table.str().c_str());
+  std::printf("\nmemory of rank 0, %s\n%s", visible(result.log_key).c_str(), table.str().c_str());
 }
 
 // Before anything is allocated, and by whoever starts the ranks: one message for all of them.

@@ -17,10 +17,13 @@ comm::Place expected_place(const CommandLine& line) {
   return place;
 }
 
+bool starts_ranks(const std::optional<int>& ranks) {
+  return ranks && *ranks > 1 && comm::place_from_environment().origin == "alone";
+}
+
 std::optional<int> start_ranks(const CommandLine& line, const std::string& verb, const Arguments& arguments,
                                const comm::CommConfig& config) {
-  if (!line.ranks || *line.ranks == 1) return std::nullopt;
-  if (comm::place_from_environment().origin != "alone") return std::nullopt;  // in_world checks the size
+  if (!starts_ranks(line.ranks)) return std::nullopt;  // in a world in_world checks the size
   comm::LaunchOptions options{.ranks = *line.ranks,
                               .command = {"/proc/self/exe", verb},
                               .peer_timeout = config.peer_timeout,

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "shade/base/terminal.h"
+#include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
 #include "shade/experiment/verify.h"
 #include "shade/train/model_states.h"
@@ -75,7 +76,8 @@ int run_verify(const Arguments& arguments) {
     bar.reset();
     for (const auto& row : rows)
       for (const auto& detail : row.details)
-        std::printf("%s %s %s: %s\n", row.method.c_str(), row.strategy.c_str(), row.dtype.c_str(), detail.c_str());
+        std::printf("%s %s %s: %s\n", row.method.c_str(), row.strategy.c_str(), row.dtype.c_str(),
+                    visible(detail).c_str());
     for (const auto& row : rows) failed += row.pass ? 0 : 1;
     if (world.rank() != 0) return;
     print(rows);

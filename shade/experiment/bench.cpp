@@ -178,7 +178,7 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
     }
     progress.advance();
   }
-  if (trace) trace->save(trace_file(config.trace_place(), result.log_key, 0, 1));
+  if (trace) trace->save(trace_file(experiment, result.log_key, 0, 1), experiment.readers());
   result.peak = profile::TensorMemory::peak();
   result.at_peak = profile::TensorMemory::peak_breakdown();
   result.resident_peak = profile::process_memory().peak_resident;
@@ -206,9 +206,10 @@ std::string log_key(const Experiment& experiment, int ranks) {
   return name;
 }
 
-std::string trace_file(const std::string& wanted, const std::string& log_key, int rank, int ranks) {
+std::string trace_file(const Experiment& experiment, const std::string& log_key, int rank, int ranks) {
+  const auto wanted = experiment.bench.trace_place();
   if (!wanted.ends_with('/')) return ranks == 1 ? wanted : text(wanted, ".rank", rank);
-  std::filesystem::create_directories(wanted + log_key);
+  make_folder(wanted + log_key, experiment.readers());
   return text(wanted, log_key, "/rank", rank, ".pt.trace.json");
 }
 

@@ -213,7 +213,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   const auto traffic = world.traffic().drain();
   if (trace) {
     trace->collectives(traffic);
-    trace->save(trace_file(config.trace_place(), result.log_key, world.rank(), world.size()));
+    trace->save(trace_file(experiment, result.log_key, world.rank(), world.size()), experiment.readers());
   }
   result.snapshots.push_back(memory_line("after training"));
   add_traffic(result, traffic, config.num_iter);

@@ -12,18 +12,22 @@
 #include <optional>
 
 #include "shade/base/json.h"
+#include "shade/base/private_file.h"
 #include "shade/privacy/key.h"
 
 namespace shade::train {
 
 class RunFolder {
  public:
-  explicit RunFolder(std::filesystem::path path);  // makes it
+  // Makes it. `owner`: its files are read by their owner alone, and so is the folder, unless it is there already with
+  // other things in it; then a warning says so.
+  explicit RunFolder(std::filesystem::path path, Readers readers = Readers::by_umask);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
+  Readers readers() const { return readers_; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path ledger() const { return path_ / "ledger"; }
 
@@ -45,6 +49,7 @@ class RunFolder {
   std::filesystem::path key_file() const { return path_ / "key"; }
 
   std::filesystem::path path_;
+  Readers readers_;
   int metrics_ = -1;  // descriptor; -1: not open
 };
 

@@ -59,7 +59,8 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
       test_records_(open_test_records(recipe, *model_, *dataset_, world.place(), groups_.control)),
       split_(recipe.dp.is_private() ? HeldOut::by_content(*dataset_, recipe.train.eval_records)
                                     : HeldOut::by_position(dataset_->size(), recipe.train.eval_records)),
-      folder_(std::make_unique<RunFolder>(recipe.train.output)) {
+      folder_(std::make_unique<RunFolder>(recipe.train.output,
+                                          recipe.dp.is_private() ? Readers::owner : Readers::by_umask)) {
   const auto& train = recipe.train;
   require_batch(recipe, split_.training());
   use_threads(train.threads, world.place());

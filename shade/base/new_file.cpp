@@ -1,6 +1,7 @@
-#include "shade/io/new_file.h"
+#include "shade/base/new_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,9 +11,9 @@
 #include <utility>
 
 #include "shade/base/error.h"
-#include "shade/io/interrupted.h"
+#include "shade/base/interrupted.h"
 
-namespace shade::io {
+namespace shade {
 namespace {
 
 // Two writers in one process must not share a temporary file either.
@@ -25,9 +26,11 @@ std::filesystem::path temporary_name(const std::filesystem::path& path) {
 
 }  // namespace
 
-NewFile::NewFile(std::filesystem::path path) : path_(std::move(path)), temporary_(temporary_name(path_)) {
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+NewFile::NewFile(std::filesystem::path path, std::optional<mode_t> mode)
+    : path_(std::move(path)), temporary_(temporary_name(path_)) {
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode.value_or(0666));
   if (descriptor_ < 0) fail("create", errno);
+  if (mode) ::fchmod(descriptor_, *mode);  // what the umask took
 }
 
 NewFile::~NewFile() {
@@ -65,4 +68,4 @@ void NewFile::fail(const char* step, int fault) const {
                    fault == ENOENT ? "; make its folder first" : ""));
 }
 
-}  // namespace shade::io
+}  // namespace shade
