@@ -35,9 +35,9 @@ std::optional<int> start_ranks(const CommandLine& line, const std::string& verb,
 void in_world(std::optional<int> stated_ranks, const comm::CommConfig& config,
               const std::function<void(comm::World&)>& body) {
   const auto place = comm::place_from_environment(stated_ranks);
-  auto world = comm::World::connect(place, config, {.overdue = [](const std::string& message) {
-                                      std::fprintf(stderr, "shade: %s\n", visible_lines(message).c_str());
-                                      std::_Exit(comm::kPeerLostStatus);
+  auto world = comm::World::connect(place, config, {.overdue = [](const comm::Loss& loss) {
+                                      std::fprintf(stderr, "shade: %s\n", visible_lines(loss.message).c_str());
+                                      std::_Exit(loss.exit_status());
                                     }});
   try {
     body(world);

@@ -21,7 +21,9 @@
 #include "shade/base/log.h"
 #include "shade/comm/board.h"
 #include "shade/comm/errors.h"
+#include "shade/comm/job_secret.h"
 #include "shade/comm/relay.h"
+#include "shade/comm/sealed_store.h"
 #include "shade/comm/session.h"
 #include "shade/comm/store.h"
 
@@ -100,7 +102,7 @@ class Launch {
       : options_(options),
         restart_(restart),
         store_(host_store("127.0.0.1", 0, Seconds(60))),
-        board_(store_.store, kOnlySession) {}
+        board_(c10::make_intrusive<SealedStore>(store_.store, Secret::of(secret_)), kOnlySession) {}
 
   LaunchResult run() {
     try {
@@ -146,8 +148,10 @@ class Launch {
         {"TORCHELASTIC_RESTART_COUNT", std::to_string(restart_)},
         {"TORCHELASTIC_MAX_RESTARTS", std::to_string(options_.max_restarts)},
         {"SHADE_STORE_PORT", std::to_string(store_.port)},
+        {kSecretVariable, secret_},
         {"TORCHELASTIC_RUN_ID", text("shade-", ::getpid())}};
     for (const auto& [key, value] : stated) all[key] = value;
+    all.erase(kSecretFileVariable);  // of a job that we are part of
     // Ranks share the cores; libtorch would give every rank all of them.
     const auto cores = std::max(1u, std::thread::hardware_concurrency() / static_cast<unsigned>(options_.ranks));
     all.emplace("OMP_NUM_THREADS", std::to_string(cores));
@@ -345,6 +349,7 @@ class Launch {
   SignalQueue signals_;  // before the store, which has a thread
   const LaunchOptions& options_;
   int restart_;
+  std::string secret_ = Secret::new_words();  // other users can't read the environment of our processes
   HostedStore store_;
   Board board_;
   std::vector<Rank> ranks_;

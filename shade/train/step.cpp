@@ -9,6 +9,7 @@
 #include "shade/base/error.h"
 #include "shade/base/memory_scope.h"
 #include "shade/base/span.h"
+#include "shade/comm/sealed_words.h"
 #include "shade/optim/gradient_norm.h"
 #include "shade/privacy/grid.h"
 #include "shade/train/sum_digest.h"
@@ -20,8 +21,7 @@ namespace {
 privacy::NoiseKey agreed_key(const comm::Group& group, const privacy::DpConfig& config) {
   if (config.noise_seed >= 0) return privacy::seeded_key(static_cast<uint64_t>(config.noise_seed));
   auto key = privacy::secret_key();
-  auto bytes = at::from_blob(key.data(), {static_cast<int64_t>(key.size())}, at::kByte);
-  group.broadcast(bytes, {.label = "noise key"}).wait();
+  comm::share(group, key, "noise key");
   return key;
 }
 
