@@ -13,6 +13,7 @@ at::Tensor tensor_of(std::vector<uint8_t>& bytes) {
   return at::from_blob(bytes.data(), {static_cast<int64_t>(bytes.size())}, at::kByte);
 }
 
+// Names are the number of the message: labels may differ from rank to rank.
 std::vector<uint8_t> opened(const Group& group, const std::string& name, std::span<const uint8_t> sealed, int rank,
                             const std::string& label) {
   auto bytes = group.seals().secret.open(name, sealed);
@@ -27,7 +28,7 @@ std::vector<uint8_t> opened(const Group& group, const std::string& name, std::sp
 
 void share(const Group& group, std::span<uint8_t> bytes, const std::string& label) {
   if (group.size() == 1) return;
-  const auto name = text(group.seals().count++, " ", label);
+  const auto name = text("share ", group.seals().count++);
   auto sealed = group.seals().secret.seal(name, bytes);
   group.broadcast(tensor_of(sealed), {.label = label}).wait();
   const auto words = opened(group, name, sealed, 0, label);
@@ -38,7 +39,7 @@ std::vector<std::string> gather_words(const Group& group, const std::string& wor
                                       const std::string& label) {
   if (group.size() == 1) return {words};
   SHADE_CHECK(words.size() <= most, "words of ", words.size(), " bytes where ", most, " were agreed on");
-  const auto name = text(group.seals().count++, " ", label);
+  const auto name = text("gather ", group.seals().count++);
   std::vector<uint8_t> padded(words.begin(), words.end());
   padded.resize(most, 0);
   auto mine = group.seals().secret.seal(name, padded);

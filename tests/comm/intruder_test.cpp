@@ -33,9 +33,9 @@ using Intrusion = std::function<void(c10d::Store&, const std::string& board)>;
 
 struct Case {
   std::string name;
-  Intrusion once;        // before it begins
-  Intrusion again;       // until the job has ended
-  std::string expected;  // with KEY... for the board's prefix
+  Intrusion once;   // before it begins
+  Intrusion again;  // until the job has ended
+  std::string expected;
 };
 
 test::Outcome intrude(const Case& c) {
@@ -46,8 +46,13 @@ test::Outcome intrude(const Case& c) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(port);
   options.waitWorkers = false;
-  options.timeout = std::chrono::seconds(20);
-  const auto store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  options.timeout = std::chrono::seconds(10);
+  c10::intrusive_ptr<c10d::TCPStore> store;
+  try {
+    store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  } catch (const std::exception&) {
+    return job.get();  // its words say why
+  }
   std::string board;
   for (int i = 0; i < 300 && board.empty(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -103,8 +108,8 @@ TEST(Intruder, CannotSpeakForTheJob) {
     const auto seen = intrude(c);
     SCOPED_TRACE(c.name + "\n" + seen.output);
     EXPECT_NE(seen.output.find(c.expected), std::string::npos);
-    EXPECT_NE(seen.output.find("statuses 1 "), std::string::npos) << "rank 0 found it";
-    EXPECT_EQ(seen.output.find("statuses 1 0"), std::string::npos);
+    const auto statuses = seen.output.substr(seen.output.find("statuses "));
+    EXPECT_TRUE(statuses == "statuses 1 75\n" || statuses == "statuses 75 1\n" || statuses == "statuses 1 1\n");
     EXPECT_EQ(seen.output.find("EVIL"), std::string::npos);
     EXPECT_LT(seen.took.count(), 30);
   }
@@ -147,7 +152,7 @@ TEST(Intruder, TheLauncherMakesASecretForEveryStart) {
   std::set<std::string> secrets;
   for (const auto& line : split(seen.output, '\n')) {
     if (!line.starts_with("secret ")) continue;
-    EXPECT_TRUE(line.ends_with(" file ")) << line;
+    EXPECT_EQ(line.substr(std::min<size_t>(71, line.size())), " file");
     secrets.insert(line.substr(7, 64));
   }
   EXPECT_EQ(secrets.size(), 2u) << seen.output;

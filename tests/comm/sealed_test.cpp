@@ -4,6 +4,10 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include <atomic>
+#include <future>
+#include <thread>
+
 #include "shade/comm/sealed_store.h"
 #include "shade/comm/sealed_words.h"
 #include "tests/support/ranks.h"
@@ -82,12 +86,41 @@ TEST_F(Sealed, AWorldLeavesNothingInClear) {
   EXPECT_GE(of_gloo, 2);
 }
 
+// Whoever could write the addresses that Gloo exchanges could take a rank's place.
+TEST_F(Sealed, AForgedAddressOfAGroupIsNotConnectedTo) {
+  std::atomic<bool> over{false};
+  std::thread intruder([&] {
+    while (!over)
+      for (const auto& key : bare->listKeys())
+        if (key.find("/group/g/") != std::string::npos) bare->set(key, std::string("EVIL"));
+  });
+  std::vector<std::future<std::string>> ranks;
+  for (int rank = 0; rank < 2; ++rank)
+    ranks.push_back(std::async(std::launch::async, [&, rank]() -> std::string {
+      auto world = World::connect({.rank = rank, .size = 2, .local_size = 2}, {.rendezvous_timeout = Seconds(1)}, bare,
+                                  {.watchdog = false, .secret = Secret::of(words)});
+      try {
+        world.group("g");
+      } catch (const CommError& error) {
+        world.fail(std::current_exception());
+        return error.what();
+      }
+      return "connected";
+    }));
+  std::string both;
+  for (auto& rank : ranks) both += rank.get() + "\n";
+  over = true;
+  intruder.join();
+  EXPECT_NE(both.find("the value of shade/0/group/g/"), std::string::npos) << both;
+  EXPECT_EQ(both.find("connected\n"), std::string::npos) << both;
+}
+
 TEST(SealedWords, EveryRankHasThem) {
   test::run_ranks(3, test::As::threads, [](World& world) {
     const auto group = world.group("control");
     for (int round = 0; round < 2; ++round) {
       std::vector<uint8_t> key(32, static_cast<uint8_t>(world.rank() == 0 ? 7 + round : 0));
-      share(group, key, "run key");
+      share(group, key, text("run key in rank ", world.rank(), "'s own words"));
       EXPECT_EQ(key, std::vector<uint8_t>(32, static_cast<uint8_t>(7 + round)));
       share(group, {}, "nothing");
       const auto all = gather_words(group, std::string(static_cast<size_t>(world.rank()), 'x'), 2, "errors");
@@ -102,7 +135,7 @@ TEST(SealedWords, AnotherMessageIsNotTaken) {
     const auto group = world.group("control");
     std::vector<uint8_t> key(32);
     if (world.rank() == 0) {
-      const auto sealed = group.seals().secret.seal("0 run key", key);
+      const auto sealed = group.seals().secret.seal("share 0", key);
       ++group.seals().count;
       group.broadcast(at::from_blob(const_cast<uint8_t*>(sealed.data()), {72}, at::kByte)).wait();
       group.broadcast(at::from_blob(const_cast<uint8_t*>(sealed.data()), {72}, at::kByte)).wait();
@@ -114,9 +147,8 @@ TEST(SealedWords, AnotherMessageIsNotTaken) {
 }
 
 TEST(SealedWords, ASimulatedRankKeepsItsOwn) {
-  const auto world = World::simulated(1, 4);
-  auto mutable_world = World::simulated(1, 4);
-  const auto group = mutable_world.group("control");
+  auto world = World::simulated(1, 4);
+  const auto group = world.group("control");
   std::vector<uint8_t> key(32, 5);
   share(group, key, "run key");
   EXPECT_EQ(key[31], 5);
