@@ -10,10 +10,10 @@
 #include <span>
 
 #include "shade/base/error.h"
+#include "shade/base/interrupted.h"
 #include "shade/base/span.h"
 #include "shade/base/strings.h"
 #include "shade/io/errors.h"
-#include "shade/io/interrupted.h"
 #include "shade/io/mapped_file.h"
 #include "shade/io/new_file.h"
 #include "shade/io/untrusted_text.h"
@@ -58,7 +58,7 @@ void rename_folder(const std::filesystem::path& from, const std::filesystem::pat
 
 void flush_folder(const std::filesystem::path& folder) {
   const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const int fault = handle < 0 || io::uninterrupted([&] { return ::fsync(handle); }) != 0 ? errno : 0;
+  const int fault = handle < 0 || uninterrupted([&] { return ::fsync(handle); }) != 0 ? errno : 0;
   if (handle >= 0) ::close(handle);
   if (fault != 0) throw Error(text("cannot flush the folder ", folder, ": ", std::strerror(fault)));
 }

@@ -8,9 +8,9 @@
 #include <limits>
 
 #include "shade/base/error.h"
+#include "shade/base/interrupted.h"
 #include "shade/checkpoint/folder.h"
 #include "shade/io/errors.h"
-#include "shade/io/interrupted.h"
 #include "shade/io/mapped_file.h"
 
 namespace shade::checkpoint {
@@ -195,12 +195,12 @@ void Ledger::write(std::string_view words) {
   SHADE_REQUIRE(!broken_, "the ledger ", path_, " could not be written before; open it again in a new run");
   broken_ = true;
   while (!words.empty()) {
-    const auto written = io::uninterrupted([&] { return ::write(lock_.descriptor(), words.data(), words.size()); });
+    const auto written = uninterrupted([&] { return ::write(lock_.descriptor(), words.data(), words.size()); });
     if (written <= 0)
       throw Error(text("cannot write the ledger ", path_, ": ", std::strerror(errno), "; the step is not made"));
     words.remove_prefix(static_cast<size_t>(written));
   }
-  if (io::uninterrupted([&] { return ::fsync(lock_.descriptor()); }) != 0)
+  if (uninterrupted([&] { return ::fsync(lock_.descriptor()); }) != 0)
     throw Error(text("cannot flush the ledger ", path_, ": ", std::strerror(errno), "; the step is not made"));
   broken_ = false;
 }

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "shade/base/error.h"
-#include "shade/io/interrupted.h"
+#include "shade/base/interrupted.h"
 
 namespace shade::io {
 namespace {

@@ -10,8 +10,8 @@
 #include <limits>
 
 #include "shade/base/error.h"
+#include "shade/base/interrupted.h"
 #include "shade/checkpoint/folder.h"
-#include "shade/io/interrupted.h"
 #include "shade/io/new_file.h"
 
 namespace shade::train {
@@ -134,11 +134,11 @@ void RunFolder::keep_metrics_until(int64_t step) const {
 void RunFolder::append_metrics(const Json& line) {
   const auto file = path_ / "metrics.jsonl";
   if (metrics_ < 0)
-    metrics_ = io::uninterrupted([&] { return ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666); });
+    metrics_ = uninterrupted([&] { return ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666); });
   if (metrics_ < 0) fail(file, std::strerror(errno));
   const auto words = line.dump() + "\n";
   for (std::string_view left = words; !left.empty();) {
-    const auto written = io::uninterrupted([&] { return ::write(metrics_, left.data(), left.size()); });
+    const auto written = uninterrupted([&] { return ::write(metrics_, left.data(), left.size()); });
     if (written < 0) fail(file, std::strerror(errno));
     left.remove_prefix(static_cast<size_t>(written));
   }

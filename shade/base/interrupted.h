@@ -3,7 +3,7 @@
 
 #include <cerrno>
 
-namespace shade::io {
+namespace shade {
 
 template <class Call>
 auto uninterrupted(Call&& call) {
@@ -12,4 +12,4 @@ auto uninterrupted(Call&& call) {
   return result;
 }
 
-}  // namespace shade::io
+}  // namespace shade
