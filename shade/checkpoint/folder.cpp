@@ -126,11 +126,14 @@ void Folder::remove_leftovers() const {
   }
 }
 
-void Folder::keep_last(int64_t count) const {
+void Folder::keep_last(int64_t count, const std::vector<Entry>& broken) const {
   const auto current = latest();
   if (!current) return;
   auto all = list();
   all.erase(std::remove(all.begin(), all.end(), current->entry), all.end());
+  std::stable_partition(all.begin(), all.end(), [&](const Entry& entry) {
+    return std::find(broken.begin(), broken.end(), entry) != broken.end();
+  });
   // The latest is one of those that are kept.
   const auto excess = static_cast<int64_t>(all.size()) - (count - 1);
   for (int64_t i = 0; i < excess; ++i) remove(all[static_cast<size_t>(i)]);

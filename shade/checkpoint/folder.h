@@ -51,7 +51,8 @@ class Folder {
   void commit(const Entry& entry, const io::Digest& manifest) const;
 
   void remove_leftovers() const;
-  void keep_last(int64_t count) const;  // and never removes the latest
+  // Never removes the latest. Those in `broken` are not whole and go before any other.
+  void keep_last(int64_t count, const std::vector<Entry>& broken = {}) const;
 
  private:
   void remove(const Entry& entry) const;

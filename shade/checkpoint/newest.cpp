@@ -49,6 +49,7 @@ std::optional<Newest> load_newest(Store& store, const comm::Group& group, shard:
     } catch (const comm::CommError&) {
       throw;
     } catch (const Error& fault) {
+      store.remove_first(out.folder);
       out.faults.push_back(text(place.get<std::string>(), " is not whole: ", fault.what()));
     }
   }

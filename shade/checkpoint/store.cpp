@@ -103,6 +103,11 @@ Manifest Store::load(const Found& found, shard::Runtime& runtime, optim::Optimiz
   return checkpoint::load(found.folder, runtime, optimizer, group_, found.manifest);
 }
 
+void Store::remove_first(const std::filesystem::path& folder) {
+  for (const auto& entry : folder_.list())
+    if (folder_.place(entry) == folder) broken_.push_back(entry);
+}
+
 void Store::save(shard::Runtime& runtime, optim::Optimizer& optimizer, const Json& caller) {
   write(begin(runtime, optimizer, caller, /*copy=*/false));
 }
@@ -180,7 +185,7 @@ void Store::write(Job job) {
   if (group_.rank() != 0) return;
   const Span span("save_prune");
   try {
-    folder_.keep_last(options_.keep);
+    folder_.keep_last(options_.keep, broken_);
   } catch (const std::exception& fault) {
     log::warning("an old checkpoint could not be removed: ", fault.what());
   }

@@ -29,8 +29,8 @@
 
 namespace shade::checkpoint {
 
-// All members but folder(), latest() and list() are collective: every rank calls them in the same order, between two
-// steps.
+// All members but folder(), latest(), list() and remove_first() are collective: every rank calls them in the same
+// order, between two steps.
 class Store {
  public:
   struct Options {
@@ -66,6 +66,9 @@ class Store {
   // load.h, after wait(). Another checkpoint than the latest may be given by its folder alone.
   Manifest load(const Found& found, shard::Runtime& runtime, optim::Optimizer& optimizer);
 
+  // A checkpoint of this folder that is not whole: when one has to go, it is the first. Not collective.
+  void remove_first(const std::filesystem::path& folder);
+
  private:
   struct Job {
     Entry entry;
@@ -86,6 +89,7 @@ class Store {
   Options options_;
   Folder folder_;
   std::optional<FileLock> lock_;  // rank 0's
+  std::vector<Entry> broken_;
   std::optional<Frozen> frozen_;  // this rank's, in the last checkpoint of this Store
   at::Tensor copy_;               // what save_async copies into, kept for the next time
   std::thread writer_;

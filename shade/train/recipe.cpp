@@ -179,6 +179,7 @@ std::string print_toml(const Config& config) {
   for (const auto& [section, fields] : json.items()) {
     out += text(out.empty() ? "" : "\n", "[", section, "]\n");
     for (const auto& [name, value] : fields.items()) {
+      if (name == "resume_from" || name == "restart") continue;  // of one start, not of the run
       // Both would be two words on one thing, and are refused.
       const bool found = name == "sigma" && fields.value("target_epsilon", 0.0) > 0;
       out += text(found ? "# found for target_epsilon: " : "", name, " = ", toml_of(value), "\n");

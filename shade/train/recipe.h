@@ -94,7 +94,7 @@ struct Recipe {
 // `given` says of a key such as "dp.sigma"; empty: none.
 std::string asks_for_privacy(const Recipe& recipe, const std::function<bool(const std::string&)>& given);
 
-// Every field with its value, as a recipe that reads back the same.
+// Every field with its value, as a recipe that reads back the same; without how this start of the run began.
 std::string print_toml(const Config& config);
 
 }  // namespace shade::train

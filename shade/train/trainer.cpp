@@ -146,6 +146,7 @@ void Trainer::read_history(const std::optional<checkpoint::Origin>& from) {
   no_epsilon_ = no_epsilon(*recipe_);
   std::vector<privacy::Steps> spent;
   for (const auto& [event, steps] : known.spent) {
+    spent_ += steps;
     if (event.value("seeded", false) && !seeded && no_epsilon_.empty())
       no_epsilon_ = "the ledger has earlier steps whose noise had a seed";
     // Steps of version 0.1 don't say what they protect.
@@ -165,15 +166,13 @@ void Trainer::read_history(const std::optional<checkpoint::Origin>& from) {
     SHADE_REQUIRE(recipe_->budget.max_epsilon == 0, "no epsilon can be kept here: ", no_epsilon_,
                   "; choose another run directory (--output)");
   }
-  if (saved_ < 0 && known.made == 0) require_restart(known.spent);
+  if (saved_ < 0 && made_ == 0) require_restart();
   if (optimizer_->steps() < last_) history_->start();
 }
 
 // Steps that can neither be continued nor made again to the bit would be spent a second time.
-void Trainer::require_restart(const std::vector<checkpoint::Spent>& spent) const {
-  int64_t steps = 0;
-  for (const auto& entry : spent) steps += entry.steps;
-  SHADE_REQUIRE(steps == 0 || recipe_->train.restart, "the ledger ", folder_->ledger().string(), " has ", steps,
+void Trainer::require_restart() const {
+  SHADE_REQUIRE(spent_ == 0 || recipe_->train.restart, "the ledger ", folder_->ledger().string(), " has ", spent_,
                 " steps", budget_ ? text(" (epsilon ", rounded_up(budget_->after(0).epsilon), ")") : "",
                 ", and no checkpoint of them is left. They can't be made again either, since settings, data, ranks, "
                 "program or key are others: steps from the beginning would be spent on top. Put the checkpoints back, "
@@ -279,6 +278,7 @@ void Trainer::introduce() {
                     saved_ >= 0 ? text(", continued after step ", saved_) : ", from the beginning"));
   if (saved_ < 0 && made_ > 0)
     report_->say(text("         the ledger has ", made_, " steps; they are made again to the bit, and count once"));
+  if (spent_ > made_) report_->say(text("         the ledger has ", spent_ - made_, " more steps, which stay counted"));
   if (!began_.empty()) report_->say(text("         began from ", began_, " (--resume-from)"));
   if (!changes_.empty()) report_->say(text("         changed: ", join(changes_, ", ")));
   if (changed_ && changes_.empty()) report_->say("         with other settings, data, ranks or program than before");

@@ -86,7 +86,7 @@ class Trainer {
   privacy::NoiseKey key_of(int64_t step) const;
   std::unique_ptr<data::Sampler> sampler(const privacy::NoiseKey& key) const;
   void compare(const Saved& saved);
-  void require_restart(const std::vector<checkpoint::Spent>& spent) const;
+  void require_restart() const;
   bool save_is_due() const;
   void check_space();
   void export_all(bool again);
@@ -111,6 +111,7 @@ class Trainer {
   std::string no_epsilon_;        // why it may not
   int64_t last_ = 0;              // step
   int64_t made_ = 0;              // steps below it are in the ledger
+  int64_t spent_ = 0;             // steps in the ledger, of all histories of this run
   std::unique_ptr<shard::Runtime> runtime_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<Exports> exports_;

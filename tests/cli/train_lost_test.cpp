@@ -106,6 +106,8 @@ TEST_F(Lost, ADamagedNewestCheckpointFallsBackToTheOneBefore) {
                 {"00003_step_6 is not whole: ", words, "continued from 00002_step_4, the newest whole checkpoint",
                  "continued after step 4"});
     EXPECT_TRUE(state() == state("whole")) << words;
+    EXPECT_FALSE(fs::exists(newest)) << "when one had to go, it was the damaged one";
+    EXPECT_TRUE(fs::exists(checkpoint("00002_step_4")));
   }
 }
 
@@ -240,8 +242,10 @@ TEST_F(Lost, APrivateRunWithoutCheckpointsIsNotRestartedInSilence) {
                 2);
     EXPECT_EQ(content(place("run") / "ledger"), ledger);
   }
-  expect_said(train(with(kPrivate, {"--steps", "4", "--restart"})), {"from the beginning", "finished after step 4"});
+  expect_said(train(with(kPrivate, {"--steps", "4", "--restart"})),
+              {"from the beginning", "the ledger has 4 more steps, which stay counted", "finished after step 4"});
   EXPECT_EQ(train::spent(place("run")), 8);
+  EXPECT_EQ(content(place("run") / "recipe.toml").find("restart"), std::string::npos) << "it was meant once";
 }
 
 TEST_F(Lost, CheckpointsAreSavedByTime) {
@@ -310,6 +314,9 @@ TEST_F(Lost, TrainingThatDivergesStopsAndLeavesTheLastGoodCheckpoint) {
       for (const auto& file : fs::directory_iterator(folder.place(entry)))
         EXPECT_TRUE(file.path().extension() == ".json" || all_finite(file.path())) << file.path();
   }
+  // Not only where weights are looked at.
+  expect_said(train({"--steps", "400", "--lr", "1e6", "--save-every", "400", "--log-every", "400"}, "rarely"),
+              {" the loss is ", "The last checkpoint stays (there is none)"}, 1);
   // No record is drawn: no loss, and no error.
   expect_said(train({"--steps", "4", "--sampler", "poisson", "--sample-rate", "1e-9"}, "empty"),
               {"finished after step 4"});
