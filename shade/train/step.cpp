@@ -247,7 +247,7 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, W
   StepRecord record{.learning_rate = schedule_.learning_rate(optimizer_->steps())};
   if (method_ && !options_.rehearsal) require_distinct(micro_batches);
   const auto local = gradients(micro_batches);
-  stop = stop || (options_.stop && options_.stop());
+  wishes.stop = wishes.stop || (options_.stop && options_.stop());
   const auto shards = runtime_->shards();
   const auto slots = slots_of(shards);
   double scale = 1 / divisor;

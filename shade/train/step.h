@@ -33,7 +33,7 @@ struct StepOptions {
   // Called on every rank when a private step's sum is complete, before any of its noise is drawn. `sum` is a keyed hash
   // of it (train/sum_digest.h), the same on every rank; zeros on accelerators.
   std::function<void(int64_t step, const io::Digest& sum)> before_noise{};
-  // Asked when the gradients are complete; true on any rank is the same as run()'s `stop`.
+  // Asked when the gradients are complete; true on any rank is the same as the wish to stop.
   std::function<bool()> stop{};
   // A private step in bf16 computes every micro-batch with so many samples: shorter ones get blank samples, which count
   // nowhere, longer ones are refused (train/fixed_shapes.h). In other types it is what `auto` reckons memory with. 0:
