@@ -29,11 +29,20 @@ int64_t step_of(const std::string& line) {
   return whole ? json["step"].get<int64_t>() : std::numeric_limits<int64_t>::max();
 }
 
-// Someone's own folder, whose mode is not ours to change.
+bool is_of_a_run(std::string_view name) {
+  for (const auto* whole : {"checkpoints", "ledger", "key", ".key", "visualizations"})
+    if (name == whole) return true;
+  for (const auto* begin : {"recipe.", "metrics.jsonl", "events.out.tfevents."})
+    if (name.starts_with(begin)) return true;
+  return false;
+}
+
+// Then it is someone's own folder, whose mode is not ours to change.
 bool holds_other_things(const std::filesystem::path& folder) {
   std::error_code absent;
-  return std::filesystem::is_directory(folder, absent) && !std::filesystem::is_empty(folder, absent) &&
-         !std::filesystem::exists(folder / "recipe.toml", absent);
+  for (const auto& entry : std::filesystem::directory_iterator(folder, absent))
+    if (!is_of_a_run(entry.path().filename().string())) return true;
+  return false;
 }
 
 }  // namespace

@@ -310,8 +310,9 @@ TEST(RunFolder, OfAPrivateRunIsClosedUnlessItHoldsOtherThings) {
     return folder;
   };
   const auto empty = made("empty"), earlier = made("earlier"), home = made("home"), shared = made("shared");
-  scratch.write("earlier/recipe.toml", "");
-  scratch.write("home/letter.txt", "");
+  for (const auto* name : {"recipe.toml", "recipe.1.toml", "metrics.jsonl", "events.out.tfevents.1", "ledger"})
+    scratch.write(text("earlier/", name), "");
+  for (const auto* name : {"letter.txt", "recipe.toml"}) scratch.write(text("home/", name), "");
   const auto absent = scratch.path() / "new";
   for (const auto& folder : {absent, empty, earlier, home}) RunFolder(folder, Readers::owner);
   for (const auto& folder : {absent, empty, earlier}) EXPECT_EQ(mode(folder), closed) << folder;
