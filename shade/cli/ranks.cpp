@@ -11,12 +11,6 @@
 
 namespace shade::cli {
 
-comm::Place expected_place(const CommandLine& line) {
-  auto place = comm::place_from_environment();
-  if (place.origin == "alone") place.size = place.local_size = line.ranks.value_or(1);
-  return place;
-}
-
 std::optional<int> start_ranks(const CommandLine& line, const std::string& verb, const Arguments& arguments,
                                const comm::CommConfig& config) {
   if (!line.ranks || *line.ranks == 1) return std::nullopt;
@@ -43,6 +37,12 @@ void in_world(std::optional<int> stated_ranks, const comm::CommConfig& config,
     throw;
   }
   world.leave();
+}
+
+comm::Place expected_place(const CommandLine& line) {
+  auto place = comm::place_from_environment();
+  if (place.origin == "alone") place.size = place.local_size = line.ranks.value_or(1);
+  return place;
 }
 
 int report(const comm::LaunchResult& result) {

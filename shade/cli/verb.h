@@ -73,9 +73,6 @@ class CommandLine {
 // ghost_fsdp and flash_fsdp are methods under full sharding, unless a strategy is given.
 bool implies_zero3(const Arguments& arguments);
 
-// This process's place in the world of the environment or, outside of one, in that of --ranks on this host.
-comm::Place expected_place(const CommandLine& line);
-
 // With --ranks N outside of a world: starts N ranks of this very command and returns their status. Otherwise empty.
 std::optional<int> start_ranks(const CommandLine& line, const std::string& verb, const Arguments& arguments,
                                const comm::CommConfig& config);
@@ -83,6 +80,9 @@ std::optional<int> start_ranks(const CommandLine& line, const std::string& verb,
 // Joins the world, runs the body, leaves; if the body throws, the other ranks are told why.
 void in_world(std::optional<int> stated_ranks, const comm::CommConfig& config,
               const std::function<void(comm::World&)>& body);
+
+// This process's place in the world of the environment or, outside of one, in that of --ranks on this host.
+comm::Place expected_place(const CommandLine& line);
 
 // Prints who failed first and where everybody was; returns the exit status.
 int report(const comm::LaunchResult& result);

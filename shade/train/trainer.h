@@ -73,10 +73,6 @@ class Trainer {
   };
   Loaded load(int64_t step) const;
   Evaluation test();
-  bool evaluate_after(int64_t step, TrainResult& result);
-  bool owes_evaluation() const;
-  bool any_asked() const;
-  std::function<bool()> by_signal() const;
   void write_model();
   void write_adapter();
   void start_model();
@@ -92,6 +88,10 @@ class Trainer {
   int64_t find_micro_batch();
   void prepare_exports();
   void introduce();
+  bool evaluate_after(int64_t step, TrainResult& result);
+  bool owes_evaluation() const;
+  bool any_asked() const;
+  std::function<bool()> by_signal() const;
   StepReport measured(const StepRecord& record, const Loaded& batch, Seconds took, Seconds waited);
 
   comm::World* world_;
