@@ -191,6 +191,17 @@ TEST_F(Signals, AStepIsFinishedAndSaved) {
   }
 }
 
+// A signal in a step ends the run after that step, not after the next one.
+TEST_F(Signals, TheStepThatRunsIsTheLast) {
+  Running job(long_steps({"--batch-size", "600", "--steps", "100"}), marked());
+  ASSERT_TRUE(job.says("run      ")) << job.output();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  job.signal(SIGTERM);
+  const auto seen = job.finish();
+  EXPECT_EQ(seen.status, 0) << seen.output;
+  EXPECT_NE(seen.output.find("asked to stop after step 1; saved"), std::string::npos) << seen.output;
+}
+
 TEST_F(Signals, WhileWaitingForPeers) {
   for (const int rank : {0, 1}) {
     Running job(long_steps({"--shard", "ddp"}), of_two(rank));
