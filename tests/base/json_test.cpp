@@ -41,7 +41,7 @@ TEST_F(JsonTest, FaultsNameTheFile) {
 TEST_F(JsonTest, DeepNestingIsRefused) {
   const auto nested = [](size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); };
   EXPECT_EQ(parse_json(nested(200)).dump(), nested(200));
-  for (const size_t levels : {202, 1000000}) {
+  for (const size_t levels : {size_t{202}, size_t{1000000}}) {
     EXPECT_THROW(parse_json(nested(levels)), Error) << levels;
     std::ofstream(folder / "deep.json") << nested(levels);
     EXPECT_THROW(read_json(folder / "deep.json"), Error) << levels;

@@ -77,6 +77,10 @@ KINDS = {"LATEST": "run/checkpoints/LATEST", "manifest": "run/checkpoints/0*/man
          "checkpoint": "run/checkpoints/0*", "checkpoints": "run/checkpoints", "lock": "run/checkpoints/.lock",
          "ledger": "run/ledger", "key": "run/key", "recipe": "run/recipe.toml", "metrics": "run/metrics.jsonl",
          "events": "run/events*", "token cache": "texts/.shade/**/*", "export": "export/*"}
+# What a refusal names, if not the kind. Without its checkpoints a run begins anew, and what is there stands in its way.
+AROUND = {"checkpoint", "ledger", "export"}
+NAMED = {"LATEST": AROUND, "manifest": AROUND, "rank file": AROUND, "frozen": AROUND, "checkpoints": AROUND, "checkpoint": AROUND,
+         "lock": {".lock"}, "token cache": {".shade", "cache"}}
 HOWS = ["flip", "cut", "empty", "delete", "append", "directory"]
 WRITERS = ["metrics.jsonl", "events.out", "ledger", "key", "recipe.toml", "LATEST", "manifest", "rank_", "frozen_",
            "/checkpoints", "/export", ".shade", "/run"]
@@ -504,7 +508,7 @@ class Case:
         reason = output.strip().split("\n")[-1]
         if not self.harmed:
             raise Broken(f"refused without damage: {reason}")
-        names = {Path(r["path"]).name for r in self.plan["rounds"] if "path" in r} | self.harmed | {"checkpoint", "export"}
+        names = set().union(*(NAMED.get(kind, {kind}) for kind in self.harmed))
         if not any(name in output for name in names):
             raise Broken(f"refused, but the reason doesn't name any of {sorted(names)}: {reason}")
         return "refused", reason
