@@ -86,6 +86,24 @@ TEST_F(Sealed, AWorldLeavesNothingInClear) {
   EXPECT_GE(of_gloo, 2);
 }
 
+TEST_F(Sealed, AForgedGoodbyeIsNotBelieved) {
+  const auto connect = [&](int rank) {
+    return World::connect({.rank = rank, .size = 2, .local_size = 2, .store_port = 1}, {}, bare,
+                          {.watchdog = false, .secret = Secret::of(words)});
+  };
+  auto other = std::async(std::launch::async, connect, 1);
+  auto host = connect(0);
+  auto still_works = other.get();
+  bare->set("shade/0/farewell/1", std::string("1"));
+  try {
+    host.leave();
+    FAIL();
+  } catch (const SealBroken& broken) {
+    EXPECT_TRUE(std::string(broken.what()).starts_with("the value of shade/0/farewell/1 in the store was written by"));
+  }
+  still_works.leave();
+}
+
 // Whoever could write the addresses that Gloo exchanges could take a rank's place.
 TEST_F(Sealed, AForgedAddressOfAGroupIsNotConnectedTo) {
   std::atomic<bool> over{false};
