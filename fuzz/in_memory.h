@@ -31,6 +31,12 @@ class InMemory {
   int descriptor_;
 };
 
+// Not the broken law of our own that SHADE_CHECK reports at the end of its message.
+inline void check_not_internal(std::string_view message) {
+  const auto at = message.rfind(" [internal: ");
+  SHADE_CHECK(at == message.npos || !message.ends_with(']') || message.find(".cpp:", at) == message.npos, message);
+}
+
 // A message is a line that can be shown: short, and with nothing a terminal obeys.
 inline void check_message(std::string_view message) {
   SHADE_CHECK(message.size() < 4000 && message.find_first_of("\n\r\t\x1b\x7f") == message.npos, message);

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <set>
 
+#include "fuzz/in_memory.h"
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
@@ -119,8 +120,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
       report_runs(runs, name);
     }
   } catch (const Error& fault) {
-    const std::string_view message(fault.what());
-    SHADE_CHECK(message.find("[internal:") == message.npos, message);
+    fuzz::check_not_internal(fault.what());
   }
   fs::remove_all(place);
   return 0;

@@ -116,6 +116,7 @@ bool RunFolder::destroy_key() const {
 
 void RunFolder::write_recipe(const std::string& toml) const {
   const auto place = path_ / "recipe.toml";
+  if (std::filesystem::is_directory(place)) fail(place, "a folder; expected the recipe of this run. Move it away");
   if (std::ifstream in(place, std::ios::binary); in) {
     if (std::string(std::istreambuf_iterator<char>(in), {}) == toml) return;
     int number = 1;
@@ -130,7 +131,7 @@ void RunFolder::write_recipe(const std::string& toml) const {
 bool RunFolder::was_packed() const {
   for (const auto& file : std::filesystem::directory_iterator(path_)) {
     const auto name = file.path().filename().string();
-    if (!name.starts_with("recipe.") || !name.ends_with(".toml")) continue;
+    if (!name.starts_with("recipe.") || !name.ends_with(".toml") || !file.is_regular_file()) continue;
     std::ifstream in(file.path(), std::ios::binary);
     if (std::string(std::istreambuf_iterator<char>(in), {}).find("packing = \"packed\"") != std::string::npos)
       return true;

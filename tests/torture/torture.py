@@ -390,18 +390,14 @@ class Case:
         file, how = found[int(accident["pick"] * len(found))], accident["how"]
         accident["path"] = str(file.relative_to(self.place))
         self.harmed.add(accident["file"])
-        for part in file.relative_to(self.place).parts:
-            if "_step_" in part:
-                self.damaged.add(part)
-        if accident["file"] == "frozen":  # a link: the same bytes in every checkpoint
-            self.damaged.update(self.before.checkpoints)
-        if accident["file"] == "checkpoints":
+        if file.is_dir() and how in ("flip", "append", "directory"):
+            (file / "stray").write_text("?")  # a file that nobody expects: the checkpoint is as whole as before
+            return
+        self.damaged.update(part for part in file.relative_to(self.place).parts if "_step_" in part)
+        if accident["file"] in ("frozen", "checkpoints"):  # frozen weights are links: the same bytes in every checkpoint
             self.damaged.update(self.before.checkpoints)
         if file.is_dir():
-            if how in ("flip", "append", "directory"):
-                (file / "stray").write_text("?")
-            else:
-                shutil.rmtree(file)
+            shutil.rmtree(file)
             return
         content = bytearray(file.read_bytes())
         at = int(accident["at"] * len(content))

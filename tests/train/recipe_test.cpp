@@ -322,6 +322,19 @@ TEST(RunFolder, OfAPrivateRunIsClosedUnlessItHoldsOtherThings) {
   EXPECT_EQ(mode(shared), open) << "a run that is not private";
 }
 
+TEST(RunFolder, NamesAFolderInTheRecipesPlace) {
+  const io::Scratch scratch;
+  const RunFolder folder(scratch.path());
+  std::filesystem::create_directory(scratch.path() / "recipe.toml");
+  EXPECT_FALSE(folder.was_packed());
+  try {
+    folder.write_recipe("[train]\n");
+    FAIL();
+  } catch (const Error& fault) {
+    EXPECT_NE(std::string(fault.what()).find("recipe.toml: a folder"), std::string::npos) << fault.what();
+  }
+}
+
 TEST(RunFolder, TellsOfNoStepThatWillBeMadeAgain) {
   const io::Scratch scratch;
   RunFolder(scratch.path()).keep_metrics_until(3);
