@@ -1,14 +1,12 @@
 #include "shade/base/json.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <system_error>
 #include <utility>
 
 #include "shade/base/error.h"
+#include "shade/base/output_file.h"
 
 namespace shade {
 
@@ -51,18 +49,6 @@ Json read_json(const std::filesystem::path& file) {
   }
 }
 
-void write_json(const std::filesystem::path& file, const Json& value) {
-  if (file.has_parent_path()) {
-    std::error_code ignored;  // reported by the write below, with the file's name
-    std::filesystem::create_directories(file.parent_path(), ignored);
-  }
-  auto temporary = file;
-  temporary += text(".", ::getpid(), ".tmp");
-  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-  out << value.dump(2) << '\n';
-  out.close();
-  if (!out) throw Error(text("cannot write ", file, ": ", std::strerror(errno)));
-  std::filesystem::rename(temporary, file);
-}
+void write_json(const std::filesystem::path& file, const Json& value) { write_output(file, value.dump(2) + "\n"); }
 
 }  // namespace shade

@@ -62,7 +62,7 @@ std::string Table::str() const {
 }
 
 Progress::Progress(std::string what, int64_t total, bool shown)
-    : what_(std::move(what)), total_(total), shown_(shown), terminal_(is_terminal(stderr)) {}
+    : what_(visible(what)), total_(total), shown_(shown), terminal_(is_terminal(stderr)) {}
 
 Progress::~Progress() { wipe(); }
 
@@ -79,17 +79,17 @@ void Progress::draw(std::string_view doing) {
   const Seconds spent = Clock::now() - begin_;
   const double share = total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 0;
   const auto left = share > 0 ? to_string(Seconds(spent.count() * (1 / share - 1))) : "?";
+  const auto now = visible(doing);
   if (!terminal_) {
-    std::fprintf(stderr, "%s: %ld of %ld, %s left%s%.*s\n", what_.c_str(), static_cast<long>(done_),
-                 static_cast<long>(total_), left.c_str(), doing.empty() ? "" : ", ", static_cast<int>(doing.size()),
-                 doing.data());
+    std::fprintf(stderr, "%s: %ld of %ld, %s left%s%s\n", what_.c_str(), static_cast<long>(done_),
+                 static_cast<long>(total_), left.c_str(), now.empty() ? "" : ", ", now.c_str());
     return;
   }
   constexpr int kCells = 30;
   const auto full = static_cast<size_t>(std::clamp(share, 0.0, 1.0) * kCells);
   const std::string bar = std::string(full, '#') + std::string(kCells - full, '.');
-  std::fprintf(stderr, "\r\033[K%s [%s] %ld/%ld, %s left %.*s", what_.c_str(), bar.c_str(), static_cast<long>(done_),
-               static_cast<long>(total_), left.c_str(), static_cast<int>(doing.size()), doing.data());
+  std::fprintf(stderr, "\r\033[K%s [%s] %ld/%ld, %s left %s", what_.c_str(), bar.c_str(), static_cast<long>(done_),
+               static_cast<long>(total_), left.c_str(), now.c_str());
   std::fflush(stderr);
 }
 

@@ -37,14 +37,17 @@ constexpr double kKibi = 1024;
 }  // namespace
 
 Bytes parse_bytes(std::string_view word) {
-  static constexpr std::array<Unit, 8> kUnits{{{"", 1},
-                                               {"B", 1},
-                                               {"kB", kKilo},
-                                               {"MB", kKilo * kKilo},
-                                               {"GB", kKilo * kKilo * kKilo},
-                                               {"KiB", kKibi},
-                                               {"MiB", kKibi * kKibi},
-                                               {"GiB", kKibi * kKibi * kKibi}}};
+  static constexpr std::array<Unit, 11> kUnits{{{"", 1},
+                                                {"B", 1},
+                                                {"kB", kKilo},
+                                                {"KB", kKilo},  // what people write
+                                                {"MB", kKilo * kKilo},
+                                                {"GB", kKilo * kKilo * kKilo},
+                                                {"TB", kKilo * kKilo * kKilo * kKilo},
+                                                {"KiB", kKibi},
+                                                {"MiB", kKibi * kKibi},
+                                                {"GiB", kKibi * kKibi * kKibi},
+                                                {"TiB", kKibi * kKibi * kKibi * kKibi}}};
   const double bytes = parse_quantity(word, kUnits, "a size", "64MiB, 1.5GiB or 4096");
   SHADE_REQUIRE(bytes < 9.0e18, "'", word, "' is too large a size; expected less than 8 EiB");
   return {static_cast<int64_t>(std::llround(bytes))};

@@ -1,16 +1,34 @@
 #include "shade/base/visible_text.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace shade {
 namespace {
 
 unsigned char byte_at(std::string_view words, size_t at) { return static_cast<unsigned char>(words[at]); }
 
-// ASCII controls, and the two-byte ones (U+0080 to U+009F) that some terminals obey as well.
-bool is_control(std::string_view words, size_t at) {
-  const auto lead = byte_at(words, at);
-  return lead < 0x20 || lead == 0x7F || (lead == 0xC2 && byte_at(words, at + 1) < 0xA0);
+// The character of `length` bytes at `at`.
+char32_t decoded(std::string_view words, size_t at, size_t length) {
+  constexpr unsigned char kLeadBits[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+  char32_t out = byte_at(words, at) & kLeadBits[length];
+  for (size_t i = 1; i < length; ++i) out = out << 6 | (byte_at(words, at + i) & 0x3F);
+  return out;
+}
+
+// First and last of what a terminal obeys or reorders text by.
+constexpr std::pair<char32_t, char32_t> kHidden[] = {
+    {0x00, 0x1F},                        // ASCII controls
+    {0x7F, 0x9F},                        // delete, and C1, which some terminals obey as well
+    {0x061C, 0x061C},                    // marks of direction
+    {0x200E, 0x200F}, {0x2028, 0x202E},  // ends of lines and paragraphs, embeddings and overrides of direction
+    {0x2066, 0x2069},                    // isolates
+};
+
+bool is_hidden(char32_t c) {
+  return std::any_of(std::begin(kHidden), std::end(kHidden),
+                     [c](const auto& range) { return range.first <= c && c <= range.second; });
 }
 
 }  // namespace
@@ -44,7 +62,7 @@ std::string visible(std::string_view words, size_t limit) {
   for (size_t at = 0; at < words.size();) {
     const auto length = utf8_length(words, at);
     if (at + std::max<size_t>(length, 1) > limit) return out + "...";
-    if (length == 0 || is_control(words, at)) {
+    if (length == 0 || is_hidden(decoded(words, at, length))) {
       const auto byte = byte_at(words, at);
       out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
       ++at;

@@ -3,11 +3,10 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cstring>
-#include <optional>
 
 #include "shade/base/strings.h"
 #include "shade/comm/errors.h"
+#include "shade/comm/sealed_words.h"
 
 namespace shade::checkpoint {
 namespace {
@@ -15,34 +14,10 @@ namespace {
 constexpr size_t kMostWords = 600;  // bytes of a rank's message: of thousands of ranks, too, they stay readable
 const std::string kUsage = "u", kOther = "e";  // how a message begins: the kind of error
 
-at::Tensor bytes_of(const std::string& words) {
-  auto out = at::zeros({std::max<int64_t>(1, static_cast<int64_t>(words.size()))}, at::kByte);
-  std::memcpy(out.mutable_data_ptr(), words.data(), words.size());
-  return out;
-}
-
-std::string words_of(const at::Tensor& bytes, int64_t size) {
-  return {static_cast<const char*>(bytes.const_data_ptr()), static_cast<size_t>(size)};
-}
-
 int64_t largest(const comm::Group& group, const std::string& what, int64_t here) {
   auto number = at::full({1}, here, at::kLong);
   group.all_reduce(number, {.reduce = comm::Reduce::max, .label = what}).wait();
   return number.item<int64_t>();
-}
-
-// Every rank's words, known to be at most `most` bytes.
-std::vector<std::string> gather(const comm::Group& group, const std::string& what, std::string words, int64_t most) {
-  const auto length = most + 1;
-  words.resize(static_cast<size_t>(length), '\0');
-  auto all = at::zeros({group.size() * length}, at::kByte);
-  group.all_gather(all, bytes_of(words), {.label = what}).wait();
-  std::vector<std::string> out;
-  for (int rank = 0; rank < group.size(); ++rank) {
-    const auto part = words_of(all.narrow(0, rank * length, length), length);
-    out.push_back(part.substr(0, part.find('\0')));
-  }
-  return out;
 }
 
 }  // namespace
@@ -63,7 +38,7 @@ void together(const comm::Group& group, const std::string& what, const std::func
   if (most == 0) return;
   // The same words of several ranks are said once.
   std::vector<std::pair<std::string, std::vector<int>>> told;
-  const auto faults = gather(group, what, fault, most);
+  const auto faults = comm::gather_words(group, fault, static_cast<size_t>(most), what);
   for (int rank = 0; rank < group.size(); ++rank) {
     const auto& words = faults[static_cast<size_t>(rank)];
     if (words.empty()) continue;
@@ -91,9 +66,8 @@ std::string from_rank0(const comm::Group& group, const std::string& what, const 
   });
   const auto size = largest(group, what, static_cast<int64_t>(words.size()));
   words.resize(static_cast<size_t>(size));
-  auto bytes = bytes_of(words);
-  group.broadcast(bytes, {.label = what}).wait();
-  return words_of(bytes, size);
+  comm::share(group, {reinterpret_cast<uint8_t*>(words.data()), words.size()}, what);
+  return words;
 }
 
 }  // namespace shade::checkpoint

@@ -10,11 +10,12 @@
 #include <span>
 
 #include "shade/base/error.h"
+#include "shade/base/interrupted.h"
+#include "shade/base/new_file.h"
 #include "shade/base/span.h"
 #include "shade/base/strings.h"
 #include "shade/io/errors.h"
 #include "shade/io/mapped_file.h"
-#include "shade/io/new_file.h"
 #include "shade/io/untrusted_text.h"
 
 namespace shade::checkpoint {
@@ -57,7 +58,7 @@ void rename_folder(const std::filesystem::path& from, const std::filesystem::pat
 
 void flush_folder(const std::filesystem::path& folder) {
   const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const int fault = handle < 0 || ::fsync(handle) != 0 ? errno : 0;
+  const int fault = handle < 0 || uninterrupted([&] { return ::fsync(handle); }) != 0 ? errno : 0;
   if (handle >= 0) ::close(handle);
   if (fault != 0) throw Error(text("cannot flush the folder ", folder, ": ", std::strerror(fault)));
 }
@@ -89,14 +90,9 @@ std::optional<Latest> Folder::latest() const {
   const auto digest = !entry || !words.ends_with('\n')
                           ? std::nullopt
                           : io::digest_from_hex(words.substr(space + 1, words.size() - space - 2));
-  std::vector<std::string> names;
-  for (const auto& found : list()) names.push_back(found.name());
-  const auto choices = names.empty() ? std::string("there is no checkpoint beside it")
-                                     : text("checkpoints beside it: ", join(names, ", "),
-                                            "; say which to load, or remove ", kLatest, " to start anew");
-  if (!digest) throw io::FormatError(text(file, " is damaged: ", io::quote(words), "; ", choices));
+  if (!digest) throw io::FormatError(text(file, " is damaged: ", io::quote(words)));
   if (!std::filesystem::is_directory(place(*entry)))
-    throw io::FormatError(text(file, " names ", entry->name(), ", which is not there; ", choices));
+    throw io::FormatError(text(file, " names ", entry->name(), ", which is not there"));
   return Latest{*entry, *digest};
 }
 
@@ -109,7 +105,7 @@ void Folder::commit(const Entry& entry, const io::Digest& manifest) const {
   }
   const Span span("save_latest");
   const auto line = text(entry.name(), " ", io::to_hex(manifest), "\n");
-  io::NewFile file(path_ / kLatest);
+  NewFile file(path_ / kLatest);
   file.write_at(0, std::as_bytes(std::span(line)));
   file.commit();
 }
@@ -130,11 +126,14 @@ void Folder::remove_leftovers() const {
   }
 }
 
-void Folder::keep_last(int64_t count) const {
+void Folder::keep_last(int64_t count, const std::vector<Entry>& broken) const {
   const auto current = latest();
   if (!current) return;
   auto all = list();
   all.erase(std::remove(all.begin(), all.end(), current->entry), all.end());
+  std::stable_partition(all.begin(), all.end(), [&](const Entry& entry) {
+    return std::find(broken.begin(), broken.end(), entry) != broken.end();
+  });
   // The latest is one of those that are kept.
   const auto excess = static_cast<int64_t>(all.size()) - (count - 1);
   for (int64_t i = 0; i < excess; ++i) remove(all[static_cast<size_t>(i)]);

@@ -43,7 +43,7 @@ class Folder {
   std::vector<Entry> list() const;  // complete ones, oldest first
   Entry next(int64_t step) const;   // a name that was never used
 
-  // Nothing if nothing was committed. Throws io::FormatError if LATEST is damaged or names what isn't there.
+  // Nothing if there is no LATEST. Throws io::FormatError if LATEST is damaged or names what isn't there.
   std::optional<Latest> latest() const;
 
   // The temporary folder becomes the entry, and then the latest: each in one step of the file system, flushed before
@@ -51,7 +51,8 @@ class Folder {
   void commit(const Entry& entry, const io::Digest& manifest) const;
 
   void remove_leftovers() const;
-  void keep_last(int64_t count) const;  // and never removes the latest
+  // Never removes the latest. Those in `broken` are not whole and go before any other.
+  void keep_last(int64_t count, const std::vector<Entry>& broken = {}) const;
 
  private:
   void remove(const Entry& entry) const;

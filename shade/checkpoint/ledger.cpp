@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "shade/base/error.h"
+#include "shade/base/interrupted.h"
 #include "shade/checkpoint/folder.h"
 #include "shade/io/errors.h"
 #include "shade/io/mapped_file.h"
@@ -194,13 +195,12 @@ void Ledger::write(std::string_view words) {
   SHADE_REQUIRE(!broken_, "the ledger ", path_, " could not be written before; open it again in a new run");
   broken_ = true;
   while (!words.empty()) {
-    const auto written = ::write(lock_.descriptor(), words.data(), words.size());
-    if (written < 0 && errno == EINTR) continue;
+    const auto written = uninterrupted([&] { return ::write(lock_.descriptor(), words.data(), words.size()); });
     if (written <= 0)
       throw Error(text("cannot write the ledger ", path_, ": ", std::strerror(errno), "; the step is not made"));
     words.remove_prefix(static_cast<size_t>(written));
   }
-  if (::fsync(lock_.descriptor()) != 0)
+  if (uninterrupted([&] { return ::fsync(lock_.descriptor()); }) != 0)
     throw Error(text("cannot flush the ledger ", path_, ": ", std::strerror(errno), "; the step is not made"));
   broken_ = false;
 }
@@ -284,7 +284,8 @@ bool Ledger::spend(int64_t step, const SumDigest& sum) {
     throw Error(text("step ", step,
                      " was made before, and its sum of clipped gradients was another one: records, "
                      "program or machine differ in a way that was not noticed. The same noise on both would give away "
-                     "their difference, so none was drawn. Start again: the steps since the last checkpoint then get "
+                     "their difference, so none was drawn. Start again (with --restart if there is no checkpoint): the "
+                     "steps since then get "
                      "noise of their own and are counted again"));
   }
   ++next_;

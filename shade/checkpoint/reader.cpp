@@ -14,7 +14,7 @@
 namespace shade::checkpoint {
 namespace {
 
-constexpr const char* kRemedy = "; the checkpoint is damaged, load another one";
+constexpr const char* kRemedy = "; the checkpoint is damaged";
 
 std::string_view words_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};

@@ -9,12 +9,12 @@
 
 #include "shade/base/error.h"
 #include "shade/base/log.h"
+#include "shade/base/new_file.h"
 #include "shade/base/span.h"
 #include "shade/checkpoint/agreement.h"
 #include "shade/checkpoint/load.h"
 #include "shade/comm/errors.h"
 #include "shade/io/mapped_file.h"
-#include "shade/io/new_file.h"
 #include "shade/io/safetensors_writer.h"
 
 namespace shade::checkpoint {
@@ -103,6 +103,11 @@ Manifest Store::load(const Found& found, shard::Runtime& runtime, optim::Optimiz
   return checkpoint::load(found.folder, runtime, optimizer, group_, found.manifest);
 }
 
+void Store::remove_first(const std::filesystem::path& folder) {
+  for (const auto& entry : folder_.list())
+    if (folder_.place(entry) == folder) broken_.push_back(entry);
+}
+
 void Store::save(shard::Runtime& runtime, optim::Optimizer& optimizer, const Json& caller) {
   write(begin(runtime, optimizer, caller, /*copy=*/false));
 }
@@ -180,7 +185,7 @@ void Store::write(Job job) {
   if (group_.rank() != 0) return;
   const Span span("save_prune");
   try {
-    folder_.keep_last(options_.keep);
+    folder_.keep_last(options_.keep, broken_);
   } catch (const std::exception& fault) {
     log::warning("an old checkpoint could not be removed: ", fault.what());
   }
@@ -198,7 +203,7 @@ void Store::finish(const Job& job) {
   const auto words = print_manifest(job.manifest);
   {
     const Span span("save_manifest");
-    io::NewFile file(options_.folder / job.entry.temporary() / kManifestFile);
+    NewFile file(options_.folder / job.entry.temporary() / kManifestFile);
     file.write_at(0, std::as_bytes(std::span(words)));
     file.commit();
   }

@@ -1,7 +1,7 @@
 // Saving a run, so that it survives the end of any of its processes at any moment.
 //
 //   Store store(world.group("checkpoint"), {.folder = "run/checkpoints", .keep = 3});
-//   if (auto place = store.latest()) state = store.load(*place, runtime, optimizer);
+//   if (auto found = load_newest(store, control, runtime, optimizer)) state = found->manifest.caller;  (newest.h)
 //   for (...) { step.run(...); if (due) store.save_async(runtime, optimizer, state); }
 //   store.wait();
 //
@@ -29,7 +29,8 @@
 
 namespace shade::checkpoint {
 
-// All members but latest() and list() are collective: every rank calls them in the same order, between two steps.
+// All members but folder(), latest(), list() and remove_first() are collective: every rank calls them in the same
+// order, between two steps.
 class Store {
  public:
   struct Options {
@@ -58,11 +59,15 @@ class Store {
     std::filesystem::path folder;
     std::optional<io::Digest> manifest;  // as LATEST has it
   };
-  std::optional<Found> latest() const;              // nothing: nothing was ever committed
+  const std::filesystem::path& folder() const { return options_.folder; }
+  std::optional<Found> latest() const;              // nothing: there is no LATEST
   std::vector<std::filesystem::path> list() const;  // oldest first
 
   // load.h, after wait(). Another checkpoint than the latest may be given by its folder alone.
   Manifest load(const Found& found, shard::Runtime& runtime, optim::Optimizer& optimizer);
+
+  // A checkpoint of this folder that is not whole: when one has to go, it is the first. Not collective.
+  void remove_first(const std::filesystem::path& folder);
 
  private:
   struct Job {
@@ -84,6 +89,7 @@ class Store {
   Options options_;
   Folder folder_;
   std::optional<FileLock> lock_;  // rank 0's
+  std::vector<Entry> broken_;
   std::optional<Frozen> frozen_;  // this rank's, in the last checkpoint of this Store
   at::Tensor copy_;               // what save_async copies into, kept for the next time
   std::thread writer_;

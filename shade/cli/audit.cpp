@@ -5,6 +5,7 @@
 
 #include "shade/base/terminal.h"
 #include "shade/cli/verb.h"
+#include "shade/train/model_states.h"
 
 namespace shade::cli {
 
@@ -22,6 +23,10 @@ int run_audit(const Arguments& arguments) {
       "shade audit --ranks 2 --shard zero3\n  shade audit --fault half_noise      (must fail)");
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
+  const auto place = expected_place(line);
+  train::require_memory(
+      train::model_states(models::size_of(what.audit.model, what.sizes, {.task = what.audit.task}),
+                          {.shard = what.shard, .optim = {}, .ranks = place.size, .local_ranks = place.local_size}));
   if (const auto status = start_ranks(line, "audit", arguments, comm_config)) return *status;
   bool pass = false;
   in_world(line.ranks, comm_config, [&](comm::World& world) {

@@ -2,9 +2,11 @@
 #include <cstdio>
 
 #include "shade/base/terminal.h"
+#include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
 #include "shade/cli/version.h"
 #include "shade/experiment/bench.h"
+#include "shade/train/model_states.h"
 
 namespace shade::cli {
 
@@ -58,7 +60,23 @@ void print_stages(const experiment::BenchResult& result) {
   for (const auto& line : result.snapshots)
     table.add({line.stage, to_string(line.tensors.total), to_string(line.peak), to_string(line.reserved),
                to_string(line.resident), to_string(line.peak_resident)});
-  std::printf("\nmemory of rank 0, %s\n%s", result.log_key.c_str(), table.str().c_str());
+  std::printf("\nmemory of rank 0, %s\n%s", visible(result.log_key).c_str(), table.str().c_str());
+}
+
+// Before anything is allocated, and by whoever starts the ranks: one message for all of them.
+void require_memory(const experiment::Experiment& experiment, const comm::CommConfig& comm, const comm::Place& place) {
+  const auto& config = experiment.bench;
+  const auto size = models::size_of(config.model, experiment.sizes, config.options());
+  if (config.work == experiment::Work::forward_backward)
+    return train::require_memory(train::plain_states(size, config.dtype));
+  const bool on_gpus =
+      comm.backend == comm::BackendKind::automatic ? comm::nccl_devices() > 0 : comm.backend == comm::BackendKind::nccl;
+  if (on_gpus) return;  // they have memory of their own
+  train::require_memory(train::model_states(size, {.shard = experiment.shard,
+                                                   .compute = config.dtype,
+                                                   .optim = experiment.optim,
+                                                   .ranks = place.size,
+                                                   .local_ranks = place.local_size}));
 }
 
 }  // namespace
@@ -76,6 +94,7 @@ int run_bench(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
   if (implies_zero3(arguments)) experiment.shard.shard = shard::Strategy::zero3;
 
+  require_memory(experiment, comm_config, expected_place(line));
   if (bench.work == experiment::Work::forward_backward) {
     SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "--work forward_backward runs in one process; drop --ranks");
     const auto result = experiment::measure_forward_backward(experiment);

@@ -1,7 +1,13 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "shade/base/log.h"
+#include "shade/base/output_file.h"
 #include "shade/base/strings.h"
 #include "shade/cli/verb.h"
 
@@ -12,7 +18,9 @@ CommandLine::CommandLine(std::string verb, std::string summary, std::string exam
   app_.footer("Example:\n  " + std::move(example));
   app_.get_formatter()->column_width(36);
   app_.allow_extras();  // ours name the nearest option
-  app_.add_option("--json", json_file, "also write the result as JSON to this file")->type_name("FILE");
+  app_.add_option("--json", json_file,
+                  "also write the result as JSON to this file; -: to standard output, and all else to standard error")
+      ->type_name("FILE");
   app_.add_option("--ranks,--nproc-per-node", ranks,
                   "start this many ranks on this host; absent: the world given by torchrun, Slurm or "
                   "mpirun, or one process")
@@ -90,7 +98,18 @@ std::optional<int> CommandLine::parse(const Arguments& arguments) {
       field.set(field.is_switch() && word.empty() ? "true" : word);
     }
   }
+  json_file = json_target(json_file, starts_ranks(ranks));
   return std::nullopt;
+}
+
+std::string json_target(const std::string& given, bool launcher) {
+  const bool standard = given == "-" || given == "/dev/stdout";
+  if (!given.empty() && !standard) check_output(given);
+  if (!standard || launcher) return given;
+  const int kept = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+  if (kept < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+    throw Error(text("cannot write JSON to standard output: ", std::strerror(errno)));
+  return text("/dev/fd/", kept);
 }
 
 std::string CommandLine::suggestion_for(const std::string& word) const {

@@ -4,6 +4,7 @@
 
 #include "shade/base/log.h"
 #include "shade/base/terminal.h"
+#include "shade/base/visible_text.h"
 #include "shade/cli/matrix_verbs.h"
 #include "shade/data/sample_corpus.h"
 #include "shade/experiment/presets.h"
@@ -40,7 +41,7 @@ void advise(const std::vector<experiment::MatrixRow>& rows, const std::vector<Js
   for (size_t i = 0; i < rows.size(); ++i)
     if (results[i].value("out_of_memory", false))
       std::printf("%s ran out of memory; %s. A smaller batch, a shorter text or --checkpointing block needs less.\n",
-                  rows[i].name.c_str(), fits.c_str());
+                  visible(rows[i].name).c_str(), visible(fits).c_str());
 }
 
 // Texts for presets that read some; the same ones in every run.
@@ -78,7 +79,7 @@ int run_compare(const Arguments& arguments) {
   const auto report = experiment::write_report(line.options.folder, line.options.folder);
   for (const auto& warning : report.warnings) log::warning(warning);
   std::printf("\n%zu experiments, %zu failed; results, pictures and report.html in %s\n", rows.size(), failed,
-              line.options.folder.c_str());
+              visible(line.options.folder.string()).c_str());
   if (!line.json_file.empty()) write_json(line.json_file, {{"rows", results}});
   return failed == 0 ? 0 : 1;
 }

@@ -40,7 +40,9 @@ MatrixLine::MatrixLine(const std::string& verb, const std::string& summary, cons
   app_.add_option("--row-limit", row_limit_, "a row that takes longer has failed, e.g. 10min [1h]")->type_name("TIME");
   app_.add_option("--memory-limit", memory_limit_, "of each process, e.g. 4GiB: a row that needs more has failed")
       ->type_name("BYTES");
-  app_.add_option("--json", json_file, "also write a summary as JSON to this file")->type_name("FILE");
+  app_.add_option("--json", json_file,
+                  "also write a summary as JSON to this file; -: to standard output, and all else to standard error")
+      ->type_name("FILE");
   app_.add_option("--log-level", log_level_, "debug, info, warning, error or off [warning]")->type_name("LEVEL");
 }
 
@@ -48,6 +50,7 @@ std::optional<int> MatrixLine::parse(const Arguments& arguments) {
   if (const auto status = parse_words(app_, arguments)) return status;
   log::set_level(log::parse_level(log_level_));
   rest_ = app_.remaining();
+  json_file = json_target(json_file);
   options.folder = folder_.empty() ? dated_folder() : folder_;
   SHADE_REQUIRE(!options.resume || !folder_.empty(), "--resume needs --output-dir: which run is to be completed?");
   if (!row_limit_.empty()) options.row_limit = parse_seconds(row_limit_);

@@ -11,10 +11,19 @@
 
 namespace shade::cli {
 
+comm::Place expected_place(const CommandLine& line) {
+  auto place = comm::place_from_environment();
+  if (place.origin == "alone") place.size = place.local_size = line.ranks.value_or(1);
+  return place;
+}
+
+bool starts_ranks(const std::optional<int>& ranks) {
+  return ranks && *ranks > 1 && comm::place_from_environment().origin == "alone";
+}
+
 std::optional<int> start_ranks(const CommandLine& line, const std::string& verb, const Arguments& arguments,
                                const comm::CommConfig& config) {
-  if (!line.ranks || *line.ranks == 1) return std::nullopt;
-  if (comm::place_from_environment().origin != "alone") return std::nullopt;  // in_world checks the size
+  if (!starts_ranks(line.ranks)) return std::nullopt;  // in a world in_world checks the size
   comm::LaunchOptions options{.ranks = *line.ranks,
                               .command = {"/proc/self/exe", verb},
                               .peer_timeout = config.peer_timeout,
@@ -26,9 +35,9 @@ std::optional<int> start_ranks(const CommandLine& line, const std::string& verb,
 void in_world(std::optional<int> stated_ranks, const comm::CommConfig& config,
               const std::function<void(comm::World&)>& body) {
   const auto place = comm::place_from_environment(stated_ranks);
-  auto world = comm::World::connect(place, config, {.overdue = [](const std::string& message) {
-                                      std::fprintf(stderr, "shade: %s\n", visible_lines(message).c_str());
-                                      std::_Exit(comm::kPeerLostStatus);
+  auto world = comm::World::connect(place, config, {.overdue = [](const comm::Loss& loss) {
+                                      std::fprintf(stderr, "shade: %s\n", visible_lines(loss.message).c_str());
+                                      std::_Exit(loss.exit_status());
                                     }});
   try {
     body(world);

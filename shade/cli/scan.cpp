@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "shade/base/terminal.h"
+#include "shade/base/visible_text.h"
 #include "shade/cli/matrix_verbs.h"
 #include "shade/experiment/scan.h"
 
@@ -44,8 +45,9 @@ int run_scan(const Arguments& arguments) {
                                text(significant(100 * phase.growth.square, 2), " %"), phase.growth.verdict});
     table.add(cells);
   }
-  std::printf("%s\nbottleneck: %s\nremedy: %s\nresults in %s\n", table.str().c_str(), verdict.bottleneck.c_str(),
-              verdict.remedy.c_str(), line.options.folder.c_str());
+  std::printf("%s\nbottleneck: %s\nremedy: %s\nresults in %s\n", table.str().c_str(),
+              visible(verdict.bottleneck).c_str(), visible(verdict.remedy).c_str(),
+              visible(line.options.folder.string()).c_str());
   if (!line.json_file.empty()) write_json(line.json_file, verdict.json());
   return 0;
 }

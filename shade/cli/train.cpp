@@ -2,28 +2,28 @@
 #include "shade/train/trainer.h"
 
 #include <algorithm>
-#include <csignal>
-#include <ctime>
+#include <limits>
 
 #include "shade/cli/verb.h"
+#include "shade/train/model_states.h"
 #include "shade/train/records.h"
 
 namespace shade::cli {
 namespace {
 
-volatile std::sig_atomic_t asked = 0;  // by a signal: finish the step, save, end well
-volatile std::time_t asked_at = 0;
-
-// Asked again, the process ends at once. A terminal and the launcher may both pass the same Ctrl-C on: not within a
-// second.
-void ask(int signal) {
-  const auto now = ::time(nullptr);
-  if (asked != 0 && now > asked_at + 1) {
-    std::signal(signal, SIG_DFL);
-    std::raise(signal);
-  }
-  if (asked == 0) asked_at = now;
-  asked = 1;
+// Before anything is allocated, and by whoever starts the ranks: one message for all of them.
+void require_memory(const train::Recipe& recipe, const comm::Place& place) {
+  const auto size = models::size_of(recipe.model.model, recipe.sizes, recipe.model.options());
+  const auto states = train::model_states(size, {.shard = recipe.shard,
+                                                 .compute = recipe.model.dtype,
+                                                 .optim = recipe.optim,
+                                                 .ranks = place.size,
+                                                 .local_ranks = place.local_size});
+  if (const auto limit = recipe.train.memory_limit; limit.count > 0)
+    train::require_memory(
+        states, {std::min(limit.count, std::numeric_limits<int64_t>::max() / place.local_size) * place.local_size});
+  else
+    train::require_memory(states);
 }
 
 // A recipe's dp = "none" may be a line of a long file; what the command line asks for is meant.
@@ -58,10 +58,10 @@ int run_train(const Arguments& arguments) {
   recipe.resolve(config);
   train::require_data(recipe);
   optim::make_schedule(recipe.optim);  // better refused now than when all data has been read
+  require_memory(recipe, expected_place(line));
   if (const auto status = start_ranks(line, "train", arguments, recipe.comm)) return *status;
-  for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, ask);
   in_world(line.ranks, recipe.comm, [&](comm::World& world) {
-    train::Trainer trainer(world, recipe, config, nullptr, {.stop = [] { return asked != 0; }});
+    train::Trainer trainer(world, recipe, config, nullptr, {.answer_signals = true});
     const auto result = trainer.run();
     if (world.rank() != 0 || line.json_file.empty()) return;
     Json out{{"steps", result.steps}, {"ended", to_string(result.ended)}};

@@ -53,7 +53,7 @@ class CommandLine {
   // Empty: go on. Otherwise the verb is over (help was printed) with this status. Throws UsageError.
   std::optional<int> parse(const Arguments& arguments);
 
-  std::string json_file;                     // --json
+  std::string json_file;                     // --json, for write_json
   std::optional<int> ranks;                  // --ranks
   bool given(const std::string& key) const;  // on the command line, in whatever spelling
   std::string config_name() const;           // of the TOML file, without folder and ending; the verb if none was given
@@ -70,8 +70,19 @@ class CommandLine {
   std::string log_level_ = "warning";
 };
 
+// What was given by --json, as write_json takes it. Throws UsageError if it can't be written. For "-" and /dev/stdout
+// only the JSON goes to standard output from here on: what else this process prints goes to standard error. A launcher,
+// which doesn't write it, leaves standard output to its ranks.
+std::string json_target(const std::string& given, bool launcher = false);
+
 // ghost_fsdp and flash_fsdp are methods under full sharding, unless a strategy is given.
 bool implies_zero3(const Arguments& arguments);
+
+// This process's place in the world of the environment or, outside of one, in that of --ranks on this host.
+comm::Place expected_place(const CommandLine& line);
+
+// --ranks N was given outside of a world: this process will start the ranks.
+bool starts_ranks(const std::optional<int>& ranks);
 
 // With --ranks N outside of a world: starts N ranks of this very command and returns their status. Otherwise empty.
 std::optional<int> start_ranks(const CommandLine& line, const std::string& verb, const Arguments& arguments,

@@ -2,8 +2,10 @@
 #include <cstdio>
 
 #include "shade/base/terminal.h"
+#include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
 #include "shade/experiment/verify.h"
+#include "shade/train/model_states.h"
 
 namespace shade::cli {
 namespace {
@@ -57,6 +59,12 @@ int run_verify(const Arguments& arguments) {
                    "--shard zero3 --dp bookkeeping");
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
+  if (!verify.model.empty()) {  // every rank has the definition's whole gradients
+    models::ModelOptions options{.task = verify.task};
+    if (verify.lora_rank > 0) options.lora = nn::LoraOptions{.rank = verify.lora_rank};
+    const auto size = models::size_of(verify.model, sizes, options);
+    train::require_memory(train::plain_states(size, nn::DType::fp32, expected_place(line).local_size));
+  }
   if (const auto status = start_ranks(line, "verify", arguments, comm_config)) return *status;
   int failed = 0;
   in_world(line.ranks, comm_config, [&](comm::World& world) {
@@ -68,7 +76,8 @@ int run_verify(const Arguments& arguments) {
     bar.reset();
     for (const auto& row : rows)
       for (const auto& detail : row.details)
-        std::printf("%s %s %s: %s\n", row.method.c_str(), row.strategy.c_str(), row.dtype.c_str(), detail.c_str());
+        std::printf("%s %s %s: %s\n", row.method.c_str(), row.strategy.c_str(), row.dtype.c_str(),
+                    visible(detail).c_str());
     for (const auto& row : rows) failed += row.pass ? 0 : 1;
     if (world.rank() != 0) return;
     print(rows);

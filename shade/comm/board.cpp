@@ -3,10 +3,9 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include <map>
-
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
+#include "shade/comm/errors.h"
 
 namespace shade::comm {
 namespace {
@@ -36,13 +35,24 @@ Beat Beat::parse(const std::string& line) {
 
 // A restarted world must not read what its predecessor wrote into the same store.
 Board::Board(c10::intrusive_ptr<c10d::Store> store, const std::string& session)
-    : store_(c10::make_intrusive<c10d::PrefixStore>(text("shade/", session, "/board"), std::move(store))) {}
+    : prefix_(text("shade/", session, "/board")),
+      store_(c10::make_intrusive<c10d::PrefixStore>(prefix_, std::move(store))) {}
 
 void Board::post(int rank, const Beat& beat) { store_->set(beat_key(rank), beat.print()); }
 
 std::optional<Beat> Board::read(int rank) {
-  if (!store_->check({beat_key(rank)})) return std::nullopt;
-  return Beat::parse(store_->get_to_str(beat_key(rank)));
+  if (store_->check({beat_key(rank)})) return taken(rank, store_->get_to_str(beat_key(rank)));
+  if (counts_.contains(rank)) throw SealBroken(prefix_ + "/" + beat_key(rank), "was deleted");
+  return std::nullopt;
+}
+
+// A recorded beat of a rank that is dead by now would keep it alive.
+Beat Board::taken(int rank, const std::string& line) {
+  auto beat = Beat::parse(line);
+  auto& count = counts_[rank];
+  if (beat.count < count) throw SealBroken(prefix_ + "/" + beat_key(rank), "was replaced by an older one");
+  count = beat.count;
+  return beat;
 }
 
 bool Board::any(int ranks) {
@@ -55,7 +65,12 @@ std::vector<Beat> Board::read_all(int ranks) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < ranks; ++rank) keys.push_back(beat_key(rank));
   std::vector<Beat> beats;
-  for (const auto& value : store_->multiGet(keys)) beats.push_back(Beat::parse(as_string(value)));
+  if (!store_->check(keys)) {  // multiGet would wait for what is gone
+    for (int rank = 0; rank < ranks; ++rank)
+      if (!read(rank)) throw SealBroken(prefix_ + "/" + beat_key(rank), "was deleted");
+  }
+  for (const auto& value : store_->multiGet(keys))
+    beats.push_back(taken(static_cast<int>(beats.size()), as_string(value)));
   return beats;
 }
 

@@ -4,6 +4,7 @@
 
 #include <c10/util/intrusive_ptr.h>
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -39,7 +40,8 @@ struct Beat {
   static Beat parse(const std::string& line);
 };
 
-// Not thread-safe: one board per thread, each with its own connection.
+// Not thread-safe: one board per thread, each with its own connection. A board remembers the beats it has read: one
+// that is gone, or older than before, is SealBroken.
 class Board {
  public:
   Board(c10::intrusive_ptr<c10d::Store> store, const std::string& session);
@@ -57,7 +59,11 @@ class Board {
   std::string positions(int ranks);
 
  private:
+  Beat taken(int rank, const std::string& line);
+
+  std::string prefix_;
   c10::intrusive_ptr<c10d::Store> store_;
+  std::map<int, uint64_t> counts_;  // of the last beat of each rank
 };
 
 std::string describe_positions(std::span<const std::optional<Beat>> beats);

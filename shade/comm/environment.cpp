@@ -52,8 +52,8 @@ Place from_torchrun(const Getenv& get) {
   place.store_host = v.word("MASTER_ADDR", "127.0.0.1");
   place.store_port = v.port("MASTER_PORT", kDefaultPort);
   place.store_hosted = v.word("TORCHELASTIC_USE_AGENT_STORE", "") == "True";
-  // Ours (comm/start.cpp) is made anew for every start.
-  place.store_reused = place.store_hosted && v.number("SHADE_STORE_PORT", 0) != place.store_port;
+  // Ours (comm/start.cpp) is made anew for every start, with a secret of its own.
+  place.store_reused = v.number("SHADE_STORE_PORT", 0) != place.store_port;
   return place;
 }
 
@@ -61,6 +61,7 @@ Place from_slurm(const Getenv& get) {
   const Variables v(get, "Slurm");
   Place place;
   place.origin = "slurm";
+  place.store_reused = true;
   place.rank = v.number("SLURM_PROCID");
   place.size = v.number("SLURM_NTASKS");
   place.local_rank = v.number("SLURM_LOCALID", 0);
@@ -79,6 +80,7 @@ Place from_mpirun(const Getenv& get) {
   const Variables v(get, "mpirun");
   Place place;
   place.origin = "mpirun";
+  place.store_reused = true;
   place.rank = v.number("OMPI_COMM_WORLD_RANK");
   place.size = v.number("OMPI_COMM_WORLD_SIZE");
   place.local_rank = v.number("OMPI_COMM_WORLD_LOCAL_RANK", 0);

@@ -16,7 +16,7 @@ struct Place {
   std::string store_host = "127.0.0.1";
   uint16_t store_port = 0;       // 0: none needed, a world of one
   bool store_hosted = false;     // somebody else (torchrun's agent, shade launch) hosts the store; rank 0 doesn't
-  bool store_reused = false;     // what an earlier start of the world wrote may be in it (comm/session.h)
+  bool store_reused = false;     // an earlier start may have used it, or another with the same secret (comm/session.h)
   std::string origin = "alone";  // who stated it: alone, torchrun, slurm, mpirun
 
   bool single_host() const { return local_size == size; }

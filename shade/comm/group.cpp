@@ -92,6 +92,11 @@ int Group::size() const { return static_cast<int>(parts().global_ranks.size()); 
 const std::string& Group::name() const { return parts().name; }
 const std::vector<int>& Group::global_ranks() const { return parts().global_ranks; }
 
+Seals& Group::seals() const {
+  SHADE_CHECK(parts().seals, "group ", name(), " has no secret");
+  return *parts().seals;
+}
+
 Work Group::submit(Operation operation) const {
   const auto& my = parts();
   auto state = std::make_shared<Work::State>();

@@ -3,12 +3,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "shade/comm/activity.h"
 #include "shade/comm/collective.h"
+#include "shade/comm/secret.h"
 #include "shade/comm/traffic.h"
 #include "shade/comm/transport.h"
 #include "shade/comm/work.h"
@@ -33,6 +35,12 @@ struct AllToAllOptions {
 };
 struct BarrierOptions {
   std::string label;
+};
+
+// A group's own secret, and how many messages were sealed with it (comm/sealed_words.h).
+struct Seals {
+  Secret secret;
+  std::atomic<uint64_t> count{0};
 };
 
 // A small value: copies are the same group. Every rank of a group must issue the same operations in the same order;
@@ -60,6 +68,8 @@ class Group {
   Work all_to_all(at::Tensor output, at::Tensor input, AllToAllOptions options = {}) const;
   Work barrier(BarrierOptions options = {}) const;
 
+  Seals& seals() const;
+
   // Ends all operations under way with `reason`; the group is of no use afterwards.
   void abort(std::exception_ptr reason) const;
 
@@ -71,6 +81,7 @@ class Group {
     std::unique_ptr<Transport> transport;
     std::shared_ptr<Activity> activity;
     std::shared_ptr<TrafficLog> traffic;
+    std::shared_ptr<Seals> seals;
   };
   explicit Group(Parts parts);
   Group() = default;  // no group; any use is an error

@@ -23,7 +23,8 @@ void Relay::pump() {
 }
 
 void Relay::emit(const std::string& line) {
-  std::fprintf(to_, "%s%s\n", prefix_.c_str(), line.c_str());
+  const auto whole = prefix_ + line + "\n";
+  std::fwrite(whole.data(), 1, whole.size(), to_);  // a NUL is passed on as well
   std::fflush(to_);
   if (!line.empty()) last_words_ = line;
 }

@@ -7,6 +7,8 @@
 namespace shade::comm {
 
 // One stream of one rank: complete lines go out with the rank's prefix, the last one is remembered for the report.
+// Bytes are passed on as they are: colours belong to the command, which would write them without us too. Who shows text
+// of a file makes it visible first (base/visible_text.h), as all our verbs do, and as reports do with the last words.
 class Relay {
  public:
   Relay(int from, std::FILE* to, std::string prefix) : from_(from), to_(to), prefix_(std::move(prefix)) {}

@@ -21,7 +21,9 @@
 #include "shade/base/log.h"
 #include "shade/comm/board.h"
 #include "shade/comm/errors.h"
+#include "shade/comm/job_secret.h"
 #include "shade/comm/relay.h"
+#include "shade/comm/sealed_store.h"
 #include "shade/comm/session.h"
 #include "shade/comm/store.h"
 
@@ -31,6 +33,7 @@ namespace shade::comm {
 namespace {
 
 constexpr Seconds kTick{0.05};
+constexpr std::chrono::milliseconds kSameRequest{500}, kLastMoment{1000};
 
 std::string signal_name(int number) {
   const char* name = ::sigabbrev_np(number);
@@ -99,7 +102,7 @@ class Launch {
       : options_(options),
         restart_(restart),
         store_(host_store("127.0.0.1", 0, Seconds(60))),
-        board_(store_.store, kOnlySession) {}
+        board_(c10::make_intrusive<SealedStore>(store_.store, Secret::of(secret_)), kOnlySession) {}
 
   LaunchResult run() {
     try {
@@ -145,8 +148,10 @@ class Launch {
         {"TORCHELASTIC_RESTART_COUNT", std::to_string(restart_)},
         {"TORCHELASTIC_MAX_RESTARTS", std::to_string(options_.max_restarts)},
         {"SHADE_STORE_PORT", std::to_string(store_.port)},
+        {kSecretVariable, secret_},
         {"TORCHELASTIC_RUN_ID", text("shade-", ::getpid())}};
     for (const auto& [key, value] : stated) all[key] = value;
+    all.erase(kSecretFileVariable);  // of a job that we are part of
     // Ranks share the cores; libtorch would give every rank all of them.
     const auto cores = std::max(1u, std::thread::hardware_concurrency() / static_cast<unsigned>(options_.ranks));
     all.emplace("OMP_NUM_THREADS", std::to_string(cores));
@@ -232,8 +237,19 @@ class Launch {
       }
       log::info("passing ", signal_name(number), " on to the ranks");
       kill_all(number);
-      if (number == SIGINT || number == SIGTERM || number == SIGHUP) asked_to_end_ = number;
+      if (number == SIGINT || number == SIGTERM || number == SIGHUP) asked(number);
     }
+  }
+
+  // Ranks may finish what they are at. Asked again, they have a moment to go; the terminal and another launcher may
+  // both pass the same request on.
+  void asked(int number) {
+    const auto now = Clock::now();
+    if (asked_to_end_ == 0) asked_at_ = now;
+    asked_to_end_ = number;
+    if (ending_ || now - asked_at_ < kSameRequest) return;
+    failed_ = ending_ = true;
+    kill_at_ = now + kLastMoment;
   }
 
   void reap(Rank& rank) {
@@ -274,7 +290,8 @@ class Launch {
     kill_all(SIGTERM);
     for (const auto& rank : ranks_)
       if (!rank.gone && rank.stopped) ::kill(-rank.pid, SIGKILL);  // a stopped process doesn't hear SIGTERM
-    kill_at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(options_.grace);
+    const auto grace = asked_to_end_ == 0 ? options_.grace : Seconds(kLastMoment);
+    kill_at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(grace);
   }
 
   // The first rank that ended badly of its own accord; else the one that is stopped; else one that is about to end and
@@ -332,10 +349,12 @@ class Launch {
   SignalQueue signals_;  // before the store, which has a thread
   const LaunchOptions& options_;
   int restart_;
+  std::string secret_ = Secret::new_words();  // other users can't read the environment of our processes
   HostedStore store_;
   Board board_;
   std::vector<Rank> ranks_;
-  int asked_to_end_ = 0;
+  int asked_to_end_ = 0;  // a signal
+  Clock::time_point asked_at_;
   bool failed_ = false;
   bool ending_ = false;
   int gone_ = 0;

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <future>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "shade/base/log.h"
@@ -56,14 +57,15 @@ struct Watchdog::State {
       }
       try {
         post(watching ? Standing::running : Standing::joining);
-        if (auto verdict = board.verdict()) return lose(*verdict);
+        if (auto verdict = board.verdict()) return lose({*verdict});
         if (watching) judge();
         contact = true;
+      } catch (const SealBroken& fault) {
+        report_intruder(fault.what());
+        return;
       } catch (const std::exception& fault) {
-        const std::lock_guard lock(mutex);
-        if (!closing)
-          lose_locked(text("the store at ", options.store_host, " is gone (", first_line(fault.what()),
-                           "); whoever hosts it, rank 0 or the launcher, has ended"));
+        lose({text("the store at ", options.store_host, " is gone (", first_line(fault.what()),
+                   "); whoever hosts it, rank 0 or the launcher, has ended")});
         return;
       }
     }
@@ -74,18 +76,18 @@ struct Watchdog::State {
     int silent = 0;
     std::unique_lock lock(mutex);
     while (!changed.wait_for(lock, round, [this] { return closing; })) {
-      if (!lost_message.empty()) {
+      if (loss) {
         if (++overdue_rounds * round >= Seconds(1) && options.overdue) {
           lock.unlock();
-          options.overdue(lost_message);
+          options.overdue(*loss);
           return;
         }
         continue;
       }
       silent = contact.exchange(false) ? 0 : silent + 1;
       if (silent > kStill * kRounds + 2)
-        lose_locked(text("the store at ", options.store_host, " has not answered for ", to_string(silent * round),
-                         "; whoever hosts it, rank 0 or the launcher, is stopped"));
+        lose_locked({text("the store at ", options.store_host, " has not answered for ", to_string(silent * round),
+                          "; whoever hosts it, rank 0 or the launcher, is stopped")});
     }
   }
 
@@ -136,17 +138,27 @@ struct Watchdog::State {
 
   void condemn(const std::string& cause) {
     board.condemn(text(cause, ". Where the ranks were: ", board.positions(options.size)));
-    lose(board.verdict().value_or(cause));  // somebody else's verdict may have come first
+    lose({board.verdict().value_or(cause)});  // somebody else's verdict may have come first
   }
 
-  void lose(const std::string& message) {
-    const std::lock_guard lock(mutex);
-    if (!closing) lose_locked(message);
+  // Not every rank reads every value: the others are told, if the store lets us.
+  void report_intruder(const std::string& message) {
+    try {
+      board.condemn(message);
+    } catch (const std::exception& fault) {
+      log::debug("the others could not be told: ", first_line(fault.what()));
+    }
+    lose({message, /*echo=*/false});
   }
-  void lose_locked(const std::string& message) {
-    if (!lost_message.empty()) return;
-    lost_message = message;
-    if (options.lost) options.lost(message);
+
+  void lose(const Loss& found) {
+    const std::lock_guard lock(mutex);
+    if (!closing) lose_locked(found);
+  }
+  void lose_locked(const Loss& found) {
+    if (loss) return;
+    loss = found;
+    if (options.lost) options.lost(found);
   }
 
   // Stops both threads; false if the talker hangs in the store.
@@ -160,7 +172,7 @@ struct Watchdog::State {
   }
 
   void post_last(Standing standing, const std::string& why) {
-    if (!settle() || !lost_message.empty()) return;  // lost: the cause is on the board already, ours is an echo
+    if (!settle() || loss) return;  // lost: the cause is on the board already, ours is an echo
     try {
       post(standing, why);
     } catch (const std::exception& fault) {
@@ -182,7 +194,7 @@ struct Watchdog::State {
   std::mutex mutex;
   std::condition_variable changed;
   bool closing = false;
-  std::string lost_message;
+  std::optional<Loss> loss;
   int overdue_rounds = 0;
   std::promise<void> talked_out;
   std::future<void> talker_end = talked_out.get_future();

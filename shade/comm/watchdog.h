@@ -14,6 +14,7 @@
 
 #include "shade/base/units.h"
 #include "shade/comm/activity.h"
+#include "shade/comm/errors.h"
 #include "shade/comm/session.h"
 
 namespace c10d {
@@ -29,10 +30,10 @@ struct WatchdogOptions {
   Seconds peer_timeout{10};    // a stopped or dead peer ends the job within this time
   Seconds stall_timeout{300};  // all ranks alive, all waiting, nothing moves
   std::string store_host;      // for the message when the store itself is gone
-  // Called once, from the watchdog's thread, with the whole message. Must make waiting threads return.
-  std::function<void(const std::string&)> lost;
+  // Called once, from the watchdog's thread. Must make waiting threads return.
+  std::function<void(const Loss&)> lost;
   // If the process is still here a second later (it computes, or is stuck elsewhere): called from the same thread.
-  std::function<void(const std::string&)> overdue;
+  std::function<void(const Loss&)> overdue;
 };
 
 class Watchdog {

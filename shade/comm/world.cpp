@@ -15,7 +15,8 @@
 
 #include "shade/base/log.h"
 #include "shade/base/strings.h"
-#include "shade/comm/errors.h"
+#include "shade/comm/job_secret.h"
+#include "shade/comm/sealed_store.h"
 #include "shade/comm/session.h"
 #include "shade/comm/socket.h"
 #include "shade/comm/store.h"
@@ -42,7 +43,9 @@ struct World::State {
   Place place;
   CommConfig config;
   BackendKind backend = BackendKind::gloo;
+  std::optional<Secret> secret;
   c10::intrusive_ptr<c10d::Store> store;
+  std::string session;
   std::string address = "127.0.0.1";
   std::shared_ptr<Activity> activity = std::make_shared<Activity>();
   std::shared_ptr<TrafficLog> traffic = std::make_shared<TrafficLog>();
@@ -57,9 +60,9 @@ struct World::State {
   std::unique_ptr<Watchdog> watchdog;
   bool ended = false;
 
-  void lose(const std::string& message) {
+  void lose(const Loss& loss) {
     const std::lock_guard lock(mutex);
-    lost = std::make_exception_ptr(PeerLost(message));
+    lost = loss.error();
     for (const auto& group : groups) group.abort(lost);
   }
 
@@ -67,8 +70,16 @@ struct World::State {
 
   std::string did_not_come(std::span<const int> missing) const;
   std::string join_session(const c10::intrusive_ptr<c10d::Store>& store);
+  std::string full_key(const std::string& key) const { return text("shade/", session, "/", key); }
+  std::vector<std::vector<uint8_t>> all_values(const std::vector<std::string>& keys);
   void meet();
   void say_farewell();
+
+  bool hosts_store() const { return place.rank == 0 && !place.store_hosted && place.store_port != 0; }
+  // Others have a moment to read from our store why it will be gone.
+  void linger() const {
+    if (hosts_store()) std::this_thread::sleep_for(config.peer_timeout / 10);
+  }
 };
 
 namespace {
@@ -101,13 +112,31 @@ std::string World::State::did_not_come(std::span<const int> missing) const {
 // The name under which this start of the world keeps its things in the store.
 std::string World::State::join_session(const c10::intrusive_ptr<c10d::Store>& given) {
   if (!place.store_reused) return kOnlySession;
-  if (place.rank == 0) return reception.emplace(given).session();
-  Visitor visitor(given);
+  if (place.rank == 0) return reception.emplace(given, place.size).session();
+  Visitor visitor(given, place.rank);
   for (const auto deadline = Clock::now() + config.rendezvous_timeout; Clock::now() < deadline;) {
-    if (const auto session = visitor.told()) return *session;
+    if (const auto name = visitor.told()) return *name;
     std::this_thread::sleep_for(kLook);
   }
   throw CommError(did_not_come(std::array{0}));
+}
+
+// One value of each rank. Who has another secret is named.
+std::vector<std::vector<uint8_t>> World::State::all_values(const std::vector<std::string>& keys) {
+  try {
+    return store->multiGet(keys);
+  } catch (const SealBroken&) {
+    std::vector<int> others;
+    for (size_t rank = 0; rank < keys.size(); ++rank) {
+      try {
+        store->get(keys[rank]);
+      } catch (const SealBroken&) {
+        others.push_back(static_cast<int>(rank));
+      }
+    }
+    if (others.empty()) throw;
+    throw other_secret(others, place.rank, full_key(keys[static_cast<size_t>(others.front())]));
+  }
 }
 
 // Everybody says which world it was told to be in; everybody reads everybody's.
@@ -126,6 +155,7 @@ void World::State::meet() {
     if (reception) reception->answer();
     if (store->check(keys)) break;
     if (Clock::now() > deadline) {
+      if (!store->check({place_key(place.rank)})) throw SealBroken(full_key(place_key(place.rank)), "was deleted");
       std::vector<int> missing;
       for (int rank = 0; rank < place.size; ++rank)
         if (!store->check({place_key(rank)})) missing.push_back(rank);
@@ -134,7 +164,7 @@ void World::State::meet() {
     std::this_thread::sleep_for(kLook);
   }
   reception.reset();
-  const auto values = store->multiGet(keys);
+  const auto values = all_values(keys);
   for (int rank = 0; rank < place.size; ++rank) {
     const auto& value = values[static_cast<size_t>(rank)];
     const std::string theirs(value.begin(), value.end());
@@ -146,13 +176,13 @@ void World::State::meet() {
 
 // Whoever hosts the store leaves last: the others' goodbyes go through it.
 void World::State::say_farewell() {
-  const bool hosts = place.rank == 0 && !place.store_hosted && place.store_port != 0;
   store->set(text("farewell/", place.rank), std::string("1"));
-  if (!hosts) return;
+  if (!hosts_store()) return;
   std::vector<std::string> keys;
   for (int rank = 0; rank < place.size; ++rank) keys.push_back(text("farewell/", rank));
   const auto deadline = Clock::now() + config.peer_timeout;
   while (!store->check(keys) && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  if (store->check(keys)) store->multiGet(keys);  // a forged goodbye would take the store from those who still work
 }
 
 World::World(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -161,6 +191,7 @@ World& World::operator=(World&&) noexcept = default;
 
 World World::connect(const Place& place, const CommConfig& config, Options options) {
   if (place.size == 1) return connect(place, config, {}, std::move(options));
+  if (!options.secret) options.secret = job_secret(place);  // before anything is opened
   const bool hosts = place.rank == 0 && !place.store_hosted;
   auto store = hosts ? host_store(place.store_host, place.store_port, config.rendezvous_timeout).store
                      : join_store(place.store_host, place.store_port, config.rendezvous_timeout);
@@ -182,21 +213,28 @@ World World::connect(const Place& place, const CommConfig& config, c10::intrusiv
     state->address = config.interface.empty() ? local_address_towards(place.store_host, place.store_port)
                                               : address_of_interface(config.interface);
   }
-  const auto session = state->join_session(store);
+  state->secret = options.secret ? *options.secret : job_secret(place);
+  store = c10::make_intrusive<SealedStore>(std::move(store), *state->secret);
+  try {
+    state->session = state->join_session(store);
+  } catch (const CommError&) {
+    state->linger();
+    throw;
+  }
   auto* const shared = state.get();
   if (options.watchdog) {
-    state->watchdog = std::make_unique<Watchdog>(
-        store->clone(), state->activity,
-        WatchdogOptions{.rank = place.rank,
-                        .size = place.size,
-                        .session = session,
-                        .peer_timeout = config.peer_timeout,
-                        .stall_timeout = config.stall_timeout,
-                        .store_host = text(place.store_host, ":", place.store_port),
-                        .lost = [shared](const std::string& message) { shared->lose(message); },
-                        .overdue = options.overdue});
+    state->watchdog =
+        std::make_unique<Watchdog>(store->clone(), state->activity,
+                                   WatchdogOptions{.rank = place.rank,
+                                                   .size = place.size,
+                                                   .session = state->session,
+                                                   .peer_timeout = config.peer_timeout,
+                                                   .stall_timeout = config.stall_timeout,
+                                                   .store_host = text(place.store_host, ":", place.store_port),
+                                                   .lost = [shared](const Loss& loss) { shared->lose(loss); },
+                                                   .overdue = options.overdue});
   }
-  state->store = c10::make_intrusive<c10d::PrefixStore>(text("shade/", session), std::move(store));
+  state->store = c10::make_intrusive<c10d::PrefixStore>(text("shade/", state->session), std::move(store));
   World world(std::move(state));
   try {
     world.state_->meet();
@@ -218,6 +256,7 @@ World World::simulated(int rank, int size, CostModel cost) {
   state->backend = BackendKind::simulated;
   state->journal = std::make_shared<Journal>();
   state->cost = cost;
+  state->secret = Secret::of(Secret::new_words());  // nothing leaves this process
   return World(std::move(state));
 }
 
@@ -272,12 +311,16 @@ Group World::group(const std::string& name, std::vector<int> ranks, Algorithms a
     transport = native ? make_native(std::move(backend), rank, size)
                        : make_exchange(std::move(backend), rank, ranks, name, my.config.segment);
   }
+  std::shared_ptr<Seals> seals;
+  if (my.secret)
+    seals = std::make_shared<Seals>(my.secret->derived(my.full_key(text("group/", name, "/", ranges(ranks)))));
   Group group({.rank = rank,
                .global_ranks = std::move(ranks),
                .name = name,
                .transport = std::move(transport),
                .activity = my.activity,
-               .traffic = my.traffic});
+               .traffic = my.traffic,
+               .seals = std::move(seals)});
   const std::lock_guard lock(my.mutex);
   if (my.lost) std::rethrow_exception(my.lost);
   my.groups.push_back(group);
@@ -307,8 +350,11 @@ void World::fail(std::exception_ptr reason) {
       my.watchdog->fail(fault.what());
     }
   }
-  const std::lock_guard lock(my.mutex);
-  for (const auto& group : my.groups) group.abort(reason);
+  {
+    const std::lock_guard lock(my.mutex);
+    for (const auto& group : my.groups) group.abort(reason);
+  }
+  my.linger();
 }
 
 }  // namespace shade::comm

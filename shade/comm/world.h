@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "shade/comm/backends/backends.h"
 #include "shade/comm/backends/simulated.h"
 #include "shade/comm/environment.h"
+#include "shade/comm/errors.h"
 #include "shade/comm/group.h"
 
 namespace c10d {
@@ -41,9 +43,10 @@ class World {
  public:
   struct Options {
     // The job is lost and this process did not end by itself within a second (it computes): end it. Programs pass a
-    // function that prints the message and exits; without it the library only makes waiting operations throw.
-    std::function<void(const std::string& message)> overdue;
+    // function that prints its message and exits; without it the library only makes waiting operations throw.
+    std::function<void(const Loss&)> overdue;
     bool watchdog = true;
+    std::optional<Secret> secret{};  // none: the one that the environment states (comm/job_secret.h)
   };
 
   // Meets the other ranks. Throws CommError naming who did not come, or that sizes disagree. Where SIGPIPE would still

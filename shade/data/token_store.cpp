@@ -11,6 +11,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/log.h"
+#include "shade/base/private_file.h"
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/data/token_store_writer.h"
@@ -25,7 +26,7 @@ constexpr int64_t kStride = 1024;  // records between two of begins_
 // Held while a store is looked for and made. The kernel lets go of it when its process ends, however it ends.
 class FolderLock {
  public:
-  explicit FolderLock(const fs::path& path) : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+  explicit FolderLock(const fs::path& path) : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
     if (descriptor_ >= 0)
       while (::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) continue;
     SHADE_REQUIRE(descriptor_ >= 0, "cannot write to the token cache: ", path, ": ", std::strerror(errno),
@@ -54,12 +55,21 @@ fs::path cache_of(const StoreRequest& request) {
   return (fs::is_directory(request.folder) ? request.folder : request.folder.parent_path()) / ".shade";
 }
 
-// The cache holds what may be nobody else's to read: only its owner may look into a new one.
+// The cache holds what may be nobody else's to read: only its owner may look into a new one. A folder that is there may
+// hold other things and stays as it is: the stores in it are closed.
 void make_cache(const fs::path& cache) {
-  std::error_code fault;
-  if (fs::create_directories(cache, fault)) fs::permissions(cache, fs::perms::owner_all, fault);
-  SHADE_REQUIRE(!fault, "cannot make the token cache ", cache, ": ", fault.message(),
-                "; choose a folder that can be written with --cache-folder");
+  if (fs::is_directory(cache)) return;
+  try {
+    make_folder(cache, Readers::owner);
+  } catch (const Error& fault) {
+    throw UsageError(text("cannot make the token cache: ", fault.what(),
+                          "; choose a folder that can be written with --cache-folder"));
+  }
+}
+
+// One that an earlier version or another hand left open.
+void close_store(const fs::path& place) {
+  for (const auto* name : {"", "manifest", "tokens", "records"}) close_to_others(place / name);
 }
 
 void make_store(const fs::path& place, const std::string& key, const StoreRequest& request, const Tokenizer& tokenizer,
@@ -118,6 +128,7 @@ std::shared_ptr<const TokenStore> TokenStore::open(const StoreRequest& request, 
   const FolderLock lock(cache / "lock");
   if (fs::exists(place / "manifest")) {
     try {
+      close_store(place);
       return std::shared_ptr<const TokenStore>(new TokenStore(place, key, request.proven));
     } catch (const std::exception& fault) {
       log::warning("the token cache is made again: ", fault.what());

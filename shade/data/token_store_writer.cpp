@@ -16,11 +16,9 @@ constexpr size_t kBuffer = size_t{1} << 20;
 constexpr size_t kBatch = size_t{1} << 20;  // bytes of text
 constexpr size_t kMaxThreads = 16;
 
+// Whoever may look into the folder around it: nobody else into this one.
 std::filesystem::path made(std::filesystem::path place) {
-  std::error_code fault;
-  std::filesystem::create_directories(place, fault);
-  SHADE_REQUIRE(!fault, "cannot make the token cache ", place, ": ", fault.message(),
-                "; choose a folder that can be written with --cache-folder");
+  make_folder(place, Readers::owner);
   return place;
 }
 
@@ -168,7 +166,7 @@ void TokenStoreWriter::commit(const std::string& key) {
                 {"records_sum", records_file_.commit()}};
   manifest["sum"] = manifest_sum(manifest);
   const auto words = print_manifest(manifest);
-  io::NewFile file(place_ / "manifest");
+  NewFile file(place_ / "manifest", file_mode(Readers::owner));
   file.write_at(0, std::as_bytes(std::span(words)));
   file.commit();
 }

@@ -5,9 +5,10 @@
 #include <map>
 
 #include "shade/base/json.h"
+#include "shade/base/new_file.h"
+#include "shade/base/private_file.h"
 #include "shade/data/token_store.h"
 #include "shade/io/digest.h"
-#include "shade/io/new_file.h"
 
 namespace shade::data {
 
@@ -23,14 +24,14 @@ struct StoredEntry {
 // Appends through a buffer and sums what it wrote.
 class Appender {
  public:
-  explicit Appender(const std::filesystem::path& path) : file_(path) {}
+  explicit Appender(const std::filesystem::path& path) : file_(path, file_mode(Readers::owner)) {}
   void add(std::span<const std::byte> bytes);
   std::string commit();  // the digest, as hex
 
  private:
   void flush();
 
-  io::NewFile file_;
+  NewFile file_;
   uint64_t written_ = 0;
   std::vector<std::byte> buffer_;
   io::Hasher hasher_;

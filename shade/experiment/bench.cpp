@@ -21,8 +21,15 @@
 #include "shade/profile/heap.h"
 #include "shade/profile/memory.h"
 #include "shade/profile/trace.h"
+#include "shade/train/setup.h"
 
 namespace shade::experiment {
+
+models::ModelOptions BenchConfig::options() const {
+  models::ModelOptions out{.task = task, .attention = attention, .checkpointing = checkpointing};
+  if (lora_rank > 0) out.lora = nn::LoraOptions{.rank = lora_rank};
+  return out;
+}
 
 void BenchConfig::declare(Fields& f) {
   f.add("model", model, {.help = "a named model or a folder with config.json", .flags = {"--model", "--model-name"}});
@@ -41,7 +48,8 @@ void BenchConfig::declare(Fields& f) {
          .flags = {"--grad-accum", "--grad-accum-steps", "--gradient-accumulation-steps"}});
   f.add("num_iter", num_iter, {.help = "measured steps", .min = 1, .flags = {"--num-iter", "--num-steps"}});
   f.add("warmup_iter", warmup_iter, {.help = "steps before measuring", .min = 0, .flags = {"--warmup-iter"}});
-  f.add("threads", threads, {.help = "compute threads; 0: libtorch's choice", .min = 0, .flags = {"--threads"}});
+  f.add("threads", threads,
+        {.help = "compute threads; 0: libtorch's choice", .min = 0, .max = 4096, .flags = {"--threads"}});
   f.add("seed", seed, {.help = "of weights and data", .flags = {"--seed"}});
   f.add("lora_rank", lora_rank,
         {.help = "adapters of this rank on q_proj and v_proj, the rest frozen; 0: none",
@@ -126,11 +134,8 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
   SHADE_REQUIRE(experiment.data.data_folder.empty(), "--work forward_backward is on made-up data; drop --data-folder");
   SHADE_REQUIRE(!experiment.dp.is_private(), "--work forward_backward is the bare model; drop --dp, or measure a step");
   profile::TensorMemory::track();
-  if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
-  models::ModelOptions options{
-      .task = config.task, .attention = config.attention, .checkpointing = config.checkpointing};
-  if (config.lora_rank > 0) options.lora = nn::LoraOptions{.rank = config.lora_rank};
-  const auto model = models::make_model(config.model, sizes, options);
+  train::use_threads(config.threads, {});
+  const auto model = models::make_model(config.model, sizes, config.options());
   const auto type = nn::scalar_type(config.dtype);
   nn::bind_all(model->parameters(), type, static_cast<uint64_t>(config.seed));
   const models::BatchShape shape{config.batch_size, config.seq_length};
@@ -173,7 +178,7 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
     }
     progress.advance();
   }
-  if (trace) trace->save(trace_file(config.trace_place(), result.log_key, 0, 1));
+  if (trace) trace->save(trace_file(experiment, result.log_key, 0, 1), experiment.readers());
   result.peak = profile::TensorMemory::peak();
   result.at_peak = profile::TensorMemory::peak_breakdown();
   result.resident_peak = profile::process_memory().peak_resident;
@@ -201,9 +206,10 @@ std::string log_key(const Experiment& experiment, int ranks) {
   return name;
 }
 
-std::string trace_file(const std::string& wanted, const std::string& log_key, int rank, int ranks) {
+std::string trace_file(const Experiment& experiment, const std::string& log_key, int rank, int ranks) {
+  const auto wanted = experiment.bench.trace_place();
   if (!wanted.ends_with('/')) return ranks == 1 ? wanted : text(wanted, ".rank", rank);
-  std::filesystem::create_directories(wanted + log_key);
+  make_folder(wanted + log_key, experiment.readers());
   return text(wanted, log_key, "/rank", rank, ".pt.trace.json");
 }
 

@@ -6,6 +6,7 @@
 
 #include "shade/base/config.h"
 #include "shade/base/json.h"
+#include "shade/base/private_file.h"
 #include "shade/data/config.h"
 #include "shade/models/registry.h"
 #include "shade/nn/dtype.h"
@@ -39,6 +40,7 @@ struct BenchConfig {
   std::string trace, tensorboard;
 
   std::string trace_place() const { return trace.empty() && use_profiler ? "traces/" : trace; }  // empty: no trace
+  models::ModelOptions options() const;
   void declare(Fields& fields);
 };
 
@@ -62,6 +64,8 @@ struct Experiment {
   data::DataConfig data;
 
   void declare(Config& config);
+  // Of its trace and its TensorBoard events.
+  Readers readers() const { return dp.is_private() ? Readers::owner : Readers::by_umask; }
 };
 
 // A name for a configuration, in file names and result lines: linear_zero3_ranks2_batch8192_fp32_module_pre.
@@ -69,7 +73,7 @@ std::string log_key(const Experiment& experiment, int ranks);
 
 // Where a rank's trace goes: the file that was asked for, or, if that ends in /, one in a folder of this configuration
 // below it, named as TensorBoard's PyTorch plugin wants it. Makes the folder.
-std::string trace_file(const std::string& wanted, const std::string& log_key, int rank, int ranks);
+std::string trace_file(const Experiment& experiment, const std::string& log_key, int rank, int ranks);
 
 // What one collective of a unit costs in a step.
 struct TrafficSum {

@@ -6,7 +6,9 @@
 namespace shade::experiment {
 
 void BenchResult::write_events(const Experiment& experiment, const Json& whole_config) const {
-  profile::EventFile file(std::filesystem::path(experiment.bench.tensorboard) / log_key);
+  const auto folder = std::filesystem::path(experiment.bench.tensorboard) / log_key;
+  make_folder(folder, experiment.readers());
+  profile::EventFile file(folder, experiment.readers());
   file.text("configuration", text(description, "\n\n```\n", whole_config.dump(2), "\n```"));
   for (size_t i = 0; i < times_ms.size(); ++i) {
     const int64_t step = experiment.bench.warmup_iter + static_cast<int64_t>(i);

@@ -1,10 +1,8 @@
 #include "shade/experiment/report.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-
 #include "shade/base/error.h"
+#include "shade/base/output_file.h"
+#include "shade/base/private_file.h"
 #include "shade/experiment/report_page.h"
 #include "shade/experiment/report_text.h"
 
@@ -12,10 +10,7 @@ namespace shade::experiment {
 namespace {
 
 void write_text(WrittenReport& report, const std::filesystem::path& file, const std::string& content) {
-  std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  out << content;
-  out.close();
-  if (!out) throw Error(text("cannot write ", file, ": ", std::strerror(errno), "; is the disk full or read-only?"));
+  write_output(file, content);
   report.files.push_back(file);
 }
 
@@ -49,11 +44,9 @@ std::vector<Picture> pictures_of(const Results& results) {
   return out;
 }
 
-// Made, if it isn't there; a fault shows when the first file is written.
 std::filesystem::path pictures_folder(const std::filesystem::path& output) {
   auto folder = output / "visualizations";
-  std::error_code reported_by_the_write;
-  std::filesystem::create_directories(folder, reported_by_the_write);
+  make_folder(folder, Readers::by_umask);
   return folder;
 }
 

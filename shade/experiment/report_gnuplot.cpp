@@ -7,9 +7,9 @@
 #include <array>
 #include <cctype>
 #include <cstdlib>
-#include <fstream>
 
 #include "shade/base/error.h"
+#include "shade/base/output_file.h"
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
 
@@ -93,8 +93,8 @@ std::string draw(const Picture& picture, const std::filesystem::path& folder) {
   if (!program) return "gnuplot is not in PATH";
   std::filesystem::create_directories(folder / "scripts");
   const auto script = text("scripts/", picture.name, ".gp");
-  std::ofstream(folder / script) << "# gnuplot " << script << ", in the folder of the pictures\n"
-                                 << preamble(picture) << picture.script;
+  write_output(folder / script,
+               text("# gnuplot ", script, ", in the folder of the pictures\n", preamble(picture), picture.script));
   int status = 0;
   const auto said = run_gnuplot(*program, folder, script, status);
   const auto png = folder / (picture.name + ".png");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "shade/base/error.h"
+#include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/base/units.h"
 #include "shade/base/visible_text.h"
@@ -27,8 +28,16 @@ std::vector<std::string> table_line(const Results& results, const ResultRow& row
           cost ? text(signed_text(cost->memory_percent), " %") : kNone};
 }
 
-std::string quoted(const std::string& cell) {
-  if (cell.find_first_of(",\"\r\n") == std::string::npos) return cell;
+// A spreadsheet would run a cell that begins like a formula; behind an apostrophe it is text. Numbers stay numbers.
+std::string as_text(const std::string& cell) {
+  const bool formula = !cell.empty() && std::string_view("=+-@").find(cell.front()) != std::string_view::npos;
+  return (formula && !parse_real(cell) ? "'" : "") + visible(cell);
+}
+
+// RFC 4180; there are no line ends in a cell.
+std::string quoted(const std::string& words) {
+  const auto cell = as_text(words);
+  if (cell.find_first_of(",\"") == std::string::npos) return cell;
   std::string out = "\"";
   for (const char c : cell) out += c == '"' ? std::string("\"\"") : std::string(1, c);
   return out + "\"";

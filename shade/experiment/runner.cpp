@@ -72,6 +72,7 @@ IsolatedOutcome run_isolated(const IsolatedRun& run) {
   const auto said = complaint(run.log);
   out.out_of_memory = said.find("allocate memory") != std::string::npos ||
                       said.find("bad_alloc") != std::string::npos ||
+                      said.find("the model states need") != std::string::npos ||
                       (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !late);
   if (late)
     out.reason = text("took longer than ", to_string(run.limit));

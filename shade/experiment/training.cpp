@@ -120,13 +120,10 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   const auto& [config, sizes, shard, optim, dp] =
       std::tie(experiment.bench, experiment.sizes, experiment.shard, experiment.optim, experiment.dp);
   if (!config.bare) profile::TensorMemory::track();
-  train::use_threads(config.threads, world.size());
+  train::use_threads(config.threads, world.place());
   const auto device = device_of(world);
   const auto type = nn::scalar_type(config.dtype);
-  models::ModelOptions options{
-      .task = config.task, .attention = config.attention, .checkpointing = config.checkpointing};
-  if (config.lora_rank > 0) options.lora = nn::LoraOptions{.rank = config.lora_rank};
-  const auto model = models::make_model(config.model, sizes, options);
+  const auto model = models::make_model(config.model, sizes, config.options());
   const models::BatchShape shape{config.batch_size * config.grad_accum, config.seq_length};
 
   BenchResult result;
@@ -216,7 +213,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   const auto traffic = world.traffic().drain();
   if (trace) {
     trace->collectives(traffic);
-    trace->save(trace_file(config.trace_place(), result.log_key, world.rank(), world.size()));
+    trace->save(trace_file(experiment, result.log_key, world.rank(), world.size()), experiment.readers());
   }
   result.snapshots.push_back(memory_line("after training"));
   add_traffic(result, traffic, config.num_iter);

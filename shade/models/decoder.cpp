@@ -7,12 +7,18 @@
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
+#include "shade/models/config_file.h"
 #include "shade/nn/activated_linear.h"
 #include "shade/nn/adapter.h"
 #include "shade/nn/losses.h"
 
 namespace shade::models {
 namespace {
+
+void check_numbers(const nn::LoraOptions& lora) {
+  require_count("", {"lora_rank", "--lora-rank", lora.rank, kMostWidth});
+  require_positive("", "lora_alpha (--lora-alpha)", lora.alpha);
+}
 
 // A misspelled target would leave its layers without an adapter, and say nothing.
 void check_targets(const std::vector<std::string>& targets) {
@@ -67,6 +73,7 @@ Decoder::Decoder(DecoderConfig config, const ModelOptions& options) : config_(st
                 "classify or lm, not ",
                 to_string(options_.task));
   config_.classifier = options_.task == Task::classify;
+  if (options_.lora) check_numbers(*options_.lora);
   if (options_.lora) check_targets(options_.lora_targets);
   auto& p = parameters_;
   const auto init = nn::Init::normal(config_.init_std);

@@ -1,117 +1,103 @@
 #include "shade/models/decoder_config.h"
 
 #include "shade/base/error.h"
+#include "shade/models/config_file.h"
 
 namespace shade::models {
 namespace {
 
-// A typed key of a config.json, with the file's name in every complaint.
-class Reader {
- public:
-  Reader(const Json& json, const std::string& source) : json_(json), source_(source) {}
-
-  template <class T>
-  T get(const char* key, T otherwise) const {
-    const auto found = json_.find(key);
-    return found == json_.end() || found->is_null() ? otherwise : convert<T>(key, *found);
-  }
-  template <class T>
-  T need(const char* key) const {
-    const auto found = json_.find(key);
-    SHADE_REQUIRE(found != json_.end() && !found->is_null(), source_, ": key '", key, "' is missing");
-    return convert<T>(key, *found);
-  }
-  const Json* object(const char* key) const {
-    const auto found = json_.find(key);
-    return found != json_.end() && found->is_object() ? &*found : nullptr;
-  }
-
- private:
-  template <class T>
-  T convert(const char* key, const Json& value) const {
-    try {
-      return value.get<T>();
-    } catch (const Json::exception&) {
-      throw UsageError(text(source_, ": key '", key, "' is ", value.dump(), "; expected a ",
-                            std::is_same_v<T, std::string> ? "text"
-                            : std::is_same_v<T, bool>      ? "switch"
-                                                           : "number"));
-    }
-  }
-  const Json& json_;
-  const std::string& source_;
-};
-
-std::optional<nn::RopeScaling> scaling_from(const Json* json, const std::string& source) {
-  if (json == nullptr) return std::nullopt;
-  const Reader r(*json, source);
-  const auto kind = r.get<std::string>("rope_type", r.get<std::string>("type", "default"));
+std::optional<nn::RopeScaling> scaling_from(const std::optional<ConfigFile>& file) {
+  if (!file) return std::nullopt;
+  const auto kind = file->get<std::string>("rope_type", file->get<std::string>("type", "default"));
   if (kind == "default") return std::nullopt;
-  SHADE_REQUIRE(kind == "llama3", source, ": rope_type '", kind, "' is not supported; expected default or llama3");
-  return nn::RopeScaling{.factor = r.need<double>("factor"),
-                         .low_freq_factor = r.need<double>("low_freq_factor"),
-                         .high_freq_factor = r.need<double>("high_freq_factor"),
-                         .original_max_position = r.need<int64_t>("original_max_position_embeddings")};
+  SHADE_REQUIRE(kind == "llama3", file->source(), ": rope_type '", kind,
+                "' is not supported; expected default or llama3");
+  return nn::RopeScaling{.factor = file->need<double>("factor"),
+                         .low_freq_factor = file->need<double>("low_freq_factor"),
+                         .high_freq_factor = file->need<double>("high_freq_factor"),
+                         .original_max_position = file->need<int64_t>("original_max_position_embeddings")};
+}
+
+void check_scaling(const nn::RopeScaling& scaling, const std::string& source) {
+  for (const auto& [key, value] : {std::pair("factor", scaling.factor),
+                                   {"low_freq_factor", scaling.low_freq_factor},
+                                   {"high_freq_factor", scaling.high_freq_factor}})
+    require_positive(source, key, value);
+  SHADE_REQUIRE(scaling.low_freq_factor < scaling.high_freq_factor, where(source), "low_freq_factor is ",
+                scaling.low_freq_factor, " and high_freq_factor ", scaling.high_freq_factor,
+                "; expected the low one below the high one");
+  require_count(source, {"original_max_position_embeddings", "", scaling.original_max_position, kMostRows});
 }
 
 }  // namespace
 
-void DecoderConfig::check() const {
-  const auto positive = [](const char* what, int64_t value) {
-    SHADE_REQUIRE(value > 0, what, " is ", value, "; expected at least 1");
-  };
-  positive("hidden size", hidden);
-  positive("number of layers", layers);
-  positive("number of heads", heads);
-  positive("number of key-value heads", kv_heads);
-  positive("feed-forward size", ffn);
-  positive("vocabulary", vocab);
-  positive("number of classes", classes);
-  SHADE_REQUIRE(heads % kv_heads == 0, heads, " heads don't divide by ", kv_heads, " key-value heads");
-  SHADE_REQUIRE(head_dim > 0 || hidden % heads == 0, "hidden size ", hidden, " doesn't divide by ", heads, " heads");
-  SHADE_REQUIRE(head_size() % 2 == 0, "a head of ", head_size(), " can't be rotated in pairs; expected an even size");
+void DecoderConfig::check(const std::string& source) const {
+  for (const auto& count : {Count{"hidden_size", "--hidden-dim", hidden, kMostWidth},
+                            {"num_hidden_layers", "--num-layers", layers, kMostLayers},
+                            {"num_attention_heads", "--num-heads", heads, kMostWidth},
+                            {"num_key_value_heads", "--num-kv-heads", kv_heads, kMostWidth},
+                            {"intermediate_size", "--ffn-dim", ffn, kMostWidth},
+                            {"vocab_size", "--vocab-size", vocab, kMostRows},
+                            {"number of classes", "--num-classes", classes, kMostRows},
+                            {"max_position_embeddings", "", max_positions, kMostRows}})
+    require_count(source, count);
+  SHADE_REQUIRE(heads % kv_heads == 0, where(source), heads, " heads don't divide by ", kv_heads, " key-value heads");
+  SHADE_REQUIRE(head_dim > 0 || hidden % heads == 0, where(source), "hidden size ", hidden, " doesn't divide by ",
+                heads, " heads");
+  SHADE_REQUIRE(head_size() <= kMostWidth / heads, where(source), heads, " heads of ", head_size(),
+                " are too wide; expected at most ", kMostWidth, " together");
+  SHADE_REQUIRE(head_size() % 2 == 0, where(source), "a head of ", head_size(),
+                " can't be rotated in pairs; expected an even size");
+  require_positive(source, "rms_norm_eps", norm_eps);
+  require_positive(source, "rope_theta", rope_theta);
+  SHADE_REQUIRE(init_std >= 0, where(source), "initializer_range is ", init_std, "; expected at least 0");
+  if (rope_scaling) check_scaling(*rope_scaling, source);
 }
 
 DecoderConfig DecoderConfig::from_hf(const Json& json, const std::string& source) {
-  const Reader r(json, source);
+  const ConfigFile file(json, source);
   DecoderConfig c;
-  c.family = r.need<std::string>("model_type");
+  c.family = file.need<std::string>("model_type");
   SHADE_REQUIRE(c.family == "llama" || c.family == "qwen2", source, ": model_type '", c.family,
                 "' is not supported; expected llama or qwen2");
-  const auto activation = r.get<std::string>("hidden_act", "silu");
+  const auto activation = file.get<std::string>("hidden_act", "silu");
   SHADE_REQUIRE(activation == "silu", source, ": hidden_act '", activation, "' is not supported; expected silu");
-  SHADE_REQUIRE(!r.get("use_sliding_window", false), source, ": sliding-window attention is not supported");
-  c.hidden = r.need<int64_t>("hidden_size");
-  c.layers = r.need<int64_t>("num_hidden_layers");
-  c.heads = r.need<int64_t>("num_attention_heads");
-  c.kv_heads = r.get("num_key_value_heads", c.heads);
-  c.ffn = r.need<int64_t>("intermediate_size");
-  c.vocab = r.need<int64_t>("vocab_size");
-  c.head_dim = r.get<int64_t>("head_dim", 0);
-  c.norm_eps = r.get("rms_norm_eps", 1e-6);
-  c.init_std = r.get("initializer_range", 0.02);
-  c.max_positions = r.get<int64_t>("max_position_embeddings", 2048);
-  c.tied = r.get("tie_word_embeddings", false);
+  SHADE_REQUIRE(!file.get("use_sliding_window", false), source, ": sliding-window attention is not supported");
+  c.hidden = file.need<int64_t>("hidden_size");
+  c.layers = file.need<int64_t>("num_hidden_layers");
+  c.heads = file.need<int64_t>("num_attention_heads");
+  c.kv_heads = file.get("num_key_value_heads", c.heads);
+  c.ffn = file.need<int64_t>("intermediate_size");
+  c.vocab = file.need<int64_t>("vocab_size");
+  if (file.has("head_dim")) {
+    c.head_dim = file.need<int64_t>("head_dim");
+    require_count(source, {"head_dim", "", c.head_dim, kMostWidth});
+  }
+  c.norm_eps = file.get("rms_norm_eps", 1e-6);
+  c.init_std = file.get("initializer_range", 0.02);
+  c.max_positions = file.get<int64_t>("max_position_embeddings", 2048);
+  c.tied = file.get("tie_word_embeddings", false);
   const bool qwen = c.family == "qwen2";
-  c.qkv_bias = qwen || r.get("attention_bias", false);
-  c.o_bias = !qwen && r.get("attention_bias", false);
-  c.mlp_bias = !qwen && r.get("mlp_bias", false);
-  c.padding = r.get<int64_t>("pad_token_id", -1);
+  const bool attention_bias = file.get("attention_bias", false), mlp_bias = file.get("mlp_bias", false);
+  c.qkv_bias = qwen || attention_bias;
+  c.o_bias = !qwen && attention_bias;
+  c.mlp_bias = !qwen && mlp_bias;
+  c.padding = file.get<int64_t>("pad_token_id", -1);
   // transformers 5 gathers both in rope_parameters; 4 had rope_theta beside rope_scaling.
-  const auto* rope = r.object("rope_parameters");
-  const double default_theta = 10000;
-  c.rope_theta =
-      rope != nullptr ? Reader(*rope, source).get("rope_theta", default_theta) : r.get("rope_theta", default_theta);
-  c.rope_scaling = scaling_from(rope != nullptr ? rope : r.object("rope_scaling"), source);
+  const auto rope = file.object("rope_parameters");
+  c.rope_theta = (rope ? *rope : file).get("rope_theta", 10000.0);
+  c.rope_scaling = scaling_from(rope ? rope : file.object("rope_scaling"));
   for (const char* key : {"bos_token_id", "eos_token_id"})
     if (json.contains(key)) c.text_ends[key] = json[key];
   if (const auto names = json.find("architectures"); names != json.end() && names->is_array() && !names->empty())
     c.classifier = (*names)[0].dump().find("SequenceClassification") != std::string::npos;
-  if (const auto* labels = r.object("id2label"))
+  if (const auto labels = file.object("id2label"))
     c.classes = static_cast<int64_t>(labels->size());
   else if (c.classifier)
     c.classes = 2;  // transformers writes no labels if they are its default
-  c.check();
+  c.check(source);
+  SHADE_REQUIRE(c.padding >= -1 && c.padding < c.vocab, source, ": pad_token_id is ", c.padding,
+                "; expected a token of the vocabulary of ", c.vocab, ", or null");
   return c;
 }
 

@@ -29,7 +29,8 @@ struct DecoderConfig {
   Json text_ends = Json::object();
 
   int64_t head_size() const { return head_dim > 0 ? head_dim : hidden / heads; }
-  void check() const;  // throws UsageError naming the field
+  // Throws UsageError naming the field, and the file if it comes from one.
+  void check(const std::string& source = "") const;
 
   // Hugging Face's config.json, in the keys of transformers 4 and 5.
   static DecoderConfig from_hf(const Json& json, const std::string& source);

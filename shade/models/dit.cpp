@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "shade/base/error.h"
+#include "shade/models/config_file.h"
 #include "shade/nn/activated_linear.h"
 #include "shade/nn/losses.h"
 #include "shade/nn/norm.h"
@@ -13,38 +14,49 @@ namespace {
 
 constexpr double kEps = 1e-6;
 
+constexpr int64_t kMostImage = int64_t{1} << 16, kMostPatch = int64_t{1} << 12, kMostChannels = 1024;
+constexpr double kMostRatio = 1024;
+
 nn::Linear::Options linear(int64_t in, int64_t out, nn::Init init = nn::Init::normal(0.02)) {
   return {.in = in, .out = out, .bias = true, .init = init};
 }
 
 }  // namespace
 
-void DitConfig::check() const {
-  SHADE_REQUIRE(hidden > 0 && layers > 0 && heads > 0 && hidden % heads == 0, "a DiT of hidden size ", hidden, ", ",
-                layers, " layers and ", heads,
-                " heads: expected positive numbers, and a hidden size that divides by the heads");
-  SHADE_REQUIRE(patch > 0 && image % patch == 0, "an image of ", image, " doesn't divide into patches of ", patch);
-  SHADE_REQUIRE(channels > 0 && classes > 0 && frequency_dim > 1 && frequency_dim % 2 == 0,
-                "a DiT needs channels, classes and an even number of timestep frequencies");
+void DitConfig::check(const std::string& source) const {
+  for (const auto& count : {Count{"hidden_size", "--hidden-dim", hidden, kMostWidth},
+                            {"depth", "--num-layers", layers, kMostLayers},
+                            {"num_heads", "--num-heads", heads, kMostWidth},
+                            {"patch_size", "--patch-size", patch, kMostPatch},
+                            {"image_size", "--image-size", image, kMostImage},
+                            {"in_channels", "", channels, kMostChannels},
+                            {"num_classes", "--num-classes", classes, kMostRows},
+                            {"frequency_dim", "", frequency_dim, kMostWidth}})
+    require_count(source, count);
+  SHADE_REQUIRE(hidden % heads == 0, where(source), "hidden size ", hidden, " doesn't divide by ", heads, " heads");
+  SHADE_REQUIRE(image % patch == 0, where(source), "an image of ", image, " doesn't divide into patches of ", patch);
+  SHADE_REQUIRE(frequency_dim % 2 == 0, where(source), "frequency_dim is ", frequency_dim, "; expected an even number");
+  require_positive(source, "mlp_ratio", mlp_ratio);
+  SHADE_REQUIRE(mlp_ratio <= kMostRatio && mlp() >= 1, where(source), "mlp_ratio is ", mlp_ratio, "; expected up to ",
+                kMostRatio, ", and a feed-forward of at least one column");
+  SHADE_REQUIRE(label_dropout >= 0 && label_dropout <= 1, where(source), "class_dropout_prob is ", label_dropout,
+                "; expected 0 to 1");
 }
 
 DitConfig DitConfig::from_json(const Json& json, const std::string& source) {
+  const ConfigFile file(json, source);
   DitConfig c;
-  try {
-    c.hidden = json.at("hidden_size");
-    c.layers = json.at("depth");
-    c.heads = json.at("num_heads");
-    c.patch = json.at("patch_size");
-    c.image = json.at("image_size");
-    c.channels = json.value("in_channels", c.channels);
-    c.classes = json.value("num_classes", c.classes);
-    c.mlp_ratio = json.value("mlp_ratio", c.mlp_ratio);
-    c.frequency_dim = json.value("frequency_dim", c.frequency_dim);
-    c.label_dropout = json.value("class_dropout_prob", c.label_dropout);
-  } catch (const Json::exception& fault) {
-    throw UsageError(text(source, " is no configuration of a DiT: ", fault.what()));
-  }
-  c.check();
+  c.hidden = file.need<int64_t>("hidden_size");
+  c.layers = file.need<int64_t>("depth");
+  c.heads = file.need<int64_t>("num_heads");
+  c.patch = file.need<int64_t>("patch_size");
+  c.image = file.need<int64_t>("image_size");
+  c.channels = file.get("in_channels", c.channels);
+  c.classes = file.get("num_classes", c.classes);
+  c.mlp_ratio = file.get("mlp_ratio", c.mlp_ratio);
+  c.frequency_dim = file.get("frequency_dim", c.frequency_dim);
+  c.label_dropout = file.get("class_dropout_prob", c.label_dropout);
+  c.check(source);
   return c;
 }
 

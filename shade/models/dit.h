@@ -20,7 +20,7 @@ struct DitConfig {
 
   int64_t tokens() const { return (image / patch) * (image / patch); }
   int64_t mlp() const { return static_cast<int64_t>(static_cast<double>(hidden) * mlp_ratio); }
-  void check() const;
+  void check(const std::string& source = "") const;  // throws UsageError naming the field
   static DitConfig from_json(const Json& json, const std::string& source);
   Json to_json() const;
 };

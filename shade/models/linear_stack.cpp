@@ -5,16 +5,22 @@
 #include <cmath>
 
 #include "shade/base/error.h"
+#include "shade/models/config_file.h"
 #include "shade/nn/losses.h"
 
 namespace shade::models {
 
+void LinearStackConfig::check(const std::string& source) const {
+  require_count(source, {"width", "--hidden-dim", width, kMostWidth});
+  require_count(source, {"depth", "--num-layers", depth, kMostLayers});
+}
+
 LinearStackConfig LinearStackConfig::from_json(const Json& json, const std::string& source) {
-  try {
-    return {.width = json.at("width"), .depth = json.at("depth"), .bias = json.at("bias")};
-  } catch (const Json::exception& fault) {
-    throw UsageError(text(source, " is no configuration of a linear stack: ", fault.what()));
-  }
+  const ConfigFile file(json, source);
+  const LinearStackConfig c{
+      .width = file.need<int64_t>("width"), .depth = file.need<int64_t>("depth"), .bias = file.need<bool>("bias")};
+  c.check(source);
+  return c;
 }
 
 Json LinearStackConfig::to_json() const {
@@ -22,12 +28,12 @@ Json LinearStackConfig::to_json() const {
 }
 
 LinearStack::LinearStack(LinearStackConfig config, const ModelOptions& options) : config_(config), options_(options) {
-  SHADE_REQUIRE(config_.width > 0 && config_.depth > 0, "a stack of ", config_.depth, " layers of width ",
-                config_.width, ": expected positive numbers");
+  config_.check();
   SHADE_REQUIRE(options_.task == Task::automatic || options_.task == Task::regress,
                 "the linear stack is trained with --task "
                 "regress, not ",
                 to_string(options_.task));
+  SHADE_REQUIRE(!options_.lora, "LoRA adapters are for language models; a linear stack is trained whole");
   const auto init = nn::Init::normal(1 / std::sqrt(static_cast<double>(config_.width)));
   for (int64_t i = 0; i < config_.depth; ++i) {
     parameters_.begin_unit(text("layers.", i));

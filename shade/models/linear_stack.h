@@ -12,6 +12,7 @@ struct LinearStackConfig {
   int64_t width = 1024, depth = 8;
   bool bias = true;
 
+  void check(const std::string& source = "") const;  // throws UsageError naming the field
   static LinearStackConfig from_json(const Json& json, const std::string& source);
   Json to_json() const;
 };

@@ -2,6 +2,8 @@
 
 #include <filesystem>
 #include <map>
+#include <utility>
+#include <variant>
 
 #include "shade/models/decoder.h"
 #include "shade/models/dit.h"
@@ -88,7 +90,10 @@ void replace(int64_t& value, int64_t override_value) {
   if (override_value > 0) value = override_value;
 }
 
-std::unique_ptr<Model> make(DecoderConfig c, const SizeOverrides& s, const ModelOptions& options) {
+// What a name stands for, with its sizes overridden.
+using AnyConfig = std::variant<DecoderConfig, DitConfig, LinearStackConfig>;
+
+AnyConfig resized(DecoderConfig c, const SizeOverrides& s) {
   if (s.hidden_dim > 0 || s.num_heads > 0) c.head_dim = 0;
   replace(c.hidden, s.hidden_dim);
   replace(c.layers, s.num_layers);
@@ -97,33 +102,75 @@ std::unique_ptr<Model> make(DecoderConfig c, const SizeOverrides& s, const Model
   replace(c.ffn, s.ffn_dim);
   replace(c.vocab, s.vocab_size);
   replace(c.classes, s.num_classes);
-  return std::make_unique<Decoder>(std::move(c), options);
+  return c;
 }
 
-std::unique_ptr<Model> make(DitConfig c, const SizeOverrides& s, const ModelOptions& options) {
+AnyConfig resized(DitConfig c, const SizeOverrides& s) {
   replace(c.hidden, s.hidden_dim);
   replace(c.layers, s.num_layers);
   replace(c.heads, s.num_heads);
   replace(c.image, s.image_size);
   replace(c.patch, s.patch_size);
   replace(c.classes, s.num_classes);
-  return std::make_unique<Dit>(c, options);
+  return c;
 }
 
-std::unique_ptr<Model> make(LinearStackConfig c, const SizeOverrides& s, const ModelOptions& options) {
+AnyConfig resized(LinearStackConfig c, const SizeOverrides& s) {
   replace(c.width, s.hidden_dim);
   replace(c.depth, s.num_layers);
+  return c;
+}
+
+AnyConfig from_folder(const std::filesystem::path& folder, const SizeOverrides& s) {
+  const auto file = folder / "config.json";
+  const auto json = read_json(file);
+  if (json.contains("patch_size")) return resized(DitConfig::from_json(json, file.string()), s);
+  if (json.contains("model_type") && json["model_type"] == "linear")
+    return resized(LinearStackConfig::from_json(json, file.string()), s);
+  return resized(DecoderConfig::from_hf(json, file.string()), s);
+}
+
+AnyConfig find(const std::string& name, const SizeOverrides& sizes) {
+  if (const auto found = decoders().find(name); found != decoders().end()) return resized(found->second, sizes);
+  if (const auto found = stacks().find(name); found != stacks().end()) return resized(found->second, sizes);
+  const auto slash = name.find('/');
+  if (const auto found = dits().find(name.substr(0, slash)); found != dits().end()) {
+    auto config = found->second;
+    if (slash != std::string::npos) {
+      const auto patch = parse_integer(name.substr(slash + 1));
+      SHADE_REQUIRE(patch && *patch > 0, "model '", name, "': expected a patch size after the slash, e.g. dit-xl/2");
+      config.patch = *patch;
+    }
+    return resized(config, sizes);
+  }
+  if (const auto folder = model_folder(name)) return from_folder(*folder, sizes);
+  const auto names = model_names();
+  throw UsageError(text("model '", name, "' is neither known nor a folder with a config.json; known are ",
+                        join(names, ", "), suggestion(name, names)));
+}
+
+std::unique_ptr<Model> build(const DecoderConfig& c, const ModelOptions& options) {
+  return std::make_unique<Decoder>(c, options);
+}
+std::unique_ptr<Model> build(const DitConfig& c, const ModelOptions& options) {
+  return std::make_unique<Dit>(c, options);
+}
+std::unique_ptr<Model> build(const LinearStackConfig& c, const ModelOptions& options) {
   return std::make_unique<LinearStack>(c, options);
 }
 
-std::unique_ptr<Model> from_folder(const std::filesystem::path& folder, const SizeOverrides& s,
-                                   const ModelOptions& options) {
-  const auto file = folder / "config.json";
-  const auto json = read_json(file);
-  if (json.contains("patch_size")) return make(DitConfig::from_json(json, file.string()), s, options);
-  if (json.contains("model_type") && json["model_type"] == "linear")
-    return make(LinearStackConfig::from_json(json, file.string()), s, options);
-  return make(DecoderConfig::from_hf(json, file.string()), s, options);
+int64_t& blocks(DecoderConfig& c) { return c.layers; }
+int64_t& blocks(DitConfig& c) { return c.layers; }
+int64_t& blocks(LinearStackConfig& c) { return c.depth; }
+
+// first + (count - 1) * (second - first)
+int64_t extrapolated(int64_t first, int64_t second, int64_t count) {
+  int64_t rest = 0, total = 0;
+  SHADE_REQUIRE(
+      !__builtin_mul_overflow(second - first, count - 1, &rest) && !__builtin_add_overflow(first, rest, &total),
+      "a model of ", count, " blocks with ", second - first,
+      " parameters each has more than can be counted; choose smaller sizes");
+  return total;
 }
 
 }  // namespace
@@ -159,22 +206,22 @@ std::optional<std::filesystem::path> model_folder(const std::string& name) {
 }
 
 std::unique_ptr<Model> make_model(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options) {
-  if (const auto found = decoders().find(name); found != decoders().end()) return make(found->second, sizes, options);
-  if (const auto found = stacks().find(name); found != stacks().end()) return make(found->second, sizes, options);
-  const auto slash = name.find('/');
-  if (const auto found = dits().find(name.substr(0, slash)); found != dits().end()) {
-    auto config = found->second;
-    if (slash != std::string::npos) {
-      const auto patch = parse_integer(name.substr(slash + 1));
-      SHADE_REQUIRE(patch && *patch > 0, "model '", name, "': expected a patch size after the slash, e.g. dit-xl/2");
-      config.patch = *patch;
-    }
-    return make(config, sizes, options);
-  }
-  if (const auto folder = model_folder(name)) return from_folder(*folder, sizes, options);
-  const auto names = model_names();
-  throw UsageError(text("model '", name, "' is neither known nor a folder with a config.json; known are ",
-                        join(names, ", "), suggestion(name, names)));
+  return std::visit([&](const auto& config) { return build(config, options); }, find(name, sizes));
+}
+
+ModelSize size_of(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options) {
+  const auto count = [&](auto config) {
+    config.check();
+    const auto all = std::exchange(blocks(config), 1);
+    const auto one = build(config, options);
+    blocks(config) = 2;
+    const auto two = build(config, options);
+    const auto of = [&](int64_t (nn::Parameters::*number)() const) {
+      return extrapolated((one->parameters().*number)(), (two->parameters().*number)(), all);
+    };
+    return ModelSize{of(&nn::Parameters::count), of(&nn::Parameters::count_trainable)};
+  };
+  return std::visit(count, find(name, sizes));
 }
 
 }  // namespace shade::models

@@ -26,4 +26,11 @@ std::optional<std::filesystem::path> model_folder(const std::string& name);
 // nearest name. Weights are declared, not bound.
 std::unique_ptr<Model> make_model(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options);
 
+struct ModelSize {
+  int64_t parameters = 0, trainable = 0;
+};
+// Of what make_model() would make, and with the same errors. Counted on one and two blocks: a model that is too large
+// isn't built to learn that.
+ModelSize size_of(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options);
+
 }  // namespace shade::models

@@ -22,13 +22,13 @@ Weight& Parameters::add(std::string name, std::vector<int64_t> shape, Init init)
   auto& weight = weights_.emplace_back(static_cast<WeightId>(weights_.size()), units_.back().id, std::move(name),
                                        std::move(shape), init);
   units_.back().weights.push_back(&weight);
+  by_name_.emplace(weight.name(), &weight);
   return weight;
 }
 
 Weight* Parameters::find(std::string_view name) {
-  for (auto& weight : weights_)
-    if (weight.name() == name) return &weight;
-  return nullptr;
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : found->second;
 }
 
 int64_t Parameters::count() const {

@@ -3,6 +3,8 @@
 
 #include <deque>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "shade/nn/tap.h"
@@ -37,6 +39,7 @@ class Parameters {
  private:
   std::deque<Weight> weights_;
   std::vector<Unit> units_;
+  std::unordered_map<std::string_view, Weight*> by_name_;  // views of the weights' own names
 };
 
 // Fills elements [begin, begin + flat.numel()) of the weight, as its Init says.

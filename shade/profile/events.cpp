@@ -74,12 +74,13 @@ std::string host_name() {
 
 }  // namespace
 
-EventFile::EventFile(const std::filesystem::path& folder) {
+EventFile::EventFile(const std::filesystem::path& folder, Readers readers) {
   static std::atomic<int> files{0};  // two in one second
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   std::filesystem::create_directories(folder);
   path_ = folder / shade::text("events.out.tfevents.", std::chrono::duration_cast<std::chrono::seconds>(now).count(),
                                ".", host_name(), ".", ::getpid(), ".", files++);
+  make_file(path_, readers);
   file_.open(path_, std::ios::binary);
   SHADE_REQUIRE(file_.is_open(), "the event file ", path_.string(), " could not be made; is its folder writable?");
   write(event(0, field(3, "brain.Event:2")));

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "shade/base/private_file.h"
+
 namespace shade::profile {
 
 // events.out.tfevents.<seconds>.<host>.<process>.<number> in the folder, which is made if it isn't there. TensorBoard
@@ -14,7 +16,7 @@ namespace shade::profile {
 // For one thread.
 class EventFile {
  public:
-  explicit EventFile(const std::filesystem::path& folder);
+  explicit EventFile(const std::filesystem::path& folder, Readers readers = Readers::by_umask);
   ~EventFile();  // flushes, without complaint
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;

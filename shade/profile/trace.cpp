@@ -8,6 +8,7 @@
 #include <map>
 
 #include "shade/base/error.h"
+#include "shade/base/output_file.h"
 #include "shade/profile/trace_file.h"
 
 namespace shade::profile {
@@ -81,12 +82,14 @@ void Trace::collectives(std::span<const comm::TrafficRecord> records) {
                [&](const auto& record) { return record.enqueued >= began_; });
 }
 
-void Trace::save(const std::string& path) {
+void Trace::save(const std::string& name, Readers readers) {
+  const auto path = regular_output(name).string();
   {
     const std::lock_guard lock(mutex_);
     SHADE_CHECK(recording_, "this trace was already saved");
     recording_ = false;
   }
+  make_file(path + ".tmp", readers);  // Kineto writes there, removes what has the trace's name, and renames
   kineto::disableProfiler()->save(path);
 
   TraceFile file(path, to_unix_);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "shade/base/private_file.h"
 #include "shade/base/span.h"
 #include "shade/comm/traffic.h"
 
@@ -39,7 +40,8 @@ class Trace : public SpanListener {
   void collectives(std::span<const comm::TrafficRecord> records);
 
   // Ends the recording and writes it; TensorBoard wants names that end in `.pt.trace.json`.
-  void save(const std::string& path);
+  // Throws UsageError for devices and in missing folders.
+  void save(const std::string& path, Readers readers = Readers::by_umask);
 
  private:
   struct HeardSpan {

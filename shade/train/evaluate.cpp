@@ -16,8 +16,21 @@ Json Evaluation::json(const std::string& what) const {
   return out;
 }
 
-Evaluation evaluate(models::Model& model, shard::Runtime& runtime, const data::Dataset& dataset,
-                    const std::vector<int64_t>& records, int64_t micro_batch) {
+namespace {
+
+// Some rank wants to stop. Without anybody to ask, nothing is exchanged.
+bool stops(const comm::Group& group, const std::function<bool()>& stop) {
+  if (!stop) return false;
+  const auto wishes = at::full({1}, stop() ? 1.0 : 0.0, at::kDouble);
+  group.all_reduce(wishes, {.label = "stop"}).wait();
+  return wishes.item<double>() > 0;
+}
+
+}  // namespace
+
+std::optional<Evaluation> evaluate(models::Model& model, shard::Runtime& runtime, const data::Dataset& dataset,
+                                   const std::vector<int64_t>& records, int64_t micro_batch,
+                                   const std::function<bool()>& stop) {
   const Span span("evaluate");
   const MemoryScope scope(MemoryKind::activations);
   const at::NoGradGuard no_graph;
@@ -25,6 +38,7 @@ Evaluation evaluate(models::Model& model, shard::Runtime& runtime, const data::D
   double loss = 0, right = 0, count = 0;
   auto seen = at::zeros({0}, at::kDouble);  // records of each class
   for (const auto& mine : deal(records, control.size(), control.rank(), micro_batch)) {
+    if (stops(control, stop)) return std::nullopt;
     const auto batch = dataset.batch(mine);
     const bool has_classes = batch.ids_BT.defined() && batch.labels.dim() == 1;
     runtime.begin_forward();

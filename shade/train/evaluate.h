@@ -1,6 +1,7 @@
 // The loss of records that are not trained on.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,8 +22,10 @@ struct Evaluation {
   Json json(const std::string& what) const;  // {"eval_loss": ..., ...} if that is "eval"
 };
 
-// Collective: every rank takes its part. No gradients, nothing is changed.
-Evaluation evaluate(models::Model& model, shard::Runtime& runtime, const data::Dataset& dataset,
-                    const std::vector<int64_t>& records, int64_t micro_batch);
+// Collective: every rank takes its part. No gradients, nothing is changed. `stop` is asked before every micro-batch, on
+// every rank or on none; true on any of them ends the evaluation without a result.
+std::optional<Evaluation> evaluate(models::Model& model, shard::Runtime& runtime, const data::Dataset& dataset,
+                                   const std::vector<int64_t>& records, int64_t micro_batch,
+                                   const std::function<bool()>& stop = {});
 
 }  // namespace shade::train

@@ -1,6 +1,5 @@
 #include "shade/train/history.h"
 
-#include <ATen/ATen.h>
 #include <sodium.h>
 
 #include <algorithm>
@@ -9,19 +8,13 @@
 #include "shade/base/log.h"
 #include "shade/base/span.h"
 #include "shade/checkpoint/agreement.h"
+#include "shade/comm/sealed_words.h"
 
 namespace shade::train {
 namespace {
 
 std::string digest_of_key(const privacy::NoiseKey& key) {
   return io::to_hex(io::digest_of(std::as_bytes(std::span(key))));
-}
-
-// Rank 0's, for all ranks.
-privacy::NoiseKey shared(const comm::Group& group, privacy::NoiseKey key) {
-  const auto bytes = at::from_blob(key.data(), {static_cast<int64_t>(key.size())}, at::kByte);
-  group.broadcast(bytes, {.label = "run key"}).wait();
-  return key;
 }
 
 void wipe(privacy::NoiseKey& key) { sodium_memzero(key.data(), key.size()); }
@@ -83,7 +76,8 @@ void History::start() {
       out.push_back({s.incarnation, io::to_hex(s.fresh), s.begin, s.end});
     return out.dump();
   });
-  key_ = shared(control_, key_.value_or(privacy::NoiseKey{}));
+  if (!key_) key_ = privacy::NoiseKey{};  // rank 0 has it
+  comm::share(control_, *key_, "run key");
   for (const auto& s : Json::parse(words)) {
     const checkpoint::Stretch stretch{s[0], io::digest_from_hex(s[1].get<std::string>()).value(), s[2], s[3]};
     stretches_.push_back(

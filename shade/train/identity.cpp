@@ -58,8 +58,9 @@ std::string first_weights(shard::Runtime& runtime, optim::Optimizer& optimizer) 
 Json deciding(Json recipe) {
   const std::pair<const char*, std::vector<const char*>> without[] = {
       {"train",
-       {"steps", "log_every", "save_every", "keep", "keep_key", "output", "export_folder", "adapter_folder",
-        "test_folder", "eval_every", "memory_limit", "peak_gflops", "threads", "sample_corpus"}},
+       {"steps", "log_every", "save_every", "save_interval", "keep", "restart", "resume_from", "keep_key", "output",
+        "export_folder", "adapter_folder", "test_folder", "eval_every", "memory_limit", "peak_gflops", "threads",
+        "sample_corpus"}},
       {"dp", {"target_epsilon", "max_epsilon", "delta", "accountant"}},
       {"model", {"weights"}},
       {"data", {"data_folder", "cache_folder"}},
@@ -74,26 +75,26 @@ Json deciding(Json recipe) {
   return recipe;
 }
 
-std::string identity_of(const Config& config, const models::Model& model, const data::Dataset& records,
-                        shard::Runtime& runtime, optim::Optimizer& optimizer) {
+Identity identity_of(const Config& config, const models::Model& model, const data::Dataset& records,
+                     shard::Runtime& runtime, optim::Optimizer& optimizer) {
   const auto program = io::MappedFile::open("/proc/self/exe");
-  const Json all{{"recipe", deciding(config.json())},
-                 {"threads", at::get_num_threads()},
-                 {"libtorch", TORCH_VERSION},
-                 {"processor", processor()},
-                 {"program", io::to_hex(io::digest_of(program->bytes()))},
-                 {"variables", variables()},
-                 {"architecture", model.config_json()},
-                 {"records", records.size()},
-                 {"fingerprint", records.fingerprint()},
-                 {"weights", first_weights(runtime, optimizer)}};
+  Json all{{"recipe", deciding(config.json())},
+           {"threads", at::get_num_threads()},
+           {"libtorch", TORCH_VERSION},
+           {"processor", processor()},
+           {"program", io::to_hex(io::digest_of(program->bytes()))},
+           {"variables", variables()},
+           {"architecture", model.config_json()},
+           {"records", records.size()},
+           {"fingerprint", records.fingerprint()},
+           {"weights", first_weights(runtime, optimizer)}};
   const auto& group = runtime.groups().control;
   auto mine = io::digest_of(all.dump());
   const auto length = static_cast<int64_t>(mine.size());
   auto everybody = at::empty({length * group.size()}, at::kByte);
   group.all_gather(everybody, at::from_blob(mine.data(), {length}, at::kByte), {.label = "identity"}).wait();
-  return io::to_hex(
-      io::digest_of(std::as_bytes(std::span(everybody.data_ptr<uint8_t>(), static_cast<size_t>(everybody.numel())))));
+  const auto bytes = std::as_bytes(std::span(everybody.data_ptr<uint8_t>(), static_cast<size_t>(everybody.numel())));
+  return {io::to_hex(io::digest_of(bytes)), std::move(all)};
 }
 
 }  // namespace shade::train

@@ -17,8 +17,12 @@ namespace shade::train {
 // libtorch, the processor, and the variables by which libraries choose how they compute (sums are rounded in an order
 // that depends on all of them). Collective. The weights are those that training starts from: call it before a
 // checkpoint is loaded.
-std::string identity_of(const Config& config, const models::Model& model, const data::Dataset& records,
-                        shard::Runtime& runtime, optim::Optimizer& optimizer);
+struct Identity {
+  std::string digest;
+  Json parts;  // of this rank, before hashing
+};
+Identity identity_of(const Config& config, const models::Model& model, const data::Dataset& records,
+                     shard::Runtime& runtime, optim::Optimizer& optimizer);
 
 // The part of a resolved recipe that is in it, for tests.
 Json deciding(Json recipe);

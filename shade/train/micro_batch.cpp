@@ -3,9 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "shade/base/error.h"
+#include "shade/profile/host_memory.h"
 #include "shade/profile/memory.h"
 
 namespace shade::train {
@@ -51,15 +51,6 @@ MicroBatchChoice choose_micro_batch(const comm::Group& group, int64_t most, Byte
   return out;
 }
 
-Bytes default_memory_limit(int local_ranks) {
-  std::ifstream in("/proc/meminfo");
-  std::string key;
-  int64_t kib = 0;
-  while (in >> key) {
-    if (key == "MemAvailable:" && in >> kib) return {KiB(kib).count / 5 * 4 / local_ranks};
-    in.ignore(1 << 16, '\n');
-  }
-  throw Error("cannot read how much memory is available from /proc/meminfo; set --memory-limit");
-}
+Bytes default_memory_limit(int local_ranks) { return {profile::host_memory().available.count / 5 * 4 / local_ranks}; }
 
 }  // namespace shade::train

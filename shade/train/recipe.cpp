@@ -88,9 +88,12 @@ void TrainConfig::declare(Fields& f) {
   f.add("micro_batch", micro_batch,
         {.help = "samples a rank computes at a time, or auto: the most that fit memory_limit",
          .flags = {"--micro-batch"}});
-  f.add("memory_limit", memory_limit,
-        {.help = "of tensors on a rank, for micro_batch auto; 0: 80 % of what is available on the host now",
-         .flags = {"--memory-limit"}});
+  f.add(
+      "memory_limit", memory_limit,
+      {.help =
+           "of tensors on a rank, for micro_batch auto and for the model states, which are refused if they need more; "
+           "0: 80 % of what is available on the host now, and all of it for the states",
+       .flags = {"--memory-limit"}});
   f.add("synthetic", synthetic,
         {.help = "train on synthetic records that the model makes for itself", .flags = {"--synthetic"}});
   f.add("records", records, {.help = "number of synthetic records", .min = 1, .flags = {"--records"}});
@@ -108,11 +111,28 @@ void TrainConfig::declare(Fields& f) {
         {.help = "records as in data_folder, evaluated once, at the end", .flags = {"--test-folder"}});
   f.add("log_every", log_every, {.help = "a line of progress", .unit = "steps", .min = 1, .flags = {"--log-every"}});
   f.add("save_every", save_every,
-        {.help = "a checkpoint; 0: only at the end", .unit = "steps", .min = 0, .flags = {"--save-every"}});
+        {.help = "steps between checkpoints; 0: by time, save_interval",
+         .unit = "steps",
+         .min = 0,
+         .flags = {"--save-every"}});
+  f.add("save_interval", save_interval,
+        {.help = "time between checkpoints if save_every is 0; one is also saved at the end; 0: only then",
+         .min = 0,
+         .flags = {"--save-interval"}});
   f.add("keep", keep, {.help = "checkpoints that stay", .min = 1, .flags = {"--keep"}});
-  f.add("output", output,
-        {.help = "run directory; what is there is continued; runs/ and the recipe's name if not set",
-         .flags = {"--output", "--output-dir"}});
+  f.add(
+      "output", output,
+      {.help = "run directory; what is there is continued from its newest whole checkpoint; another directory, or its "
+               "checkpoints folder deleted, begins anew; runs/ and the recipe's name if not set",
+       .flags = {"--output", "--output-dir"}});
+  f.add("resume_from", resume_from,
+        {.help = "checkpoint to go back to: its folder, or its name in this run; the same command then goes on from "
+                 "what was saved since; in private runs one of this run",
+         .flags = {"--resume-from"}});
+  f.add("restart", restart,
+        {.help = "begin at the first step although the ledger has steps of this run and no checkpoint is left; what "
+                 "was spent stays counted",
+         .flags = {"--restart"}});
   f.add("export_folder", export_folder,
         {.help = "at the end, write the model here as transformers reads it; adapters are added to their weights",
          .flags = {"--export"}});
@@ -125,6 +145,7 @@ void TrainConfig::declare(Fields& f) {
   f.add("threads", threads,
         {.help = "compute threads of a rank; 0: libtorch's choice, one if there are several ranks",
          .min = 0,
+         .max = 4096,
          .flags = {"--threads"}});
   f.add("peak_gflops", peak_gflops,
         {.help = "of a rank, what mfu is a share of; 0: a matrix product is timed at the start",
@@ -158,6 +179,7 @@ std::string print_toml(const Config& config) {
   for (const auto& [section, fields] : json.items()) {
     out += text(out.empty() ? "" : "\n", "[", section, "]\n");
     for (const auto& [name, value] : fields.items()) {
+      if (name == "resume_from" || name == "restart") continue;  // of one start, not of the run
       // Both would be two words on one thing, and are refused.
       const bool found = name == "sigma" && fields.value("target_epsilon", 0.0) > 0;
       out += text(found ? "# found for target_epsilon: " : "", name, " = ", toml_of(value), "\n");

@@ -56,7 +56,9 @@ struct TrainConfig {
   int64_t eval_records = 0, eval_every = 100;
   int64_t log_every = 10;
   int64_t save_every = 0, keep = 2;
-  std::string test_folder, output, export_folder, adapter_folder;
+  Seconds save_interval{600};
+  bool restart = false;
+  std::string resume_from, test_folder, output, export_folder, adapter_folder;
   int64_t seed = 0, threads = 0;
   bool keep_key = false;
   double peak_gflops = 0;
@@ -92,7 +94,7 @@ struct Recipe {
 // `given` says of a key such as "dp.sigma"; empty: none.
 std::string asks_for_privacy(const Recipe& recipe, const std::function<bool(const std::string&)>& given);
 
-// Every field with its value, as a recipe that reads back the same.
+// Every field with its value, as a recipe that reads back the same; without how this start of the run began.
 std::string print_toml(const Config& config);
 
 }  // namespace shade::train

@@ -8,7 +8,7 @@ namespace shade::train {
 
 Report::Report(RunFolder& folder, const Options& options) : folder_(&folder), options_(options) {
   if (options.speaks) {
-    events_.emplace(folder.path());
+    events_.emplace(folder.path(), folder.readers());
     events_->begin_at(options.done + 1);
   }
   if (options.speaks && !options.quiet && is_terminal(stderr)) bar_.emplace("train", options.steps - options.done);

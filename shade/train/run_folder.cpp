@@ -10,8 +10,10 @@
 #include <limits>
 
 #include "shade/base/error.h"
+#include "shade/base/interrupted.h"
+#include "shade/base/log.h"
+#include "shade/base/new_file.h"
 #include "shade/checkpoint/folder.h"
-#include "shade/io/new_file.h"
 
 namespace shade::train {
 namespace {
@@ -27,12 +29,39 @@ int64_t step_of(const std::string& line) {
   return whole ? json["step"].get<int64_t>() : std::numeric_limits<int64_t>::max();
 }
 
+bool is_of_a_run(std::string_view name) {
+  for (const auto* whole : {"checkpoints", "ledger", "key", ".key", "visualizations"})
+    if (name == whole) return true;
+  for (const auto* begin : {"recipe.", "metrics.jsonl", "events.out.tfevents."})
+    if (name.starts_with(begin)) return true;
+  return false;
+}
+
+// Then it is someone's own folder, whose mode is not ours to change.
+bool holds_other_things(const std::filesystem::path& folder) {
+  std::error_code absent;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, absent))
+    if (!is_of_a_run(entry.path().filename().string())) return true;
+  return false;
+}
+
 }  // namespace
 
-RunFolder::RunFolder(std::filesystem::path path) : path_(std::move(path)) {
-  std::error_code fault;
-  std::filesystem::create_directories(path_, fault);
-  SHADE_REQUIRE(!fault, "the run directory ", path_.string(), " can't be made: ", fault.message());
+RunFolder::RunFolder(std::filesystem::path path, Readers readers) : path_(std::move(path)), readers_(readers) {
+  const bool shared = readers == Readers::owner && holds_other_things(path_);
+  try {
+    make_folder(path_, shared ? Readers::by_umask : readers);
+    if (readers == Readers::owner) make_folder(checkpoints(), readers);
+  } catch (const Error& fault) {
+    throw UsageError(text("the run directory can't be made: ", fault.what()));
+  }
+  if (readers == Readers::owner && open_to_others(path_))
+    log::warning("others can look into the run directory ", path_.string(),
+                 ": they see names and sizes of files, not what is in them; chmod 700 closes it");
+}
+
+RunFolder::~RunFolder() {
+  if (metrics_ >= 0) ::close(metrics_);
 }
 
 std::optional<privacy::NoiseKey> RunFolder::find_key() const {
@@ -94,7 +123,7 @@ void RunFolder::write_recipe(const std::string& toml) const {
     while (std::filesystem::exists(path_ / text("recipe.", number, ".toml"))) ++number;
     std::filesystem::rename(place, path_ / text("recipe.", number, ".toml"));
   }
-  io::NewFile file(place);
+  NewFile file(place, file_mode(readers_));
   file.write_at(0, std::as_bytes(std::span(toml)));
   file.commit();
 }
@@ -122,18 +151,30 @@ void RunFolder::keep_metrics_until(int64_t step) const {
       all = false;
   }
   if (all) return;
-  io::NewFile fresh(file);
+  NewFile fresh(file, file_mode(readers_));
   fresh.write_at(0, std::as_bytes(std::span(kept)));
   fresh.commit();
 }
 
+bool RunFolder::was_evaluated(int64_t step) const {
+  std::ifstream in(path_ / "metrics.jsonl", std::ios::binary);
+  for (std::string line; std::getline(in, line);)
+    if (step_of(line) == step && line.find("\"eval_loss\"") != std::string::npos) return true;
+  return false;
+}
+
 void RunFolder::append_metrics(const Json& line) {
   const auto file = path_ / "metrics.jsonl";
-  if (!metrics_) metrics_.reset(std::fopen(file.c_str(), "ae"));
-  if (!metrics_) fail(file, std::strerror(errno));
+  if (metrics_ < 0) make_file(file, readers_);
+  if (metrics_ < 0)
+    metrics_ = uninterrupted([&] { return ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666); });
+  if (metrics_ < 0) fail(file, std::strerror(errno));
   const auto words = line.dump() + "\n";
-  if (std::fputs(words.c_str(), metrics_.get()) < 0 || std::fflush(metrics_.get()) != 0)
-    fail(file, std::strerror(errno));
+  for (std::string_view left = words; !left.empty();) {
+    const auto written = uninterrupted([&] { return ::write(metrics_, left.data(), left.size()); });
+    if (written < 0) fail(file, std::strerror(errno));
+    left.remove_prefix(static_cast<size_t>(written));
+  }
 }
 
 }  // namespace shade::train

@@ -8,21 +8,26 @@
 //                    the noise: it is deleted when the run is finished
 #pragma once
 
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <optional>
 
 #include "shade/base/json.h"
+#include "shade/base/private_file.h"
 #include "shade/privacy/key.h"
 
 namespace shade::train {
 
 class RunFolder {
  public:
-  explicit RunFolder(std::filesystem::path path);  // makes it
+  // Makes it. `owner`: its files are read by their owner alone, and so is the folder, unless it is there already with
+  // other things in it; then a warning says so.
+  explicit RunFolder(std::filesystem::path path, Readers readers = Readers::by_umask);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
+  Readers readers() const { return readers_; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path ledger() const { return path_ / "ledger"; }
 
@@ -35,6 +40,7 @@ class RunFolder {
   void write_recipe(const std::string& toml) const;
   bool was_packed() const;  // one of its recipes packed records into windows
   void append_metrics(const Json& line);
+  bool was_evaluated(int64_t step) const;  // the metrics tell of it
   // Takes away what is told of later steps, which are about to be made again, and lines that were cut off. Before the
   // first append; a reader sees the old file or the new one.
   void keep_metrics_until(int64_t step) const;
@@ -42,11 +48,9 @@ class RunFolder {
  private:
   std::filesystem::path key_file() const { return path_ / "key"; }
 
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
   std::filesystem::path path_;
-  std::unique_ptr<std::FILE, Close> metrics_;
+  Readers readers_;
+  int metrics_ = -1;  // descriptor; -1: not open
 };
 
 }  // namespace shade::train

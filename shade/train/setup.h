@@ -3,13 +3,15 @@
 
 #include <memory>
 
+#include "shade/comm/environment.h"
 #include "shade/optim/config.h"
 #include "shade/shard/runtime.h"
 
 namespace shade::train {
 
-// Compute threads of this process; 0: libtorch's choice, one if there are several ranks.
-void use_threads(int64_t wanted, int ranks);
+// Compute threads of this process; 0: libtorch's choice, one if there are several ranks. Rank 0 warns if the ranks of
+// its host have more of them together than there are cores.
+void use_threads(int64_t wanted, const comm::Place& place);
 
 // With its state allocated, where the runtime keeps such things.
 std::unique_ptr<optim::Optimizer> prepared_optimizer(const optim::OptimConfig& config, shard::Runtime& runtime);

@@ -9,6 +9,7 @@
 #include "shade/base/error.h"
 #include "shade/base/memory_scope.h"
 #include "shade/base/span.h"
+#include "shade/comm/sealed_words.h"
 #include "shade/optim/gradient_norm.h"
 #include "shade/privacy/grid.h"
 #include "shade/train/sum_digest.h"
@@ -20,8 +21,7 @@ namespace {
 privacy::NoiseKey agreed_key(const comm::Group& group, const privacy::DpConfig& config) {
   if (config.noise_seed >= 0) return privacy::seeded_key(static_cast<uint64_t>(config.noise_seed));
   auto key = privacy::secret_key();
-  auto bytes = at::from_blob(key.data(), {static_cast<int64_t>(key.size())}, at::kByte);
-  group.broadcast(bytes, {.label = "noise key"}).wait();
+  comm::share(group, key, "noise key");
   return key;
 }
 
@@ -239,7 +239,7 @@ io::Digest Step::digest_of_sum(int64_t step, std::span<const shard::LocalShard> 
   return sum_digest(options_.key(step), shards, {below, method_->clipper().clip_norm()}, runtime_->groups().control);
 }
 
-StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, bool stop) {
+StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, Wishes wishes) {
   SHADE_REQUIRE(!micro_batches.empty() && divisor > 0, "a step needs at least one micro-batch, and a positive divisor");
   SHADE_REQUIRE(!method_ || runtime_->compute() != at::kBFloat16 || shapes_,
                 "a private step in bf16 needs StepOptions::fixed_samples, the number of samples of its micro-batches: "
@@ -247,6 +247,7 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, b
   StepRecord record{.learning_rate = schedule_.learning_rate(optimizer_->steps())};
   if (method_ && !options_.rehearsal) require_distinct(micro_batches);
   const auto local = gradients(micro_batches);
+  wishes.stop = wishes.stop || (options_.stop && options_.stop());
   const auto shards = runtime_->shards();
   const auto slots = slots_of(shards);
   double scale = 1 / divisor;
@@ -258,16 +259,17 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, b
   const double squared = options_.grad_clip > 0 ? optim::squared_norm(slots) / copies : 0;
   const auto sums = at::tensor(
       {local.sum, present, squared, static_cast<double>(counts.clipped), static_cast<double>(counts.not_finite),
-       counts.below, stop ? 1.0 : 0.0, static_cast<double>(local.count)},
+       counts.below, wishes.stop ? 1.0 : 0.0, wishes.save ? 1.0 : 0.0, static_cast<double>(local.count)},
       at::kDouble);
   runtime_->groups().control.all_reduce(sums, {.label = "loss and norm"}).wait();
   const auto sum = [&](int64_t i) { return sums[i].item<double>(); };
-  record.loss = sum(0) / sum(7);
+  record.loss = sum(0) / sum(8);
   record.samples = {.samples = static_cast<int64_t>(sum(1)),
                     .clipped = static_cast<int64_t>(sum(3)),
                     .not_finite = static_cast<int64_t>(sum(4)),
                     .below = sum(5)};
   record.stop = sum(6) > 0;
+  record.save = sum(7) > 0;
   if (options_.grad_clip > 0) {
     record.gradient_norm = std::sqrt(sum(2)) * scale;
     scale *= optim::clip_factor(record.gradient_norm, options_.grad_clip);

@@ -19,10 +19,10 @@ struct StepRecord {
   // Mean over all samples of all ranks; in a private step over those whose loss is finite. Not private. No sample: NaN.
   double loss = 0;
   double learning_rate = 0;
-  double gradient_norm = 0;     // of the mean gradient; 0 if nobody asked for clipping it
-  privacy::ClipCounts samples;  // of all ranks; not private
-  double clip_norm = 0;         // of a private step
-  bool stop = false;            // some rank asked for it
+  double gradient_norm = 0;         // of the mean gradient; 0 if nobody asked for clipping it
+  privacy::ClipCounts samples;      // of all ranks; not private
+  double clip_norm = 0;             // of a private step
+  bool stop = false, save = false;  // some rank asked for it
 };
 
 struct StepOptions {
@@ -33,6 +33,8 @@ struct StepOptions {
   // Called on every rank when a private step's sum is complete, before any of its noise is drawn. `sum` is a keyed hash
   // of it (train/sum_digest.h), the same on every rank; zeros on accelerators.
   std::function<void(int64_t step, const io::Digest& sum)> before_noise{};
+  // Asked when the gradients are complete; true on any rank is the same as the wish to stop.
+  std::function<bool()> stop{};
   // A private step in bf16 computes every micro-batch with so many samples: shorter ones get blank samples, which count
   // nowhere, longer ones are refused (train/fixed_shapes.h). In other types it is what `auto` reckons memory with. 0:
   // as they come, for gradients that nothing is trained with.
@@ -53,10 +55,14 @@ class Step {
   ~Step();
 
   // Every rank brings the same number of micro-batches; their sizes may differ, and be 0. The sum of the gradients is
-  // divided by `divisor`: the number of samples of all ranks together; in a private run a public constant. `stop` is
-  // this rank's wish to end after this step; all ranks learn of it in the record, without another message. A private
+  // divided by `divisor`: the number of samples of all ranks together; in a private run a public constant. `wishes` are
+  // this rank's for the time after this step; all ranks learn of them in the record, without another message. A private
   // step throws if a record comes twice, on whatever ranks, or if the noise of the optimizer's step was drawn before.
-  StepRecord run(std::span<const nn::Batch> micro_batches, double divisor, bool stop = false);
+  struct Wishes {
+    bool stop = false, save = false;
+  };
+  StepRecord run(std::span<const nn::Batch> micro_batches, double divisor, Wishes wishes);
+  StepRecord run(std::span<const nn::Batch> micro_batches, double divisor) { return run(micro_batches, divisor, {}); }
 
   // The first half: the (clipped) summed gradient is with its owners, without noise, nothing is updated. Returns the
   // sum of this rank's losses, and how many are in it.

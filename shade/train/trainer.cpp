@@ -2,23 +2,27 @@
 
 #include <ATen/ATen.h>
 
+#include <atomic>
+#include <csignal>
+#include <cstdio>
 #include <numeric>
 
 #include "shade/base/memory_scope.h"
 #include "shade/base/span.h"
+#include "shade/base/stop_signals.h"
+#include "shade/base/strings.h"
 #include "shade/checkpoint/agreement.h"
-#include "shade/checkpoint/export.h"
-#include "shade/io/weight_folder.h"
-#include "shade/io/weight_folder_writer.h"
-#include "shade/models/weights.h"
-#include "shade/nn/adapter.h"
 #include "shade/profile/heap.h"
 #include "shade/profile/memory.h"
 #include "shade/profile/peak_flops.h"
+#include "shade/train/changes.h"
 #include "shade/train/deal.h"
-#include "shade/train/identity.h"
+#include "shade/train/finite.h"
+#include "shade/train/first_weights.h"
 #include "shade/train/records.h"
+#include "shade/train/resume.h"
 #include "shade/train/setup.h"
+#include "shade/train/space.h"
 
 namespace shade::train {
 namespace {
@@ -30,29 +34,16 @@ double measured_peak(const comm::Group& group, at::ScalarType type) {
   return sum.item<double>();
 }
 
-// Adapters and a classifier's head may be missing from a pretrained model; then they begin as the seed says.
-bool may_be_new(const std::string& name) { return nn::is_adapter(name) || name == "score.weight"; }
-
-// Each rank reads the elements it owns.
-void start_from(const std::string& place, const nn::Parameters& parameters, shard::Runtime& runtime, uint64_t seed) {
-  SHADE_REQUIRE(std::filesystem::exists(place), "no weights at ", place,
-                " (--weights); expected a folder or file of safetensors");
-  const io::WeightFolder folder(place);
-  models::refuse_strangers(folder, parameters);
-  runtime.fill([&](const nn::Weight& weight, int64_t begin, const at::Tensor& out) {
-    if (may_be_new(weight.name()) && !folder.contains(weight.name())) return nn::initialise(out, weight, seed, begin);
-    SHADE_REQUIRE(folder.contains(weight.name()), place, " has no tensor '", weight.name(),
-                  "', which the model needs; are these weights of this architecture and task?");
-    const auto& found = folder.info(weight.name());
-    SHADE_REQUIRE(found.shape == weight.shape(), place, ": tensor '", weight.name(), "' has shape ",
-                  at::IntArrayRef(found.shape), ", the model expects ", at::IntArrayRef(weight.shape()));
-    out.copy_(folder.tensor(weight.name()).view(-1).narrow(0, begin, out.numel()));
-  });
-}
-
 std::unique_ptr<models::Model> counted_model(const Recipe& recipe) {
   profile::TensorMemory::track();  // before the first tensor
   return models::make_model(recipe.model.model, recipe.sizes, recipe.model.options());
+}
+
+// A step may be long. Only one rank says so.
+void announce_stop(int64_t step, int rank) {
+  if (rank != 0) return;
+  std::fprintf(stderr, "%sasked to stop: step %lld will be finished and saved; a second signal ends at once\n",
+               is_terminal(stderr) ? "\r\033[K" : "", static_cast<long long>(step));
 }
 
 }  // namespace
@@ -68,18 +59,23 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
       test_records_(open_test_records(recipe, *model_, *dataset_, world.place(), groups_.control)),
       split_(recipe.dp.is_private() ? HeldOut::by_content(*dataset_, recipe.train.eval_records)
                                     : HeldOut::by_position(dataset_->size(), recipe.train.eval_records)),
-      folder_(std::make_unique<RunFolder>(recipe.train.output)) {
+      folder_(std::make_unique<RunFolder>(recipe.train.output,
+                                          recipe.dp.is_private() ? Readers::owner : Readers::by_umask)) {
   const auto& train = recipe.train;
   require_batch(recipe, split_.training());
-  use_threads(train.threads, world.size());
+  use_threads(train.threads, world.place());
   event_ = event_of(recipe, split_.training());
   recipe.dp.sigma = event_.mechanism.noise_multiplier;
   start_model();
   identity_ = identity_of(config, *model_, *dataset_, *runtime_, *optimizer_);
+  settings_ = settings_of(config, world.size(), identity_.parts);
+  data_ = text(dataset_->size(), " ", dataset_->fingerprint());
+  exports_ = std::make_unique<Exports>(recipe, *model_, *dataset_, *runtime_);
   resume();
   introduce();
   if (optimizer_->steps() >= last_) return;
-  prepare_exports();
+  exports_->prepare();
+  check_space();
   if (world.rank() == 0) folder_->write_recipe(print_toml(config));
 }
 
@@ -108,52 +104,49 @@ void Trainer::resume() {
     if (recipe.dp.noise_seed >= 0) options.seed = static_cast<uint64_t>(recipe.dp.noise_seed);
     history_ = std::make_unique<History>(*folder_, groups_.control, options);
   }
-  Json earlier;
-  // Rank 0 says from where: a folder on the network may not look the same to all.
-  const auto place = checkpoint::from_rank0(groups_.control, "looking for a checkpoint", [&] {
-    const auto found = store_->latest();
-    return found ? text(io::to_hex(found->manifest.value()), found->folder.filename().string()) : std::string();
-  });
-  if (!place.empty()) {
-    const checkpoint::Store::Found found{folder_->checkpoints() / place.substr(io::kDigestDigits),
-                                         io::digest_from_hex(place.substr(0, io::kDigestDigits))};
-    earlier = store_->load(found, *runtime_, *optimizer_).caller;
+  const auto found = train::resume(*store_, groups_.control, *runtime_, *optimizer_,
+                                   {.from = recipe.train.resume_from, .is_private = recipe.dp.is_private()});
+  if (found) {
     saved_ = optimizer_->steps();
-    SHADE_REQUIRE(earlier.contains("origin") == recipe.dp.is_private(), "the run in ", folder_->path().string(),
-                  " was ",
-                  recipe.dp.is_private() ? "not private; what it has seen can't be protected any more"
-                                         : "private; going on without noise would undo that",
-                  ". Choose another directory (--output)");
-    const auto same = history_ ? history_->is_sealed(identity_, earlier.at("identity"))
-                               : std::optional(earlier.at("identity") == identity_);
-    changed_ = !same.value_or(true);
+    began_ = found->saved.began;
+    compare(found->saved);
   }
   if (recipe.train.micro_batch != "auto")
     micro_batch_ = *parse_integer(recipe.train.micro_batch);
-  else if (saved_ >= 0 && !changed_)
-    micro_batch_ = earlier.at("micro_batch");
+  else if (found && !changed_)
+    micro_batch_ = found->saved.micro_batch;
   else
     micro_batch_ = find_micro_batch();
   last_ = recipe.train.steps;
-  if (history_)
-    read_history(saved_ < 0 || earlier.at("origin").is_null()
-                     ? std::nullopt
-                     : std::optional(checkpoint::Origin::from_json(earlier.at("origin"))));
+  if (history_) read_history(found ? found->saved.origin : std::nullopt);
   step_ = std::make_unique<Step>(*model_, *runtime_, *optimizer_, optim::make_schedule(recipe.optim), step_options());
-  if (step_->method() != nullptr && saved_ >= 0 && recipe.dp.clip_style == privacy::ClipStyle::adaptive)
-    step_->method()->clipper().continue_at(earlier.at("clip_norm"));
+  if (step_->method() != nullptr && found && recipe.dp.clip_style == privacy::ClipStyle::adaptive)
+    step_->method()->clipper().continue_at(found->saved.clip_norm);
   peak_flops_ = recipe.train.peak_gflops > 0 ? recipe.train.peak_gflops * 1e9 * world_->size()
                                              : measured_peak(groups_.control, runtime_->compute());
+}
+
+// With what was saved, by name where that is known.
+void Trainer::compare(const Saved& saved) {
+  const auto same = [&](const std::string& now, const std::optional<std::string>& before) {
+    if (history_) return history_->is_sealed(now, before ? Json(*before) : Json()).value_or(true);
+    return before == now;
+  };
+  changed_ = !same(identity_.digest, saved.identity);
+  changes_ = changes(saved.settings, settings_);
+  if (saved.data && !same(data_, saved.data)) changes_.push_back(history_ ? "data" : data_change(*saved.data, data_));
 }
 
 // What was spent, how far the run may go, and, if steps are left, which keys they have.
 void Trainer::read_history(const std::optional<checkpoint::Origin>& from) {
   const bool seeded = recipe_->dp.noise_seed >= 0;
-  const auto known = history_->look(text(identity_, " micro-batch ", micro_batch_), event_json(event_, seeded), from);
+  const auto known =
+      history_->look(text(identity_.digest, " micro-batch ", micro_batch_), event_json(event_, seeded), from);
   made_ = known.made;
   no_epsilon_ = no_epsilon(*recipe_);
   std::vector<privacy::Steps> spent;
   for (const auto& [event, steps] : known.spent) {
+    spent_ += steps;
     if (event.value("seeded", false) && !seeded && no_epsilon_.empty())
       no_epsilon_ = "the ledger has earlier steps whose noise had a seed";
     // Steps of version 0.1 don't say what they protect.
@@ -173,11 +166,26 @@ void Trainer::read_history(const std::optional<checkpoint::Origin>& from) {
     SHADE_REQUIRE(recipe_->budget.max_epsilon == 0, "no epsilon can be kept here: ", no_epsilon_,
                   "; choose another run directory (--output)");
   }
+  if (saved_ < 0 && made_ == 0) require_restart();
   if (optimizer_->steps() < last_) history_->start();
+}
+
+// Steps that can neither be continued nor made again to the bit would be spent a second time.
+void Trainer::require_restart() const {
+  SHADE_REQUIRE(spent_ == 0 || recipe_->train.restart, "the ledger ", folder_->ledger().string(), " has ", spent_,
+                " steps", budget_ ? text(" (epsilon ", rounded_up(budget_->after(0).epsilon), ")") : "",
+                ", and no checkpoint of them is left. They can't be made again either, since settings, data, ranks, "
+                "program or key are others: steps from the beginning would be spent on top. Put the checkpoints back, "
+                "choose another directory (--output), or accept that with --restart");
 }
 
 privacy::NoiseKey Trainer::key_of(int64_t step) const {
   return history_ ? history_->key_of(step) : privacy::seeded_key(static_cast<uint64_t>(recipe_->train.seed));
+}
+
+// Asked more often than Options::stop.
+std::function<bool()> Trainer::by_signal() const {
+  return options_.answer_signals ? &StopSignals::asked : std::function<bool()>();
 }
 
 StepOptions Trainer::step_options() const {
@@ -185,23 +193,28 @@ StepOptions Trainer::step_options() const {
           .dp = recipe_->dp,
           .key = [this](int64_t step) { return key_of(step); },
           .before_noise = [this](int64_t step, const io::Digest& sum) { history_->spend(step, sum); },
+          .stop = by_signal(),
           .fixed_samples = micro_batch_};
 }
 
 void Trainer::save(bool wait) {
   if (saved_ == optimizer_->steps()) return wait ? store_->wait() : void();
   const Span span("save");
-  Json caller{{"identity", identity_}, {"micro_batch", micro_batch_}};
-  if (history_) {  // others may read a checkpoint, and the identity follows from the records
-    const auto seal = history_->sealed(identity_);
-    caller["identity"] = seal ? Json(*seal) : Json();
+  Saved words{.identity = identity_.digest,
+              .data = data_,
+              .micro_batch = micro_batch_,
+              .settings = settings_,
+              .began = began_,
+              .is_private = history_ != nullptr,
+              .origin = {}};
+  if (history_) {  // others may read a checkpoint, and both follow from the records
+    words.identity = history_->sealed(identity_.digest);
+    words.data = history_->sealed(data_);
+    words.origin = history_->origin(optimizer_->steps());
+    words.clip_norm = step_->method()->clipper().clip_norm();
   }
-  if (step_->method() != nullptr) {
-    const auto origin = history_->origin(optimizer_->steps());
-    caller["origin"] = origin ? origin->json() : Json();
-    caller["clip_norm"] = step_->method()->clipper().clip_norm();
-  }
-  store_->save_async(*runtime_, *optimizer_, caller);
+  store_->save_async(*runtime_, *optimizer_, words.json());
+  saved_at_ = Clock::now();
   saved_ = optimizer_->steps();
   if (wait) store_->wait();
 }
@@ -263,9 +276,14 @@ void Trainer::introduce() {
   if (recipe.dp.is_private()) report_->say(text("         ", recipe.decisions.privacy));
   report_->say(text("run      ", folder_->path().string(),
                     saved_ >= 0 ? text(", continued after step ", saved_) : ", from the beginning"));
-  if (changed_)
-    report_->say(text("         with other settings, data, ranks or program than before",
-                      recipe.dp.is_private() ? ": steps from here have noise of their own, and count anew" : ""));
+  if (saved_ < 0 && made_ > 0)
+    report_->say(text("         the ledger has ", made_, " steps; they are made again to the bit, and count once"));
+  if (spent_ > made_) report_->say(text("         the ledger has ", spent_ - made_, " more steps, which stay counted"));
+  if (!began_.empty()) report_->say(text("         began from ", began_, " (--resume-from)"));
+  if (!changes_.empty()) report_->say(text("         changed: ", join(changes_, ", ")));
+  if (changed_ && changes_.empty()) report_->say("         with other settings, data, ranks or program than before");
+  if (changed_ && recipe.dp.is_private())
+    report_->say("         steps from here have noise of their own, and count anew");
   if (budget_ && optimizer_->steps() >= last_ && last_ < train.steps)
     report_->say(text("         nothing is left of epsilon ", recipe.budget.max_epsilon,
                       "; a larger --max-epsilon goes on, another --output begins anew"));
@@ -303,36 +321,51 @@ StepReport Trainer::measured(const StepRecord& record, const Loaded& batch, Seco
 TrainResult Trainer::run() {
   const auto& train = recipe_->train;
   const auto first = optimizer_->steps();
+  saved_at_ = Clock::now();
   TrainResult result{.steps = first, .ended = last_ < train.steps ? Ended::budget : Ended::finished};
   const auto ahead = [&](int64_t step) { return std::async(std::launch::async, [this, step] { return load(step); }); };
   profile::return_unused_heap();  // what only the beginning needed: files that were read, batches that were tried
   const auto due = [&](int64_t every) { return every > 0 && result.steps % every == 0; };
+  std::atomic<int64_t> current{first};
+  std::optional<StopSignals> signals;
+  if (options_.answer_signals) {
+    groups_.control.barrier().wait();  // until now a signal ends every rank, from now on none
+    signals.emplace([&] { announce_stop(current, world_->rank()); });
+  }
+  if (owes_evaluation() && !evaluate_after(first, result)) result.ended = Ended::asked;
   std::future<Loaded> next;
   if (result.steps < last_) next = ahead(result.steps);
   while (result.steps < last_ && result.ended != Ended::asked) {
     const auto begin = Clock::now();
+    current = result.steps + 1;
     const auto batch = next.get();
     const Seconds waited = Clock::now() - begin;
     if (result.steps + 1 < last_) next = ahead(result.steps + 1);
     const double divisor =
         recipe_->dp.is_private() ? event_.divisor : std::max(1.0, static_cast<double>(batch.samples));
-    const auto record = step_->run(batch.micro_batches, divisor, options_.stop && options_.stop());
+    const auto record =
+        step_->run(batch.micro_batches, divisor, {.stop = options_.stop && options_.stop(), .save = save_is_due()});
     result.steps = optimizer_->steps();
     result.loss = record.loss;
     report_->advance();
     if (record.stop) result.ended = Ended::asked;
     const bool end = result.steps == last_ || record.stop;
     const bool evaluates = split_.evaluation() > 0 && (result.steps == last_ || due(train.eval_every));
-    if (end || evaluates || due(train.log_every) || due(train.save_every)) require_finite();
+    const bool saves = due(train.save_every) || record.save;
+    if (!recipe_->dp.is_private()) require_finite_loss(record, {result.steps, saved_});
+    // Of a private run too: when, doesn't depend on the records, but for save_interval (docs/training.md).
+    if (end || evaluates || due(train.log_every) || saves)
+      require_finite_weights(*runtime_, record, {result.steps, saved_});
     if (end || result.steps == 1 || due(train.log_every))
       report_->step(measured(record, batch, Clock::now() - begin, waited));
-    if (evaluates) {
-      result.evaluation = evaluate(*model_, *runtime_, *dataset_, split_.evaluation_records(), micro_batch_);
-      report_->evaluation(result.steps, *result.evaluation, "eval");
-    }
-    if (due(train.save_every)) save(/*wait=*/false);
+    if (evaluates && !evaluate_after(result.steps, result)) result.ended = Ended::asked;
+    if (saves) save(/*wait=*/false);
   }
   save(/*wait=*/true);
+  if (options_.answer_signals && any_asked()) result.ended = Ended::asked;
+  signals.reset();
+  // A signal that came after the others were asked: there is nothing to lose any more.
+  if (options_.answer_signals && result.ended != Ended::asked && StopSignals::asked()) std::raise(SIGTERM);
   if (budget_) result.spent = budget_->after(result.steps);
   report_->say(text(to_string(result.ended), " after step ", result.steps,
                     result.ended == Ended::asked ? "; saved, and the same command goes on from here" : ""));
@@ -347,30 +380,45 @@ TrainResult Trainer::run() {
   return result;
 }
 
+// False: it was ended by a request to stop.
+bool Trainer::evaluate_after(int64_t step, TrainResult& result) {
+  result.evaluation = evaluate(*model_, *runtime_, *dataset_, split_.evaluation_records(), micro_batch_, by_signal());
+  if (result.evaluation)
+    report_->evaluation(step, *result.evaluation, "eval");
+  else
+    report_->say(text("  the evaluation after step ", step, " was left out; it is made when the run goes on"));
+  return result.evaluation.has_value();
+}
+
+// A request to stop ended the one that was due after the step we continue from.
+bool Trainer::owes_evaluation() const {
+  const auto step = optimizer_->steps();
+  if (split_.evaluation() == 0 || step == 0 || (step != last_ && step % recipe_->train.eval_every != 0)) return false;
+  return !checkpoint::from_rank0(groups_.control, "looking for the last evaluation", [&] {
+            return std::string(folder_->was_evaluated(step) ? "" : "owed");
+          }).empty();
+}
+
+bool Trainer::any_asked() const {
+  const auto wishes = at::full({1}, StopSignals::asked() ? 1.0 : 0.0, at::kDouble);
+  groups_.control.all_reduce(wishes, {.label = "stop"}).wait();
+  return wishes.item<double>() > 0;
+}
+
 void Trainer::export_all(bool again) {
   try {
-    if (again) prepare_exports();
+    if (again) exports_->prepare();
   } catch (const UsageError& taken) {
     return report_->say(text("no step was made, and nothing is exported: ", taken.what()));
   }
-  if (!recipe_->train.export_folder.empty()) write_model();
-  if (!recipe_->train.adapter_folder.empty()) write_adapter();
+  exports_->write();
 }
 
-// Before anything of a private run is saved, evaluated or reported: on a schedule that doesn't depend on the records.
-void Trainer::require_finite() {
-  if (!recipe_->dp.is_private()) return;
-  bool finite = true;
-  for (const auto& shard : runtime_->shards())
-    finite = finite && at::isfinite(shard.master.sum(at::kDouble)).item<bool>();
-  const auto broken = at::full({1}, finite ? 0.0 : 1.0, at::kDouble);
-  groups_.control.all_reduce(broken, {.label = "weights are finite"}).wait();
-  if (broken.item<double>() > 0)
-    throw Error(text("after step ", optimizer_->steps(),
-                     " weights are not finite, so no sample has a gradient any "
-                     "more. The last checkpoint stays (",
-                     saved_ >= 0 ? text("step ", saved_) : "there is none",
-                     "); begin anew with a smaller learning rate (--lr)"));
+// By the clock of rank 0; the others learn of it with the step's losses.
+bool Trainer::save_is_due() const {
+  const auto& train = recipe_->train;
+  return world_->rank() == 0 && train.save_every == 0 && train.save_interval.count() > 0 &&
+         Clock::now() - saved_at_ >= train.save_interval;
 }
 
 // The key has no use any more, and is the one thing that could undo the noise.
@@ -392,32 +440,25 @@ void Trainer::forget_key() {
 Evaluation Trainer::test() {
   std::vector<int64_t> all(static_cast<size_t>(test_records_->size()));
   std::iota(all.begin(), all.end(), 0);
-  const auto found = evaluate(*model_, *runtime_, *test_records_, all, micro_batch_);
+  const auto found = *evaluate(*model_, *runtime_, *test_records_, all, micro_batch_);
   report_->evaluation(optimizer_->steps(), found, "test");
   return found;
 }
 
-// A folder that can't be written to is better known before the first step than after the last.
-void Trainer::prepare_exports() {
+void Trainer::check_space() {
   const auto& train = recipe_->train;
-  checkpoint::together(groups_.control, "looking where to export to", [&] {
+  const auto each = checkpoint_bytes(*runtime_, *optimizer_);
+  const auto left = last_ - optimizer_->steps();
+  const auto saves = train.save_every > 0              ? (left + train.save_every - 1) / train.save_every
+                     : train.save_interval.count() > 0 ? left
+                                                       : 1;
+  checkpoint::together(groups_.control, "looking for space", [&] {
     if (world_->rank() != 0) return;
-    if (!train.export_folder.empty()) io::prepare_weight_folder(train.export_folder);
-    if (!train.adapter_folder.empty()) checkpoint::prepare_adapter_folder(train.adapter_folder);
+    std::vector<Need> needs{
+        checkpoint_need(folder_->checkpoints(), each, train.keep, std::ssize(store_->list()), saves)};
+    for (const auto& need : exports_->needs()) needs.push_back(need);
+    require_space(needs);
   });
-}
-
-void Trainer::write_adapter() {
-  const bool classifier = model_->parameters().find("score.weight") != nullptr;
-  checkpoint::export_adapter(*runtime_, recipe_->train.adapter_folder, recipe_->model.adapter_json(classifier),
-                             groups_.control);
-}
-
-void Trainer::write_model() {
-  checkpoint::ExportOptions options;
-  if (const auto lora = recipe_->model.options().lora) options.lora_scale = lora->scale();
-  checkpoint::export_model(*runtime_, recipe_->train.export_folder, config_with(*model_, *dataset_), groups_.control,
-                           options);
 }
 
 }  // namespace shade::train

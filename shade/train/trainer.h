@@ -20,10 +20,13 @@
 #include "shade/comm/world.h"
 #include "shade/data/dataset.h"
 #include "shade/train/budget.h"
+#include "shade/train/exports.h"
 #include "shade/train/held_out.h"
 #include "shade/train/history.h"
+#include "shade/train/identity.h"
 #include "shade/train/micro_batch.h"
 #include "shade/train/report.h"
+#include "shade/train/saved.h"
 
 namespace shade::train {
 
@@ -47,6 +50,9 @@ class Trainer {
   struct Options {
     bool quiet = false;          // rank 0 writes metrics and prints nothing
     std::function<bool()> stop;  // asked before every step; true on any rank ends the run after it
+    // While steps are made, SIGTERM and SIGINT ask to stop too, for the whole process (base/stop_signals.h). Before the
+    // first step and when the last one is saved there is nothing to lose, and they end the process at once.
+    bool answer_signals = false;
   };
 
   // Collective. `config` has the recipe's fields, to be written down as they were resolved. Without a dataset the model
@@ -70,20 +76,24 @@ class Trainer {
   };
   Loaded load(int64_t step) const;
   Evaluation test();
-  void write_model();
-  void write_adapter();
+  bool evaluate_after(int64_t step, TrainResult& result);
+  bool owes_evaluation() const;
+  bool any_asked() const;
+  std::function<bool()> by_signal() const;
   void start_model();
   void resume();
   void read_history(const std::optional<checkpoint::Origin>& from);
   privacy::NoiseKey key_of(int64_t step) const;
   std::unique_ptr<data::Sampler> sampler(const privacy::NoiseKey& key) const;
-  void require_finite();
+  void compare(const Saved& saved);
+  void require_restart() const;
+  bool save_is_due() const;
+  void check_space();
   void export_all(bool again);
   void forget_key();
   void save(bool wait);
   StepOptions step_options() const;
   int64_t find_micro_batch();
-  void prepare_exports();
   void introduce();
   StepReport measured(const StepRecord& record, const Loaded& batch, Seconds took, Seconds waited);
 
@@ -101,15 +111,22 @@ class Trainer {
   std::string no_epsilon_;        // why it may not
   int64_t last_ = 0;              // step
   int64_t made_ = 0;              // steps below it are in the ledger
+  int64_t spent_ = 0;             // steps in the ledger, of all histories of this run
   std::unique_ptr<shard::Runtime> runtime_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<Exports> exports_;
   std::unique_ptr<Step> step_;
   int64_t micro_batch_ = 0;  // 0: not found yet
   double peak_flops_ = 0;    // of all ranks
-  std::string identity_;
+  Identity identity_;
+  Json settings_;     // changes.h
+  std::string data_;  // number and fingerprint of the records
   std::unique_ptr<checkpoint::Store> store_;
-  int64_t saved_ = -1;                // after which step
+  int64_t saved_ = -1;  // after which step
+  Clock::time_point saved_at_;
+  std::string began_;                 // a checkpoint: --resume-from
   bool changed_ = false;              // not what was saved in identity, e.g. settings or data
+  std::vector<std::string> changes_;  // by name; also of what doesn't change a step's bits
   std::unique_ptr<History> history_;  // of a private run
   std::optional<Report> report_;
 };

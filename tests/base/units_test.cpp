@@ -13,6 +13,15 @@ TEST(Units, SizesAreRead) {
   EXPECT_EQ(parse_bytes("1.5 GiB").count, 3LL << 29);
   EXPECT_EQ(parse_bytes("4096").count, 4096);
   EXPECT_EQ(parse_bytes("2GB").count, 2'000'000'000);
+  const std::vector<std::pair<const char*, int64_t>> units{{"B", 1},         {"kB", 1'000},
+                                                           {"KB", 1'000},    {"MB", 1'000'000},
+                                                           {"KiB", 1 << 10}, {"GB", 1'000'000'000},
+                                                           {"MiB", 1 << 20}, {"TB", 1'000'000'000'000},
+                                                           {"GiB", 1 << 30}, {"TiB", int64_t{1} << 40}};
+  for (const auto& [unit, factor] : units) {
+    EXPECT_EQ(parse_bytes(text("3", unit)).count, 3 * factor) << unit;
+    EXPECT_EQ(parse_bytes(text("3 ", unit)).count, 3 * factor) << unit;
+  }
   for (const char* bad : {"", "MiB", "64M", "-1MiB", "1e30GiB", "nan", "64 parsecs", "1..2MB"})
     EXPECT_THROW(parse_bytes(bad), UsageError) << bad;
 }

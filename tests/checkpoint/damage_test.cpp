@@ -145,7 +145,7 @@ TEST(Damage, IsToldToAllRanksAndTouchesNoneOfThem) {
     const auto message =
         io::message_of<Error>([&] { store.load(store.latest().value(), *run.runtime, *run.optimizer); });
     EXPECT_NE(message.find("failed on rank 2: "), std::string::npos) << message;
-    EXPECT_NE(message.find("is not what was saved; the checkpoint is damaged, load another one"), std::string::npos);
+    EXPECT_NE(message.find("is not what was saved; the checkpoint is damaged"), std::string::npos);
     ++told;
     for (const auto& [name, value] : run.everything(all)) EXPECT_TRUE(at::equal(value, before.at(name))) << name;
     store.load({store.list()[0], {}}, *run.runtime, *run.optimizer);

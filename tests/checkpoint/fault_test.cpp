@@ -11,10 +11,13 @@
 #include "shade/checkpoint/reader.h"
 #include "shade/comm/errors.h"
 #include "shade/comm/launch.h"
+#include "shade/profile/events.h"
+#include "shade/train/run_folder.h"
 #include "tests/checkpoint/small_run.h"
 #include "tests/checkpoint/storage_fault.h"
 #include "tests/io/scratch.h"
 #include "tests/support/ranks.h"
+#include "tests/train/remains.h"
 
 namespace shade::checkpoint {
 namespace {
@@ -258,6 +261,38 @@ TEST(StorageFault, TheLedgerTakesNothingMoreAndForgetsNothing) {
       EXPECT_LE(spent.at(0).steps, made + 1);
     }
   }
+}
+
+// A signal that interrupts a call is no error of the file, whatever writes: the call is made again.
+TEST(StorageFault, AnInterruptedCallIsMadeAgain) {
+  test::StorageFault storage;
+  const io::Scratch scratch;
+  Ledger ledger(scratch.path() / "ledger");
+  ledger.start({.key = "k", .exact = "", .event = {{"sigma", 1}}}, {},
+               {.fresh = [](uint64_t) { return FreshBytes{}; }, .repeatable = true});
+  train::RunFolder run(scratch.path());
+  profile::EventFile events(scratch.path());
+  int64_t step = 0;
+  const std::map<std::string, std::function<void()>> writers{
+      {"metrics.jsonl", [&] { run.append_metrics({{"step", step++}}); }},
+      {"ledger", [&] { ledger.spend(step++, {}); }},
+      {"events.",
+       [&] {
+         events.scalar("loss", 1, step);
+         events.flush();
+       }},
+      {"recipe.toml", [&] { run.write_recipe(text("step = ", step++, "\n")); }}};
+  for (const auto& [file, act] : writers)
+    for (const auto* call : {"write", "fsync"})
+      for (const int fault : {EINTR, kShort}) {
+        if (call == std::string("fsync") && (fault == kShort || file == "metrics.jsonl" || file == "events.")) continue;
+        if (file == "ledger") step = train::spent(scratch.path());
+        storage.arm(scratch.path() / file, call, 1, fault);
+        EXPECT_NO_THROW(act()) << file << " " << call;
+        EXPECT_TRUE(storage.disarm()) << file << " " << call;
+      }
+  EXPECT_EQ(train::read_metrics(scratch.path()).size(), 2u);
+  EXPECT_EQ(train::spent(scratch.path()), 3);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/json.h"
+#include "shade/base/strings.h"
 #include "tests/support/process.h"
 
 namespace shade {
@@ -58,18 +59,43 @@ TEST(Cli, EscapeSequencesInFilesDoNotReachTheTerminal) {
   const auto clean = [](const test::Outcome& seen) {
     return seen.output.find_first_of("\x1b\x07") == std::string::npos;
   };
-  for (const auto& [words, status] :
-       std::vector<std::pair<std::vector<std::string>, int>>{{{"report", folder.string()}, 0},
-                                                             {{"report", (folder / "runs" / bell).string()}, 0},
-                                                             {{"report", (folder / bell).string()}, 2},
-                                                             {{"train", (folder / name).string()}, 2},
-                                                             {{bell}, 2}}) {
+  const auto model = (folder / "models" / bell).string(), out = (folder / (bell + "out")).string();
+  const auto with = [](const std::string& words, const std::vector<std::string>& more) {
+    auto all = split(words, ' ');
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const auto made = shade(with(
+      "train --model llama-nano --from-scratch --synthetic --train.records 8 --dp none --batch-size 4 --micro-batch 4 "
+      "--steps 1 --seq-length 8 --peak-gflops 100",
+      {"--output", folder / "run", "--export", model}));
+  ASSERT_EQ(made.status, 0) << made.output;
+  const std::string tiny = " --threads 1 --num-iter 1 --batch-size 1";
+  for (const auto& [words, status] : std::vector<std::pair<std::vector<std::string>, int>>{
+           {{"report", folder.string()}, 0},
+           {with("bench --seq-length 8" + tiny, {"--model", model}), 0},
+           {with("compare --model linear-nano" + tiny, {"--output-dir", out}), 0},
+           {with("scan --seq 8,16,32 --model linear-nano" + tiny, {"--output-dir", out + "2"}), 0},
+           {{"report", (folder / "runs" / bell).string()}, 0},
+           {{"report", (folder / bell).string()}, 2},
+           {{"train", (folder / name).string()}, 2},
+           {{bell}, 2}}) {
     const auto seen = shade(words);
     EXPECT_EQ(seen.status, status) << seen.output;
     EXPECT_TRUE(clean(seen)) << seen.output;
     EXPECT_NE(seen.output.find("\\x1b]0;owned\\x07"), std::string::npos) << seen.output;
   }
   std::filesystem::remove_all(folder);
+}
+
+// What a command writes is its own: colours pass. In the report of its failure its last words are shown.
+TEST(Cli, LaunchPassesBytesOnAndShowsLastWords) {
+  const std::string bytes("\x1b[31mred\x1b[0m a\0b", 16);
+  const auto seen =
+      shade({"launch", "-n", "1", "--", "/bin/sh", "-c", "printf '\\033[31mred\\033[0m a\\000b\\n' >&2; exit 3"});
+  EXPECT_EQ(seen.status, 3);
+  EXPECT_NE(seen.output.find("[0] " + bytes + "\n"), std::string::npos) << seen.output;
+  EXPECT_NE(seen.output.find("exit status 3: \\x1b[31mred\\x1b[0m a\\x00b"), std::string::npos) << seen.output;
 }
 
 TEST(Cli, FilesAndOptionsBecomeOneConfiguration) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
+#include "shade/comm/errors.h"
 #include "shade/comm/session.h"
 
 namespace shade::comm {
@@ -31,6 +32,36 @@ TEST(Board, TheFirstVerdictStays) {
   board.condemn("rank 2 is dead");
   board.condemn("rank 1 is dead");
   EXPECT_EQ(board.verdict(), "rank 2 is dead");
+}
+
+std::string fault(const std::function<void()>& part) {
+  try {
+    part();
+  } catch (const SealBroken& broken) {
+    return broken.what();
+  }
+  return "none";
+}
+
+TEST(Board, ABeatThatWasReadNeitherVanishesNorGetsOlder) {
+  const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
+  Board board(store, kOnlySession);
+  board.post(0, {.count = 1, .standing = Standing::running, .where = "computes"});
+  board.post(1, {.count = 7, .standing = Standing::running, .where = "computes"});
+  const auto recorded = store->get("shade/0/board/beat/1");
+  board.post(1, {.count = 8, .standing = Standing::running, .where = "computes"});
+  EXPECT_EQ(board.read_all(2).size(), 2u);
+
+  store->set("shade/0/board/beat/1", recorded);
+  const std::string older = "the value of shade/0/board/beat/1 in the store was replaced by an older one";
+  EXPECT_TRUE(fault([&] { board.read(1); }).starts_with(older));
+  EXPECT_TRUE(fault([&] { board.read_all(2); }).starts_with(older));
+
+  store->deleteKey("shade/0/board/beat/1");
+  const std::string deleted = "the value of shade/0/board/beat/1 in the store was deleted";
+  EXPECT_TRUE(fault([&] { board.read(1); }).starts_with(deleted));
+  EXPECT_TRUE(fault([&] { board.read_all(2); }).starts_with(deleted));
+  EXPECT_TRUE(fault([&] { Board(store, kOnlySession).read_all(2); }).starts_with(deleted)) << "all have joined";
 }
 
 TEST(Board, PositionsNameTheOddOneOutFirst) {

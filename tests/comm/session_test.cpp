@@ -5,7 +5,7 @@
 
 #include <future>
 
-#include "shade/comm/errors.h"
+#include "shade/comm/sealed_store.h"
 #include "shade/comm/world.h"
 
 namespace shade::comm {
@@ -13,34 +13,60 @@ namespace {
 
 TEST(Session, IsTheOneOfThisStart) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
-  Reception first(store);
-  Visitor dead(store), early(store);
+  Reception first(store, 4);
+  Visitor dead(store, 3), early(store, 1);
   EXPECT_FALSE(early.told());
   first.answer();
   EXPECT_EQ(early.told(), first.session());
 
-  Visitor late(store);  // rank 0 of the new start is not there yet; the old one is gone
+  Visitor late(store, 1);  // rank 0 of the new start is not there yet; the old one is gone
   EXPECT_FALSE(late.told());
-  Reception second(store);
+  Reception second(store, 3);
   EXPECT_NE(second.session(), first.session());
   EXPECT_FALSE(late.told());
   second.answer();
   EXPECT_EQ(late.told(), second.session());
-  Visitor last(store);
+  Visitor last(store, 2);
   second.answer();
   EXPECT_EQ(last.told(), second.session());
 }
 
-TEST(Session, ANoteThatIsCountedBeforeItIsWrittenIsAnsweredToo) {
-  const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
-  store->add("shade/lobby/notes", 1);
-  Reception reception(store);
-  Visitor other(store);
-  reception.answer();
-  EXPECT_EQ(other.told(), reception.session());
-  store->set("shade/lobby/note/0", std::string("slow"));
-  reception.answer();
-  EXPECT_EQ(store->get_to_str("shade/lobby/answer/slow"), reception.session());
+// A recorded answer of an earlier start answers another word; a recorded note is answered for nobody.
+TEST(Session, WhatWasRecordedInAnotherStartIsOfNoUse) {
+  const auto words = Secret::new_words();
+  const auto yesterday = c10::make_intrusive<c10d::HashStore>(), today = c10::make_intrusive<c10d::HashStore>();
+  const auto sealed = [&](const c10::intrusive_ptr<c10d::Store>& store) {
+    return c10::make_intrusive<SealedStore>(store, Secret::of(words));
+  };
+  Reception old(sealed(yesterday), 2);
+  Visitor then(sealed(yesterday), 1);
+  old.answer();
+  const auto session = then.told();
+  ASSERT_TRUE(session);
+
+  Visitor now(sealed(today), 1);
+  for (const auto& key : yesterday->listKeys()) {
+    if (key.find("answer") == std::string::npos) continue;
+    for (const auto& asked : today->listKeys()) EXPECT_NE(key, asked);
+    today->set(key, yesterday->get(key));
+  }
+  EXPECT_FALSE(now.told());
+}
+
+TEST(Session, ARankWithAnotherSecretIsNamedOnBothSides) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  const auto start = [&](int rank) -> std::string {
+    try {
+      World::connect({.rank = rank, .size = 2, .local_size = 2, .store_reused = true},
+                     {.rendezvous_timeout = Seconds(10)}, store, {.secret = Secret::of(Secret::new_words())});
+      return "joined";
+    } catch (const CommError& fault) {
+      return fault.what();
+    }
+  };
+  auto other = std::async(std::launch::async, start, 1);
+  EXPECT_TRUE(start(0).starts_with("rank 1 has another job secret than rank 0: shade/lobby/note/1"));
+  EXPECT_TRUE(other.get().starts_with("rank 0 has another job secret than rank 1: shade/lobby/note/0"));
 }
 
 // torchrun's agents keep one store, and each counts restarts for itself: a world must not care what is left in it.

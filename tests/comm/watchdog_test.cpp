@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
+#include <atomic>
 #include <future>
+#include <thread>
 
 #include "shade/comm/board.h"
+#include "shade/comm/sealed_store.h"
 
 namespace shade::comm {
 namespace {
@@ -18,7 +21,10 @@ struct Watched {
              .peer_timeout = Seconds(1),
              .stall_timeout = stall,
              .store_host = "here",
-             .lost = [this](const std::string& message) { verdict.set_value(message); }}) {}
+             .lost = [this](const Loss& loss) {
+               echo = loss.echo;
+               verdict.set_value(loss.message);
+             }}) {}
 
   std::string wait_for_verdict() {
     auto future = verdict.get_future();
@@ -27,6 +33,7 @@ struct Watched {
 
   std::shared_ptr<Activity> activity = std::make_shared<Activity>();
   std::promise<std::string> verdict;
+  std::atomic<bool> echo{true};
   Watchdog dog;
 };
 
@@ -71,6 +78,29 @@ TEST(Watchdog, SlowAndLeavingPeersAreNoFailure) {
   EXPECT_EQ(verdict.wait_for(std::chrono::milliseconds(1500)), std::future_status::timeout);
   one.dog.leave();
   EXPECT_EQ(verdict.wait_for(std::chrono::milliseconds(1500)), std::future_status::timeout);
+}
+
+// Rank 1 doesn't read its own beat; it hears of it from rank 0.
+TEST(Watchdog, AForgedBeatEndsTheJobOnAllRanks) {
+  const c10::intrusive_ptr<c10d::Store> bare = c10::make_intrusive<c10d::HashStore>();
+  const auto words = Secret::new_words();
+  const auto sealed = [&] { return c10::make_intrusive<SealedStore>(bare, Secret::of(words)); };
+  Watched zero(sealed(), 0, 2);
+  Watched one(sealed(), 1, 2);
+  zero.dog.all_joined();
+  one.dog.all_joined();
+  std::atomic<bool> over{false};
+  std::thread intruder([&] {
+    while (!over) bare->set("shade/0/board/beat/1", std::string("9 failed 0 0 EVIL"));
+  });
+  const auto seen = zero.wait_for_verdict();
+  over = true;
+  intruder.join();
+  EXPECT_TRUE(seen.starts_with("the value of shade/0/board/beat/1 in the store was written by somebody who")) << seen;
+  EXPECT_EQ(seen.find("EVIL"), std::string::npos);
+  EXPECT_FALSE(zero.echo);
+  EXPECT_EQ(one.wait_for_verdict(), seen);
+  EXPECT_TRUE(one.echo);
 }
 
 TEST(Watchdog, RanksThatWaitForEachOtherAreNamed) {

@@ -1,5 +1,6 @@
 #include "shade/data/token_store.h"
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,6 +42,32 @@ TEST(TokenStore, IsMadeOnceAndFoundAgain) {
     EXPECT_EQ(text_of(*store, 1), "two!");
   }
   EXPECT_EQ(fs::status(folder.path() / ".shade").permissions(), fs::perms::owner_all);
+}
+
+// A copy of the records: nobody else's, whatever the umask and whoever made the folder.
+TEST(TokenStore, IsReadByItsOwnerAlone) {
+  const Folder folder;
+  folder.put("a.txt", "one");
+  const auto cache = folder.path() / "cache";
+  const auto umask = ::umask(0);
+  fs::create_directories(cache);  // by hand, as others make theirs
+  const auto closed = [&] {
+    TokenStore::open({.folder = folder.path(), .cache = cache}, kBytes);
+    int files = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(cache)) {
+      const auto wanted = entry.is_directory() ? fs::perms::owner_all : fs::perms::owner_read | fs::perms::owner_write;
+      EXPECT_EQ(entry.status().permissions(), wanted) << entry.path();
+      ++files;
+    }
+    EXPECT_EQ(files, 5) << "lock, store, manifest, tokens, records";
+    EXPECT_EQ(fs::status(cache).permissions(), fs::perms::all) << "it may hold other things";
+  };
+  closed();
+  for (const auto& entry : fs::recursive_directory_iterator(cache))  // as 0.1.0 left them
+    if (entry.path().filename() != "lock")
+      fs::permissions(entry.path(), entry.is_directory() ? fs::perms(0755) : fs::perms(0644));
+  closed();
+  ::umask(umask);
 }
 
 TEST(TokenStore, OtherContentIsAnotherStore) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "shade/base/error.h"
+#include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
 #include "shade/experiment/report.h"
 #include "tests/io/scratch.h"
@@ -42,10 +43,12 @@ const std::vector<std::string>& payloads() {
       "\x1b[31mred\x1b[0m", "\x1b[2J\x1b[H", "\x1b]0;title\x07", "\x1bP+q544e\x1b\\",
       "\xc2\x9b"
       "31mred",
+      "\u202ered\u202c", "\u2066\u2067\u2069", "\u200e\u200f\u061c", "\u2028\u2029", "\xc2\x90q\xc2\x9c", "\xc2\x85",
       "\b\b\b\x7f", "\t\v\f", "a\0b"s,
       // pages, tables, paths
       "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "&lt;&#0;", "#0123456789",
-      "=cmd|' /C calc'!A0", "a,b\r\nc", "../../PWNED", "/dev/null", "~",
+      "=cmd|' /C calc'!A0", "=1+1", "+1+cmd|' /C calc'!A0", "-2+3+cmd|' /C calc'!A0", "@SUM(1+1)", "\t=1+1", "\r=1+1",
+      "=HYPERLINK(\"http://x\",\"y\")", "a,b\r\nc", "\",=1+1", "a\",\"=1+1", "../../PWNED", "/dev/null", "~",
       // letters
       "\u00e9\u4e2d\U0001f600", "\u202egnp.", std::string(5000, 'x'), std::string(5000, '\''), "", " ", "-"};
   return kPayloads;
@@ -104,10 +107,42 @@ Json with_stages() {
   return out;
 }
 
+// The cells of RFC 4180's text, line by line.
+std::vector<std::vector<std::string>> cells_of(const std::string& csv) {
+  std::vector<std::vector<std::string>> out{{""}};
+  bool quoted = false;
+  for (size_t i = 0; i < csv.size(); ++i) {
+    auto& cell = out.back().back();
+    if (quoted && csv[i] == '"' && i + 1 < csv.size() && csv[i + 1] == '"')
+      cell += csv[++i];
+    else if (csv[i] == '"' && (quoted || cell.empty()))
+      quoted = !quoted;
+    else if (!quoted && csv[i] == ',')
+      out.back().emplace_back();
+    else if (!quoted && csv[i] == '\r' && i + 1 < csv.size() && csv[i + 1] == '\n' && ++i > 0)
+      out.push_back({""});
+    else
+      cell += csv[i];
+  }
+  out.pop_back();  // after the last line's end
+  return out;
+}
+
+// A spreadsheet would run a cell that begins so, but for numbers.
+bool is_formula(const std::string& cell) {
+  return !cell.empty() && "=+-@"s.find(cell.front()) != std::string::npos && !parse_real(cell);
+}
+
 // As much of a payload as a file may be called.
 std::string file_name(std::string payload) {
   std::erase_if(payload, [](char c) { return c == '/' || c == '\0'; });
   return payload.substr(0, 100);
+}
+
+// Hundreds of them: without write_json's flush to the disk.
+void write_result(const fs::path& file, const Json& json) {
+  fs::create_directories(file.parent_path());
+  std::ofstream(file) << json.dump();
 }
 
 class HostileReport : public testing::Test {
@@ -143,20 +178,29 @@ TEST_F(HostileReport, EveryStringOfAResultFileIsShownAndNotRun) {
     for (const auto* dp : {"none", "ghost"}) {
       auto json = result_of(dp, batch);
       poison(json, payload, {"mode", "dp"});
-      write_json(scratch_.path() / text("own/", number++, file_name(payload), ".json"), json);
+      write_result(scratch_.path() / text("own/", number++, file_name(payload), ".json"), json);
     }
     auto json = result_of("ghost", batch);
     poison(json, payload, {});
-    write_json(scratch_.path() / text("other/", number++, file_name(payload), ".json"), json);
+    write_result(scratch_.path() / text("other/", number++, file_name(payload), ".json"), json);
     const Json failed{
         {"failed", true}, {"reason", payload}, {"log_key", payload}, {"arguments", {"--model", payload, payload}}};
-    write_json(scratch_.path() / text("other/", number++, ".json"), failed);
+    write_result(scratch_.path() / text("other/", number++, ".json"), failed);
   }
-  write_json(scratch_.path() / "own/stages.json", with_stages());
+  write_result(scratch_.path() / "own/stages.json", with_stages());
   for (const auto* folder : {"own", "other"}) {
     expect_drawn(write_report(scratch_.path() / folder, text("out_", folder)));
     const auto page = io::content(text("out_", folder, "/report.html"));
     for (const auto* tag : {"<script>alert", "<img src=x"}) EXPECT_EQ(page.find(tag), std::string::npos) << tag;
+    const auto lines = cells_of(io::content(text("out_", folder, "/results.csv")));
+    EXPECT_GT(lines.size(), payloads().size());
+    for (const auto& line : lines) {
+      EXPECT_EQ(line.size(), lines.front().size());
+      for (const auto& cell : line) {
+        EXPECT_FALSE(is_formula(cell)) << cell;
+        EXPECT_EQ(visible(cell), cell);
+      }
+    }
   }
   const auto names = picture_names();
   EXPECT_EQ(drawn_, std::set<std::string>(names.begin(), names.end()));

@@ -1,7 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <tuple>
+
 #include "shade/models/decoder.h"
+#include "shade/models/dit.h"
+#include "shade/models/linear_stack.h"
 #include "shade/models/registry.h"
+#include "tests/io/scratch.h"
 #include "tests/models/golden.h"
 #include "tests/support/fault.h"
 #include "tests/support/process.h"
@@ -80,10 +86,212 @@ TEST(HfConfig, WhatIsNotSupportedIsSaid) {
   };
   EXPECT_EQ(with("model_type", "mamba"), "c.json: model_type 'mamba' is not supported; expected llama or qwen2");
   EXPECT_EQ(with("hidden_act", "gelu"), "c.json: hidden_act 'gelu' is not supported; expected silu");
-  EXPECT_EQ(with("hidden_size", "big"), "c.json: key 'hidden_size' is \"big\"; expected a number");
-  EXPECT_EQ(with("vocab_size", nullptr), "c.json: key 'vocab_size' is missing");
+  EXPECT_EQ(with("hidden_size", "big"), "c.json: hidden_size is \"big\"; expected a whole number");
+  EXPECT_EQ(with("vocab_size", nullptr), "c.json: vocab_size is missing");
   EXPECT_EQ(with("rope_scaling", {{"type", "yarn"}}),
             "c.json: rope_type 'yarn' is not supported; expected default or llama3");
+}
+
+// --- what no configuration may say --------------------------------------------------------------------------------
+
+const Json kLlama{{"model_type", "llama"},    {"hidden_size", 8},       {"num_hidden_layers", 1},
+                  {"num_attention_heads", 2}, {"intermediate_size", 8}, {"vocab_size", 9}};
+const Json kDit{{"hidden_size", 8}, {"depth", 1}, {"num_heads", 2}, {"patch_size", 2}, {"image_size", 4}};
+const Json kStack{{"model_type", "linear"}, {"width", 8}, {"depth", 1}, {"bias", true}};
+const Json kScaling{{"rope_type", "llama3"},
+                    {"factor", 8.0},
+                    {"low_freq_factor", 1.0},
+                    {"high_freq_factor", 4.0},
+                    {"original_max_position_embeddings", 16}};
+
+const std::vector<Json> kNoCount{0,
+                                 -1,
+                                 1.5,
+                                 -0.5,
+                                 "8",
+                                 true,
+                                 false,
+                                 Json::array({8}),
+                                 Json::object(),
+                                 1e300,
+                                 9'000'000'000'000'000'000,
+                                 18446744073709551615ull};
+const std::vector<Json> kNoPositive{0, 0.0, -1, -1e-9, "1", true, Json::array({1}), Json::object()};
+const std::vector<Json> kNoNumber{"1", true, Json::array({1}), Json::object()};
+const std::vector<Json> kNoSwitch{0, 1, 1.0, "true", Json::array(), Json::object()};
+const std::vector<Json> kNoText{1, 1.5, true, Json::array(), Json::object()};
+const std::vector<Json> kNoObject{1, "yarn", true, Json::array({1})};
+
+struct Refused {
+  const char* key;
+  const std::vector<Json>& values;
+};
+
+// Every value of every key: the message names the file, the key and what was expected.
+void expect_refused(const Json& sound, std::span<const Refused> table,
+                    const std::function<void(const Json&, const std::string&)>& read, const char* inside = nullptr) {
+  EXPECT_EQ(fault([&] { read(sound, "c.json"); }), "no error");
+  for (const auto& [key, values] : table)
+    for (const auto& value : values) {
+      auto changed = sound;
+      (inside == nullptr ? changed : changed[inside])[key] = value;
+      const auto said = fault([&] { read(changed, "c.json"); });
+      EXPECT_TRUE(said.starts_with("c.json: ")) << key << " " << value << ": " << said;
+      EXPECT_NE(said.find(key), std::string::npos) << value << ": " << said;
+      EXPECT_NE(said.find("expected"), std::string::npos) << key << " " << value << ": " << said;
+    }
+}
+
+TEST(ConfigChecks, EveryFieldOfADecoder) {
+  const auto read = [](const Json& json, const std::string& source) { DecoderConfig::from_hf(json, source); };
+  const std::vector<Json> no_token{9, 10, -2, 0.5, "0", true};
+  const std::vector<Json> no_spread{-1, -0.02, "0.02", true};
+  const std::vector<Refused> table{{"model_type", kNoText},
+                                   {"hidden_act", kNoText},
+                                   {"hidden_size", kNoCount},
+                                   {"num_hidden_layers", kNoCount},
+                                   {"num_attention_heads", kNoCount},
+                                   {"num_key_value_heads", kNoCount},
+                                   {"intermediate_size", kNoCount},
+                                   {"vocab_size", kNoCount},
+                                   {"head_dim", kNoCount},
+                                   {"max_position_embeddings", kNoCount},
+                                   {"rms_norm_eps", kNoPositive},
+                                   {"rope_theta", kNoPositive},
+                                   {"initializer_range", no_spread},
+                                   {"pad_token_id", no_token},
+                                   {"tie_word_embeddings", kNoSwitch},
+                                   {"attention_bias", kNoSwitch},
+                                   {"mlp_bias", kNoSwitch},
+                                   {"use_sliding_window", kNoSwitch},
+                                   {"rope_scaling", kNoObject},
+                                   {"rope_parameters", kNoObject},
+                                   {"id2label", kNoObject}};
+  expect_refused(kLlama, table, read);
+  const std::vector<Json> no_low{4.0, 5.0, 0, -1, "1", true};
+  const std::vector<Json> no_high{1.0, 0.5, 0, -1, "1", true};
+  const std::vector<Refused> scaling{{"rope_type", kNoText},
+                                     {"factor", kNoPositive},
+                                     {"low_freq_factor", no_low},
+                                     {"high_freq_factor", no_high},
+                                     {"original_max_position_embeddings", kNoCount}};
+  for (const char* inside : {"rope_scaling", "rope_parameters"}) {
+    auto sound = kLlama;
+    sound[inside] = kScaling;
+    expect_refused(sound, scaling, read, inside);
+  }
+  auto five = kLlama;
+  five["rope_parameters"] = {{"rope_theta", 1e4}};
+  const std::vector<Refused> theta{{"rope_theta", kNoPositive}};
+  expect_refused(five, theta, read, "rope_parameters");
+}
+
+TEST(ConfigChecks, EveryFieldOfADitAndALinearStack) {
+  const std::vector<Json> no_ratio{0, -4, 1e9, 0.01, "4", true};
+  const std::vector<Json> no_chance{-0.1, 1.1, "0.1", true};
+  const std::vector<Json> no_pair{0, -2, 3, 1.5, "2", true};
+  const std::vector<Refused> dit{{"hidden_size", kNoCount},        {"depth", kNoCount},      {"num_heads", kNoCount},
+                                 {"patch_size", kNoCount},         {"image_size", kNoCount}, {"in_channels", kNoCount},
+                                 {"num_classes", kNoCount},        {"mlp_ratio", no_ratio},  {"frequency_dim", no_pair},
+                                 {"class_dropout_prob", no_chance}};
+  expect_refused(kDit, dit, [](const Json& json, const std::string& source) { DitConfig::from_json(json, source); });
+  const std::vector<Refused> stack{{"width", kNoCount}, {"depth", kNoCount}, {"bias", kNoSwitch}};
+  expect_refused(kStack, stack,
+                 [](const Json& json, const std::string& source) { LinearStackConfig::from_json(json, source); });
+}
+
+TEST(ConfigChecks, SizesThatDontFitEachOther) {
+  const auto with = [](Json json, const Json& more) {
+    json.update(more);
+    return fault([&] { DecoderConfig::from_hf(json, "c.json"); });
+  };
+  EXPECT_EQ(with(kLlama, {{"num_key_value_heads", 3}}), "c.json: 2 heads don't divide by 3 key-value heads");
+  EXPECT_EQ(with(kLlama, {{"num_attention_heads", 3}}), "c.json: hidden size 8 doesn't divide by 3 heads");
+  EXPECT_EQ(with(kLlama, {{"head_dim", 3}}), "c.json: a head of 3 can't be rotated in pairs; expected an even size");
+  EXPECT_EQ(with(kLlama, {{"num_attention_heads", 1 << 20}, {"head_dim", 1 << 20}}),
+            "c.json: 1048576 heads of 1048576 are too wide; expected at most 1048576 together");
+  EXPECT_EQ(with(kLlama, {{"num_hidden_layers", 1'000'000'000}}),
+            "c.json: num_hidden_layers is 1000000000; expected a whole number from 1 to 100000");
+  EXPECT_EQ(with(kLlama, {{"num_hidden_layers", 2.0}}), "no error") << "a whole number, however it is written";
+  EXPECT_EQ(fault([] { DecoderConfig::from_hf(Json::array({1}), "c.json"); }),
+            "c.json is [1]; expected an object with a model's sizes");
+}
+
+TEST(ConfigChecks, SizesOfTheCommandLine) {
+  constexpr int64_t kHuge = 9'000'000'000'000'000'000;
+  using Set = int64_t SizeOverrides::*;
+  const std::vector<std::tuple<const char*, Set, const char*>> table{
+      {"llama-nano", &SizeOverrides::hidden_dim, "hidden_size (--hidden-dim)"},
+      {"llama-nano", &SizeOverrides::num_layers, "num_hidden_layers (--num-layers)"},
+      {"llama-nano", &SizeOverrides::num_heads, "num_attention_heads (--num-heads)"},
+      {"llama-nano", &SizeOverrides::num_kv_heads, "num_key_value_heads (--num-kv-heads)"},
+      {"llama-nano", &SizeOverrides::ffn_dim, "intermediate_size (--ffn-dim)"},
+      {"llama-nano", &SizeOverrides::vocab_size, "vocab_size (--vocab-size)"},
+      {"llama-nano", &SizeOverrides::num_classes, "number of classes (--num-classes)"},
+      {"dit-nano", &SizeOverrides::hidden_dim, "hidden_size (--hidden-dim)"},
+      {"dit-nano", &SizeOverrides::num_layers, "depth (--num-layers)"},
+      {"dit-nano", &SizeOverrides::num_heads, "num_heads (--num-heads)"},
+      {"dit-nano", &SizeOverrides::image_size, "image_size (--image-size)"},
+      {"dit-nano", &SizeOverrides::patch_size, "patch_size (--patch-size)"},
+      {"dit-nano", &SizeOverrides::num_classes, "num_classes (--num-classes)"},
+      {"linear", &SizeOverrides::hidden_dim, "width (--hidden-dim)"},
+      {"linear", &SizeOverrides::num_layers, "depth (--num-layers)"}};
+  for (const auto& [model, field, name] : table) {
+    SizeOverrides sizes;
+    sizes.*field = kHuge;
+    for (const auto& said : {fault([&] { make_model(model, sizes, {}); }), fault([&] { size_of(model, sizes, {}); })})
+      EXPECT_TRUE(said.starts_with(text(name, " is ", kHuge, "; expected a whole number from 1 to "))) << said;
+  }
+  SizeOverrides sizes;
+  Config config;
+  config.add("size", sizes);
+  for (const auto& field : config.fields())
+    for (const char* word : {"-1", "1.5", "many", "99999999999999999999"})
+      EXPECT_NE(fault([&] { config.set(field.key(), word); }).find(field.key()), std::string::npos) << word;
+  for (const nn::LoraOptions& lora : {nn::LoraOptions{.rank = 0}, {.rank = -4}, {.rank = kHuge}})
+    EXPECT_NE(fault([&] { make_model("llama-nano", {}, {.lora = lora}); }).find("lora_rank (--lora-rank) is "),
+              std::string::npos);
+  for (const double alpha : {0.0, -32.0, std::nan("")})
+    EXPECT_NE(fault([&] {
+                make_model("llama-nano", {}, {.lora = nn::LoraOptions{.rank = 2, .alpha = alpha}});
+              }).find("lora_alpha (--lora-alpha) is "),
+              std::string::npos);
+  EXPECT_NE(fault([] { make_model("linear", {}, {.lora = nn::LoraOptions{}}); }).find("trained whole"),
+            std::string::npos);
+}
+
+// Without building more than two blocks of it.
+TEST(Registry, ASizeIsCountedWithoutTheModel) {
+  for (const char* name : {"llama-nano", "qwen2-nano", "dit-nano", "linear-nano", "llama3-8b", "dit-xl/2"})
+    for (const int64_t layers : {1, 2, 3, 7}) {
+      const auto model = make_model(name, {.num_layers = layers}, {});
+      const auto size = size_of(name, {.num_layers = layers}, {});
+      EXPECT_EQ(size.parameters, model->parameters().count()) << name << " " << layers;
+      EXPECT_EQ(size.trainable, model->parameters().count_trainable()) << name << " " << layers;
+    }
+  const ModelOptions lora{.task = Task::classify, .lora = nn::LoraOptions{}};
+  const auto model = make_model("llama3-8b", {}, lora);
+  EXPECT_EQ(size_of("llama3-8b", {}, lora).parameters, model->parameters().count());
+  EXPECT_EQ(size_of("llama3-8b", {}, lora).trainable, model->parameters().count_trainable());
+  const auto begin = Clock::now();
+  EXPECT_EQ(size_of("linear", {.hidden_dim = 1 << 20, .num_layers = 100'000}, {}).parameters,
+            100'000 * ((int64_t{1} << 40) + (1 << 20)));
+  const io::Scratch folder;
+  auto wide = kDit;
+  wide.update({{"hidden_size", 1 << 20}, {"depth", 100'000}, {"mlp_ratio", 1024}});
+  folder.write("config.json", wide.dump());
+  EXPECT_EQ(
+      fault([&] { size_of(folder.path().string(), {}, {}); }),
+      "a model of 100000 blocks with 2262796015239168 parameters each has more than can be counted; choose smaller "
+      "sizes");
+  EXPECT_LT(Seconds(Clock::now() - begin).count(), 1);
+}
+
+// Names are looked up, not searched for: the time grows with the number of weights, not with its square.
+TEST(Registry, ManyLayersAreDeclaredQuickly) {
+  const auto begin = Clock::now();
+  EXPECT_EQ(make_model("linear", {.hidden_dim = 2, .num_layers = 100'000}, {})->parameters().units().size(), 100'000u);
+  EXPECT_LT(Seconds(Clock::now() - begin).count(), 2);
 }
 
 }  // namespace

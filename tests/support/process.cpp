@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
+#include <utility>
 
 #include "shade/base/argv.h"
 #include "shade/base/error.h"
@@ -18,15 +20,16 @@
 
 namespace shade::test {
 
-Outcome run(const std::vector<std::string>& command, const RunOptions& options) {
+Running::Running(const std::vector<std::string>& command, const RunOptions& options) : options_(options) {
   std::array<int, 2> pipe{};
   SHADE_CHECK(::pipe(pipe.data()) == 0, "pipe: ", std::strerror(errno));
   auto words = command;
   const auto argv = argv_of(words);
-  const auto begin = Clock::now();
-  const pid_t pid = ::fork();
-  if (pid == 0) {
+  pid_ = ::fork();
+  SHADE_CHECK(pid_ >= 0, "fork: ", std::strerror(errno));  // a signal to -1 would reach every process
+  if (pid_ == 0) {
     ::setpgid(0, 0);
+    for (const int signal : {SIGINT, SIGTERM, SIGQUIT}) ::signal(signal, SIG_DFL);  // ignored in a shell's background
     ::dup2(pipe[1], STDOUT_FILENO);
     ::dup2(pipe[1], STDERR_FILENO);
     ::close(pipe[0]);
@@ -36,26 +39,69 @@ Outcome run(const std::vector<std::string>& command, const RunOptions& options) 
     ::_exit(127);
   }
   ::close(pipe[1]);
-  Outcome outcome;
+  from_ = pipe[0];
+}
+
+Running::~Running() {
+  if (!gone()) {
+    kill_group();
+    ::waitpid(pid_, &status_, 0);
+  }
+  if (from_ >= 0) ::close(from_);
+}
+
+void Running::kill_group() const { ::kill(-pid_, SIGKILL); }
+void Running::signal(int number) const {
+  if (!reaped_) ::kill(pid_, number);
+}
+
+bool Running::gone() {
+  reaped_ = reaped_ || ::waitpid(pid_, &status_, WNOHANG) == pid_;
+  return reaped_;
+}
+
+void Running::read_for(Seconds time) {
+  if (from_ < 0) {
+    std::this_thread::sleep_for(time);
+    return;
+  }
+  pollfd polled{from_, POLLIN, 0};
+  if (::poll(&polled, 1, static_cast<int>(Millis(time).count())) <= 0) return;
   std::array<char, 4096> buffer{};
-  while (true) {
-    pollfd polled{pipe[0], POLLIN, 0};
-    if (::poll(&polled, 1, 100) > 0) {
-      const auto count = ::read(pipe[0], buffer.data(), buffer.size());
-      if (count <= 0) break;
-      outcome.output.append(buffer.data(), static_cast<size_t>(count));
-    }
-    if (Clock::now() - begin > options.limit) {
-      ::kill(-pid, SIGKILL);
+  const auto count = ::read(from_, buffer.data(), buffer.size());
+  if (count > 0)
+    output_.append(buffer.data(), static_cast<size_t>(count));
+  else
+    ::close(std::exchange(from_, -1));
+}
+
+bool Running::says(const std::string& words, Seconds limit) {
+  for (const auto until = Clock::now() + limit; Clock::now() < until && from_ >= 0;) {
+    if (output_.find(words) != std::string::npos) return true;
+    read_for(Seconds(0.05));
+  }
+  return output_.find(words) != std::string::npos;
+}
+
+// Others may hold its output open after it has ended, and it may close its output before it ends.
+Outcome Running::finish() {
+  const auto begin = Clock::now();
+  while (!gone() || from_ >= 0) {
+    read_for(Seconds(0.02));
+    if (Clock::now() - begin > options_.limit) {
+      kill_group();
+      if (!reaped_) ::waitpid(pid_, &status_, 0);
+      reaped_ = true;
       break;
     }
   }
-  ::close(pipe[0]);
-  int status = 0;
-  ::waitpid(pid, &status, 0);
-  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  outcome.took = Clock::now() - begin;
-  return outcome;
+  return {.status = WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_),
+          .output = output_,
+          .took = Clock::now() - begin};
+}
+
+Outcome run(const std::vector<std::string>& command, const RunOptions& options) {
+  return Running(command, options).finish();
 }
 
 namespace {

@@ -23,6 +23,35 @@ struct RunOptions {
 
 Outcome run(const std::vector<std::string>& command, const RunOptions& options = {});
 
+// A program that is looked at, and sent signals, while it runs. It is killed with all of its group if the test forgets
+// it.
+class Running {
+ public:
+  explicit Running(const std::vector<std::string>& command, const RunOptions& options = {});
+  ~Running();
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  // Until its output has the words; false: it ended, or the time was over.
+  bool says(const std::string& words, Seconds limit = Seconds(30));
+  void signal(int number) const;  // to the process itself, not to its group
+  // Until it ends; `took` counts from this call. The limit is that of the options, from now on.
+  Outcome finish();
+  bool gone();
+  const std::string& output() const { return output_; }
+
+ private:
+  void read_for(Seconds time);
+  void kill_group() const;
+
+  RunOptions options_;
+  int pid_ = -1;
+  int from_ = -1;  // its output; -1: closed
+  std::string output_;
+  bool reaped_ = false;
+  int status_ = 0;  // waitpid's
+};
+
 std::string shade_binary();  // the program under test
 std::string source_root();
 

@@ -107,7 +107,8 @@ TEST(History, AVariableThatChoosesKernelsMakesStepsNew) {
   for (const auto* name : {"MKL_CBWR", "OMP_SCHEDULE", "KMP_X", "DNNL_X", "ONEDNN_X", "ATEN_X", "GLIBC_TUNABLES"}) {
     const Scratch here;
     const auto run = here.path() / "run";
-    const auto words = small(with(kEmpty, {{"train.keep_key", "true"}, {"train.steps", "2"}}));
+    const auto words =
+        small(with(kEmpty, {{"train.keep_key", "true"}, {"train.steps", "2"}, {"train.restart", "true"}}));
     const auto first = train_in(run, 1, words);
     fs::remove_all(run / "checkpoints");
     ASSERT_EQ(::setenv(name, "COMPATIBLE", 1), 0);
@@ -122,7 +123,7 @@ TEST(History, AVariableThatChoosesKernelsMakesStepsNew) {
 TEST(History, AnotherFieldOrOtherFirstWeightsMakeStepsNew) {
   const Scratch here;
   const auto run = here.path() / "run", weights = here.path() / "weights";
-  const auto words = small(with(kEmpty, {{"train.keep_key", "true"}, {"train.steps", "2"}}));
+  const auto words = small(with(kEmpty, {{"train.keep_key", "true"}, {"train.steps", "2"}, {"train.restart", "true"}}));
   const auto exported = [&](const char* seed, const std::string& name) {
     train_in(here.path() / ("made" + name), 1,
              {{"model.task", "lm"},
@@ -197,7 +198,8 @@ std::string trained_on(const fs::path& run, uint64_t seed, const Words& words, s
 TEST(History, AStepMadeAgainOnOtherRecordsStopsBeforeItsNoise) {
   const Scratch here;
   const auto run = here.path() / "run";
-  const auto words = small({{"train.keep_key", "true"}, {"train.steps", "2"}, {"dp.sample_rate", "1"}});
+  const auto words =
+      small({{"train.keep_key", "true"}, {"train.steps", "2"}, {"dp.sample_rate", "1"}, {"train.restart", "true"}});
   std::vector<at::Tensor> first, second;
   EXPECT_EQ(trained_on(run, 1, words, &first), "no error");
   fs::remove_all(run / "checkpoints");
@@ -243,12 +245,13 @@ TEST(History, ACheckpointTellsNothingOfItsRecords) {
     const auto run = here.path() / name;
     train_in(run, 1, small(kEmpty), stop_after_two);
     const checkpoint::Folder folder(run / "checkpoints");
-    seen.insert(read_json(folder.place(folder.latest().value().entry) / "manifest.json")["caller"]["identity"]);
+    const auto caller = read_json(folder.place(folder.latest().value().entry) / "manifest.json")["caller"];
+    for (const auto* key : {"identity", "data"}) seen.insert(caller[key].get<std::string>());
     const auto ledger = io::content(run / "ledger");
     const auto exact = ledger.find("\"exact\":\"") + 9;
     seen.insert(ledger.substr(exact, 64));
   }
-  EXPECT_EQ(seen.size(), 4u) << "the same run with another key looks the same";
+  EXPECT_EQ(seen.size(), 6u) << "the same run with another key looks the same";
 }
 
 TEST(History, TheKeyOfAFinishedRunIsDeleted) {

@@ -299,6 +299,29 @@ TEST(RunFolder, KeepsItsKeyToItself) {
   EXPECT_THROW(folder.destroy_key(), Error);
 }
 
+TEST(RunFolder, OfAPrivateRunIsClosedUnlessItHoldsOtherThings) {
+  const io::Scratch scratch;
+  const auto mode = [](const std::filesystem::path& path) { return std::filesystem::status(path).permissions(); };
+  const auto open = std::filesystem::perms(0755), closed = std::filesystem::perms::owner_all;
+  const auto made = [&](const char* name) {
+    const auto folder = scratch.path() / name;
+    std::filesystem::create_directories(folder);
+    std::filesystem::permissions(folder, open);
+    return folder;
+  };
+  const auto empty = made("empty"), earlier = made("earlier"), home = made("home"), shared = made("shared");
+  for (const auto* name : {"recipe.toml", "recipe.1.toml", "metrics.jsonl", "events.out.tfevents.1", "ledger"})
+    scratch.write(text("earlier/", name), "");
+  for (const auto* name : {"letter.txt", "recipe.toml"}) scratch.write(text("home/", name), "");
+  const auto absent = scratch.path() / "new";
+  for (const auto& folder : {absent, empty, earlier, home}) RunFolder(folder, Readers::owner);
+  for (const auto& folder : {absent, empty, earlier}) EXPECT_EQ(mode(folder), closed) << folder;
+  EXPECT_EQ(mode(home), open) << "not ours to close";
+  EXPECT_EQ(mode(home / "checkpoints"), closed);
+  RunFolder(shared, Readers::by_umask);
+  EXPECT_EQ(mode(shared), open) << "a run that is not private";
+}
+
 TEST(RunFolder, NamesAFolderInTheRecipesPlace) {
   const io::Scratch scratch;
   const RunFolder folder(scratch.path());

@@ -126,8 +126,9 @@ TEST_F(Restart, ASecondTorchrunWithFewerRanksIsAnotherIncarnation) {
 
 // Two agents that stand for two hosts. Each counts restarts for itself, and their store outlives them.
 std::string agent(const std::string& name, const std::string& hosts, int port, const std::string& worker) {
-  return text("AGENT=", name, " ", torchrun(), " --nnodes ", hosts, " --nproc-per-node 1 --max-restarts 3 --rdzv-id ",
-              port, " --rdzv-backend c10d --rdzv-endpoint 127.0.0.1:", port, " --local-addr 127.0.0.1 --rdzv-conf ",
+  return text("SHADE_SECRET=", std::string(64, '5'), " AGENT=", name, " ", torchrun(), " --nnodes ", hosts,
+              " --nproc-per-node 1 --max-restarts 3 --rdzv-id ", port,
+              " --rdzv-backend c10d --rdzv-endpoint 127.0.0.1:", port, " --local-addr 127.0.0.1 --rdzv-conf ",
               "last_call_timeout=20,keep_alive_interval=1,keep_alive_max_attempt=3 --no-python sh ", worker);
 }
 

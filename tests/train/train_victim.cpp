@@ -45,7 +45,7 @@ int run(const std::vector<std::string>& words) {
                                                         {"dp.noise_seed", "3"},       {"optim.lr", "1e-2"}})
     config.set(key, word);
   auto world = comm::World::connect(comm::place_from_environment(), recipe.comm,
-                                    {.overdue = [](const std::string&) { std::_Exit(comm::kPeerLostStatus); }});
+                                    {.overdue = [](const comm::Loss& loss) { std::_Exit(loss.exit_status()); }});
   std::optional<Killer> killer;
   if (words.size() == 5 && std::stoi(words[2]) == world.rank()) killer.emplace(words[3], std::stoll(words[4]));
   try {

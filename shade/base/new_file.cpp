@@ -1,6 +1,7 @@
-#include "shade/io/new_file.h"
+#include "shade/base/new_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,8 +11,9 @@
 #include <utility>
 
 #include "shade/base/error.h"
+#include "shade/base/interrupted.h"
 
-namespace shade::io {
+namespace shade {
 namespace {
 
 // Two writers in one process must not share a temporary file either.
@@ -24,9 +26,11 @@ std::filesystem::path temporary_name(const std::filesystem::path& path) {
 
 }  // namespace
 
-NewFile::NewFile(std::filesystem::path path) : path_(std::move(path)), temporary_(temporary_name(path_)) {
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+NewFile::NewFile(std::filesystem::path path, std::optional<mode_t> mode)
+    : path_(std::move(path)), temporary_(temporary_name(path_)) {
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode.value_or(0666));
   if (descriptor_ < 0) fail("create", errno);
+  if (mode) ::fchmod(descriptor_, *mode);  // what the umask took
 }
 
 NewFile::~NewFile() {
@@ -48,12 +52,12 @@ void NewFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
 }
 
 void NewFile::commit() {
-  if (::fsync(descriptor_) != 0) fail("flush", errno);
+  if (uninterrupted([&] { return ::fsync(descriptor_); }) != 0) fail("flush", errno);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename", errno);
   ::close(std::exchange(descriptor_, -1));
   const auto folder = path_.has_parent_path() ? path_.parent_path() : std::filesystem::path(".");
   const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const int fault = handle < 0 || ::fsync(handle) != 0 ? errno : 0;
+  const int fault = handle < 0 || uninterrupted([&] { return ::fsync(handle); }) != 0 ? errno : 0;
   if (handle >= 0) ::close(handle);
   if (fault != 0) fail("flush the folder of", fault);
 }
@@ -64,4 +68,4 @@ void NewFile::fail(const char* step, int fault) const {
                    fault == ENOENT ? "; make its folder first" : ""));
 }
 
-}  // namespace shade::io
+}  // namespace shade

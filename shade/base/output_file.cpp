@@ -1,0 +1,121 @@
+#include "shade/base/output_file.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "shade/base/error.h"
+#include "shade/base/new_file.h"
+#include "shade/base/strings.h"
+
+namespace shade {
+namespace {
+
+// Where the bytes go. One of the two.
+struct Target {
+  std::optional<int> descriptor;  // -1: to be opened by name
+  std::filesystem::path file;     // to be replaced; links are resolved
+  std::optional<mode_t> mode;     // of what is replaced
+};
+
+// Descriptors by their names: opening /dev/stdout would begin a redirected file anew, and fails on sockets.
+std::optional<int> named_descriptor(const std::string& name) {
+  if (name == "/dev/stdout") return STDOUT_FILENO;
+  if (name == "/dev/stderr") return STDERR_FILENO;
+  for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"})
+    if (name.starts_with(folder))
+      if (const auto number = parse_integer(std::string_view(name).substr(folder.size())); number && *number >= 0)
+        return static_cast<int>(*number);
+  return std::nullopt;
+}
+
+[[noreturn]] void refuse(const std::filesystem::path& file, const std::string& why) {
+  throw UsageError(text("cannot write ", file, ": ", why));
+}
+
+Target new_target(const std::filesystem::path& file) {
+  struct stat about{};
+  if (::lstat(file.c_str(), &about) == 0)  // so it is a link
+    refuse(file, text("it is a symbolic link to ", std::filesystem::read_symlink(file),
+                      ", which doesn't exist; remove the link, or name another file"));
+  if (!file.has_filename()) refuse(file, "the name of a folder; expected that of a file");
+  const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+  if (!std::filesystem::is_directory(folder))
+    refuse(file, text("the folder ", folder, " doesn't exist; make it first, or name another file"));
+  return {.file = file};
+}
+
+Target target_of(const std::filesystem::path& file) {
+  if (const auto descriptor = named_descriptor(file.string())) return {.descriptor = descriptor};
+  // stat follows links as the kernel allows it: not those that others put into a shared folder (fs.protected_symlinks).
+  struct stat about{};
+  if (::stat(file.c_str(), &about) != 0) {
+    if (errno == ENOENT) return new_target(file);
+    refuse(file, errno == ELOOP ? "a symbolic link that leads to itself; remove it" : std::strerror(errno));
+  }
+  if (S_ISDIR(about.st_mode)) refuse(file, "a folder; expected the name of a file");
+  if (!S_ISREG(about.st_mode)) return {.descriptor = -1};
+  if (::access(file.c_str(), W_OK) != 0) refuse(file, std::strerror(errno));
+  return {.file = std::filesystem::canonical(file), .mode = about.st_mode & 0777};
+}
+
+class Descriptor {
+ public:
+  Descriptor(const std::filesystem::path& file, int number)
+      : file_(file),
+        number_(number < 0 ? ::open(file.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC) : number),
+        owned_(number < 0) {
+    if (number_ < 0) fail();
+  }
+  ~Descriptor() {
+    if (owned_) ::close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  void write(std::string_view content) const {
+    while (!content.empty()) {
+      const auto written = ::write(number_, content.data(), content.size());
+      if (written < 0 && errno == EAGAIN) {  // a pipe that someone set not to block
+        pollfd ready{number_, POLLOUT, 0};
+        ::poll(&ready, 1, -1);
+      } else if (written < 0 && errno != EINTR) {
+        fail();
+      }
+      if (written > 0) content.remove_prefix(static_cast<size_t>(written));
+    }
+  }
+
+ private:
+  [[noreturn]] void fail() const { throw Error(text("cannot write ", file_, ": ", std::strerror(errno))); }
+
+  const std::filesystem::path& file_;
+  int number_;
+  bool owned_;
+};
+
+}  // namespace
+
+void check_output(const std::filesystem::path& file) { target_of(file); }
+
+std::filesystem::path regular_output(const std::filesystem::path& file) {
+  const auto target = target_of(file);
+  if (target.descriptor) refuse(file, "a device or a pipe; expected the name of a regular file");
+  return target.file;
+}
+
+void write_output(const std::filesystem::path& file, std::string_view content) {
+  const auto target = target_of(file);
+  if (target.descriptor) return Descriptor(file, *target.descriptor).write(content);
+  NewFile fresh(target.file, target.mode);
+  fresh.write_at(0, std::as_bytes(std::span(content)));
+  fresh.commit();
+}
+
+}  // namespace shade

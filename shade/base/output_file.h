@@ -1,0 +1,28 @@
+// Files that the user names, as those of --json, or finds in a folder of results.
+//
+//   there is                            what is done
+//   nothing, or a regular file          written beside it and renamed: a reader sees the old file or the new one. The
+//                                       new one has the mode of the one it replaces, else that of the umask
+//   a symbolic link to one              followed; the link stays
+//   a device, a FIFO                    written to, never replaced
+//   /dev/stdout, /dev/stderr, /dev/fd/N the open descriptor is written to, whatever it is
+//   a folder; a link to nothing or to   an error, also where the file's folder is missing: a mistyped name must not
+//   itself                              make folders
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+namespace shade {
+
+// Whether `file` can be written by these rules, without touching it. Throws UsageError: before an hour's work is better
+// than after it.
+void check_output(const std::filesystem::path& file);
+
+// For writers that take a name and replace what has it: the file itself, links resolved. Devices are refused as well.
+std::filesystem::path regular_output(const std::filesystem::path& file);
+
+// Throws UsageError as check_output() does, Error if the system refuses a write.
+void write_output(const std::filesystem::path& file, std::string_view content);
+
+}  // namespace shade

@@ -1,0 +1,31 @@
+// SIGTERM and SIGINT as a request to stop.
+//
+// By default such a signal ends the process at once, which is right wherever nothing would be lost. While a StopSignals
+// lives, the first one is noted instead, and whoever works looks at asked() when it suits; a second one ends the
+// process at once. The same request may come twice, from a terminal and from a launcher that passes it on: what follows
+// within half a second is no second one.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <thread>
+
+namespace shade {
+
+class StopSignals {
+ public:
+  // `answer` is called once, on a thread of its own, soon after the first signal. One StopSignals at a time.
+  explicit StopSignals(std::function<void()> answer);
+  ~StopSignals();  // signals do again what they did before
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  static bool asked();  // since the last one was made, if only by a signal that came just before its end
+
+ private:
+  std::array<void (*)(int), 2> before_{};
+  std::array<int, 2> pipe_{};  // from the handler to the thread
+  std::thread answerer_;
+};
+
+}  // namespace shade

@@ -1,0 +1,61 @@
+#include "shade/checkpoint/newest.h"
+
+#include "shade/base/error.h"
+#include "shade/base/strings.h"
+#include "shade/checkpoint/agreement.h"
+#include "shade/comm/errors.h"
+#include "shade/io/mapped_file.h"
+
+namespace shade::checkpoint {
+namespace {
+
+// {"places": [name, ...], "faults": [...]}, the first place to be tried first.
+Json order_of(const Store& store) {
+  Json out{{"places", Json::array()}, {"faults", Json::array()}};
+  const auto all = store.list();
+  std::filesystem::path latest;
+  try {
+    if (const auto found = store.latest()) {
+      latest = found->folder;
+      out["places"].push_back(latest.filename().string());
+      // A checkpoint that LATEST doesn't vouch for is believed as far as its own digests go, like any but the latest.
+      const auto manifest = io::MappedFile::open(latest / kManifestFile);
+      if (io::digest_of(manifest->bytes()) != *found->manifest)
+        out["faults"].push_back(text("LATEST has another digest than the manifest of ", latest.filename()));
+    } else if (!all.empty()) {
+      out["faults"].push_back("LATEST is missing");
+    }
+  } catch (const Error& fault) {
+    out["faults"].push_back(fault.what());
+  }
+  for (auto at = all.rbegin(); at != all.rend(); ++at)
+    if (*at != latest) out["places"].push_back(at->filename().string());
+  return out;
+}
+
+}  // namespace
+
+std::optional<Newest> load_newest(Store& store, const comm::Group& group, shard::Runtime& runtime,
+                                  optim::Optimizer& optimizer) {
+  const auto order = Json::parse(from_rank0(group, "looking for a checkpoint", [&] { return order_of(store).dump(); }));
+  Newest out{.folder = {}, .manifest = {}, .faults = order.at("faults")};
+  for (const auto& place : order.at("places")) {
+    out.folder = store.folder() / place.get<std::string>();
+    try {
+      out.manifest = store.load({out.folder, {}}, runtime, optimizer);
+      return out;
+    } catch (const UsageError&) {
+      throw;
+    } catch (const comm::CommError&) {
+      throw;
+    } catch (const Error& fault) {
+      store.remove_first(out.folder);
+      out.faults.push_back(text(place.get<std::string>(), " is not whole: ", fault.what()));
+    }
+  }
+  if (out.faults.empty()) return std::nullopt;
+  throw Error(text("no checkpoint in ", store.folder(), " is whole: ", join(out.faults, "; "),
+                   "; put one of them back from a copy, or delete this folder to begin anew"));
+}
+
+}  // namespace shade::checkpoint

@@ -1,0 +1,22 @@
+// The newest checkpoint of a folder that is whole, whatever LATEST says or has become of it.
+#pragma once
+
+#include "shade/checkpoint/store.h"
+
+namespace shade::checkpoint {
+
+struct Newest {
+  std::filesystem::path folder;
+  Manifest manifest;
+  std::vector<std::string> faults;  // why this one: of LATEST, and of each checkpoint that should have come first
+};
+
+// Collective over `group`; rank 0 says in which order. Loads what LATEST names. If LATEST is missing or damaged, or a
+// file of that checkpoint is missing, cut or changed on any rank, the others are tried, newest first: each is proven
+// before a live tensor is written (load.h). Empty: nothing was ever committed. Throws Error if checkpoints are there
+// and none is whole, naming each with its fault; and UsageError if one is whole but another model's, which no older one
+// would mend.
+std::optional<Newest> load_newest(Store& store, const comm::Group& group, shard::Runtime& runtime,
+                                  optim::Optimizer& optimizer);
+
+}  // namespace shade::checkpoint

@@ -1,0 +1,35 @@
+// What a finished run writes for others: the model for transformers, its adapters for PEFT.
+#pragma once
+
+#include <vector>
+
+#include "shade/data/dataset.h"
+#include "shade/models/model.h"
+#include "shade/shard/runtime.h"
+#include "shade/train/recipe.h"
+#include "shade/train/space.h"
+
+namespace shade::train {
+
+// All must outlive it. prepare() and write() are collective.
+class Exports {
+ public:
+  Exports(const Recipe& recipe, models::Model& model, const data::Dataset& records, shard::Runtime& runtime)
+      : recipe_(&recipe), model_(&model), records_(&records), runtime_(&runtime) {}
+
+  // A folder that can't be written to is better known before the first step than after the last. Throws UsageError.
+  void prepare() const;
+  std::vector<Need> needs() const;
+  void write() const;
+
+ private:
+  void write_model() const;
+  void write_adapter() const;
+
+  const Recipe* recipe_;
+  models::Model* model_;
+  const data::Dataset* records_;
+  shard::Runtime* runtime_;
+};
+
+}  // namespace shade::train

@@ -1,0 +1,35 @@
+#include "shade/train/finite.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "shade/base/error.h"
+
+namespace shade::train {
+namespace {
+
+[[noreturn]] void diverged(const std::string& what, const StepRecord& record, const Reached& reached) {
+  throw Error(text("after step ", reached.step, " ", what, " (learning rate ", record.learning_rate,
+                   "): training has diverged. The last checkpoint stays (",
+                   reached.saved >= 0 ? text("step ", reached.saved) : "there is none",
+                   ") and nothing is exported; go on from it or begin anew with a smaller learning rate (--lr)"));
+}
+
+}  // namespace
+
+void require_finite_loss(const StepRecord& record, const Reached& reached) {
+  if (record.samples.samples == 0 || std::isfinite(record.loss)) return;
+  diverged(text("the loss is ", std::isnan(record.loss) ? "nan" : "infinite"), record, reached);
+}
+
+void require_finite_weights(shard::Runtime& runtime, const StepRecord& record, const Reached& reached) {
+  bool finite = true;
+  for (const auto& shard : runtime.shards())
+    finite = finite && at::isfinite(shard.master.sum(at::kDouble)).item<bool>();
+  const auto broken = at::full({1}, finite ? 0.0 : 1.0, at::kDouble);
+  runtime.groups().control.all_reduce(broken, {.label = "weights are finite"}).wait();
+  if (broken.item<double>() > 0) diverged("weights are not finite", record, reached);
+}
+
+}  // namespace shade::train

@@ -1,0 +1,35 @@
+#include "shade/train/first_weights.h"
+
+#include <ATen/ATen.h>
+
+#include <filesystem>
+
+#include "shade/base/error.h"
+#include "shade/io/weight_folder.h"
+#include "shade/models/weights.h"
+#include "shade/nn/adapter.h"
+
+namespace shade::train {
+namespace {
+
+bool may_be_new(const std::string& name) { return nn::is_adapter(name) || name == "score.weight"; }
+
+}  // namespace
+
+void start_from(const std::string& place, const nn::Parameters& parameters, shard::Runtime& runtime, uint64_t seed) {
+  SHADE_REQUIRE(std::filesystem::exists(place), "no weights at ", place,
+                " (--weights); expected a folder or file of safetensors");
+  const io::WeightFolder folder(place);
+  models::refuse_strangers(folder, parameters);
+  runtime.fill([&](const nn::Weight& weight, int64_t begin, const at::Tensor& out) {
+    if (may_be_new(weight.name()) && !folder.contains(weight.name())) return nn::initialise(out, weight, seed, begin);
+    SHADE_REQUIRE(folder.contains(weight.name()), place, " has no tensor '", weight.name(),
+                  "', which the model needs; are these weights of this architecture and task?");
+    const auto& found = folder.info(weight.name());
+    SHADE_REQUIRE(found.shape == weight.shape(), place, ": tensor '", weight.name(), "' has shape ",
+                  at::IntArrayRef(found.shape), ", the model expects ", at::IntArrayRef(weight.shape()));
+    out.copy_(folder.tensor(weight.name()).view(-1).narrow(0, begin, out.numel()));
+  });
+}
+
+}  // namespace shade::train

@@ -1,0 +1,68 @@
+#include "shade/train/model_states.h"
+
+#include <algorithm>
+
+#include "shade/base/error.h"
+#include "shade/profile/host_memory.h"
+
+namespace shade::train {
+namespace {
+
+constexpr double kMost = 0x1p62;  // the sum of two fits an int64_t
+
+Bytes saturated(double bytes) { return {static_cast<int64_t>(std::min(bytes, kMost))}; }
+
+double width(nn::DType type) { return static_cast<double>(c10::elementSize(nn::scalar_type(type))); }
+
+double state_width(const optim::OptimConfig& config) {  // of one element, all states together
+  return static_cast<double>(optim::make_optimizer(config)->state_bytes(1).count);
+}
+
+}  // namespace
+
+Bytes ModelStates::total() const {
+  return saturated(static_cast<double>(weights.count) + static_cast<double>(gradients.count) +
+                   static_cast<double>(optimizer.count));
+}
+
+ModelStates plain_states(const models::ModelSize& size, nn::DType type, int local_ranks) {
+  const double each = width(type) * local_ranks;
+  return {.weights = saturated(each * static_cast<double>(size.parameters)),
+          .gradients = saturated(each * static_cast<double>(size.trainable)),
+          .optimizer = {}};
+}
+
+// As shard/sharded_unit.cpp allocates: masters and gradients in fp32 at least, frozen weights in the type of the
+// computation. Where nothing is sharded, weights of another type than their masters exist twice. Where gathered weights
+// stay after forward (zero2), every rank holds all of them then; they go before the gradients have come.
+ModelStates model_states(const models::ModelSize& size, const StatesPlan& plan) {
+  const auto policy = shard::policy_of(plan.shard, plan.ranks);
+  const auto trained = static_cast<double>(size.trainable);
+  const auto frozen = static_cast<double>(size.parameters - size.trainable);
+  const double compute = width(plan.compute), master = std::max(compute, width(nn::DType::fp32));
+  const bool gathered = policy.shard > 1 && !policy.reshard;
+  double copies = 0;
+  if (policy.shard == 1 && compute != master) copies = trained * compute;
+  if (gathered) copies = (trained + frozen) * compute;
+  const double held = plan.shard.offload ? 0 : 1.0 / policy.shard;  // in memory, of what a rank owns
+  const double states = plan.optim ? state_width(*plan.optim) : 0;
+  const auto local = static_cast<double>(plan.local_ranks);
+  return {.weights = saturated(local * (copies + held * (trained * master + frozen * compute))),
+          .gradients = saturated(gathered ? 0 : local * held * trained * master),
+          .optimizer = saturated(local * held * trained * states)};
+}
+
+void require_memory(const ModelStates& states, Bytes available) {
+  SHADE_REQUIRE(states.total() <= available, "the model states need ", to_string(states.total()),
+                " on this host (weights ", to_string(states.weights), ", gradients ", to_string(states.gradients),
+                ", optimizer ", to_string(states.optimizer), "), and ", to_string(available),
+                " are available; use more hosts, shard more (--shard zero3), offload (--offload), train adapters alone "
+                "(--lora-rank) or choose a smaller model");
+}
+
+void require_memory(const ModelStates& states) {
+  const auto memory = profile::host_memory();
+  require_memory(states, memory.available + memory.swap);
+}
+
+}  // namespace shade::train

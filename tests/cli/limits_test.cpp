@@ -1,0 +1,134 @@
+// What the machine doesn't have is said before it is asked for: memory for the model states, cores for the threads.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "shade/base/json.h"
+#include "tests/io/scratch.h"
+#include "tests/support/process.h"
+
+namespace shade::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+test::Outcome shade(Words words) {
+  words.insert(words.begin(), test::shade_binary());
+  return test::run(words);
+}
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+// One message, whatever the number of ranks, and no wait for it: nothing was built.
+void expect_refused(const test::Outcome& seen, const std::string& words) {
+  EXPECT_EQ(seen.status, 2) << seen.output;
+  EXPECT_EQ(count(seen.output, words), 1u) << words << "\n" << seen.output;
+  EXPECT_EQ(count(seen.output, "failed first"), 0u) << seen.output;
+  EXPECT_LT(seen.took.count(), 4) << "seconds: " << seen.output;
+  std::printf("%.2f s: %s", seen.took.count(), seen.output.c_str());
+}
+
+TEST(Limits, ModelStatesBeyondTheMemoryAreRefusedAtOnce) {
+  const io::Scratch scratch;
+  const auto output = (scratch.path() / "run").string();
+  const Words large{"--model", "linear", "--hidden-dim", "100000", "--num-layers", "100"};
+  const auto with = [&](Words words, const Words& more) {
+    words.insert(words.end(), large.begin(), large.end());
+    words.insert(words.end(), more.begin(), more.end());
+    return shade(words);
+  };
+  const std::string need =
+      "the model states need 14.6 TiB on this host (weights 3.64 TiB, gradients 3.64 TiB, "
+      "optimizer 7.28 TiB), and ";
+  const Words run{"--from-scratch", "--synthetic", "--output", output};
+  expect_refused(with({"train"}, run), need);
+  expect_refused(with({"train", "--ranks", "2", "--shard", "zero3"}, run), need);
+  expect_refused(with({"train", "--ranks", "2", "--shard", "ddp"}, run), "the model states need 29.1 TiB");
+  EXPECT_FALSE(std::filesystem::exists(output)) << "nothing was begun";
+  expect_refused(with({"bench", "--ranks", "2", "--shard", "zero3"}, {}), need);
+  expect_refused(with({"bench", "--work", "forward_backward", "--dtype", "bf16"}, {}),
+                 "the model states need 3.64 TiB");
+  expect_refused(with({"audit"}, {}), "the model states need 7.28 TiB");
+  expect_refused(with({"verify"}, {}), "the model states need 7.28 TiB");
+}
+
+TEST(Limits, AMemoryLimitIsKeptByTheStates) {
+  const io::Scratch scratch;
+  const Words small{"train",
+                    "--model",
+                    "linear",
+                    "--from-scratch",
+                    "--synthetic",
+                    "--hidden-dim",
+                    "256",
+                    "--steps",
+                    "1",
+                    "--batch-size",
+                    "2",
+                    "--micro-batch",
+                    "1",
+                    "--threads",
+                    "1",
+                    "--peak-gflops",
+                    "100",
+                    "--output",
+                    (scratch.path() / "run").string()};
+  const auto with = [&](const Words& more) {
+    auto words = small;
+    words.insert(words.end(), more.begin(), more.end());
+    return shade(words);
+  };
+  expect_refused(with({"--memory-limit", "8MB"}), "the model states need 8.03 MiB on this host");
+  const auto fits = with({"--memory-limit", "9MB"});
+  EXPECT_EQ(fits.status, 0) << fits.output;
+}
+
+TEST(Limits, AHostileConfigurationIsAnsweredAtOnce) {
+  const io::Scratch scratch;
+  Json config{{"model_type", "llama"},     {"hidden_size", 4096},        {"num_hidden_layers", 100'000},
+              {"num_attention_heads", 32}, {"intermediate_size", 14336}, {"vocab_size", 128256}};
+  const auto train = [&] {
+    scratch.write("config.json", config.dump());
+    return shade({"train", "--model", scratch.path().string(), "--from-scratch", "--synthetic", "--ranks", "2",
+                  "--shard", "zero3", "--output", (scratch.path().string() + "_run")});
+  };
+  expect_refused(train(), "the model states need ");
+  config["num_hidden_layers"] = 1'000'000'000;
+  expect_refused(train(), "config.json: num_hidden_layers is 1000000000; expected a whole number from 1 to 100000");
+  config["num_hidden_layers"] = 1.5;
+  expect_refused(train(), "config.json: num_hidden_layers is 1.5; expected a whole number");
+  config["num_hidden_layers"] = 1;
+  config["rms_norm_eps"] = -1;
+  expect_refused(train(), "config.json: rms_norm_eps is -1; expected a finite number above 0");
+}
+
+TEST(Limits, MoreThreadsThanCoresWarnOnce) {
+  const auto cores = std::thread::hardware_concurrency();
+  const Words bench{"bench", "--model", "linear-nano", "--num-iter", "1", "--warmup-iter", "0", "--batch-size", "2"};
+  const auto with = [&](const Words& more) {
+    auto words = bench;
+    words.insert(words.end(), more.begin(), more.end());
+    const auto seen = shade(words);
+    EXPECT_EQ(seen.status, 0) << seen.output;
+    return seen.output;
+  };
+  const auto some = std::to_string(cores + 1);
+  EXPECT_EQ(count(with({"--threads", some}), text("--threads ", some, ": ", some, " threads share ", cores)), 1u);
+  const auto two = with({"--threads", some, "--ranks", "2", "--shard", "ddp"});
+  EXPECT_EQ(count(two, " threads share "), 1u) << two;
+  EXPECT_NE(two.find(text("--threads ", some, " on 2 ranks of a host: ", 2 * (cores + 1), " threads share ", cores)),
+            std::string::npos)
+      << two;
+  EXPECT_EQ(count(with({"--threads", std::to_string(cores)}), " threads share "), 0u);
+  EXPECT_EQ(count(with({}), " threads share "), 0u);
+  const auto seen = shade({"bench", "--threads", "5000"});
+  EXPECT_EQ(seen.status, 2) << seen.output;
+}
+
+}  // namespace
+}  // namespace shade::cli
