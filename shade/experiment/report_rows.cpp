@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <set>
 #include <tuple>
@@ -35,7 +36,9 @@ std::optional<double> number_if(const Json& json, const char* key) {
   return number(json, key);
 }
 int64_t whole_or(const Json& json, const char* key, int64_t otherwise) {
-  return static_cast<int64_t>(number_or(json, key, static_cast<double>(otherwise)));
+  const double value = number_or(json, key, static_cast<double>(otherwise));
+  if (!(std::abs(value) <= 0x1p53)) throw Error(text("'", key, "' is ", value, "; expected a whole number"));
+  return static_cast<int64_t>(value);
 }
 std::string word_or(const Json& json, const char* key, std::string otherwise) {
   if (!json.contains(key)) return otherwise;

@@ -160,13 +160,17 @@ TEST_F(Report, NamesWhatItLeavesOut) {
   auto wrong = result_of({});
   wrong["avg_time_ms"] = "soon";
   add("wrong.json", wrong);
+  auto endless = result_of({});
+  endless["batch_size"] = 1e300;  // no whole number has room for it
+  add("endless.json", endless);
   std::ofstream(folder_ / "cut.json") << "{\"mode\": \"no_dp\", ";
   add("failed.json",
       {{"failed", true}, {"reason", "killed by signal 9"}, {"log_key", "x"}, {"config", Json::object()}});
   const auto report = write();
   std::string all;
   for (const auto& warning : report.warnings) all += warning + "\n";
-  for (const auto* word : {"comm.json", "cut.json", "wrong.json", "'avg_time_ms' is \"soon\""}) {
+  for (const auto* word :
+       {"comm.json", "cut.json", "wrong.json", "'avg_time_ms' is \"soon\"", "'batch_size' is 1e+300"}) {
     EXPECT_NE(all.find(word), std::string::npos) << all;
     EXPECT_NE(report.summary.find(word), std::string::npos) << report.summary;
   }

@@ -220,7 +220,10 @@ class Bench:
 
 def remains(run, export):
     """What must be equal: the newest checkpoint and the exported weights."""
-    newest = (run / "checkpoints/LATEST").read_text().split()[0]
+    latest = run / "checkpoints/LATEST"
+    named = latest.read_text(errors="replace").split() if latest.is_file() else []
+    there = sorted(p.name for p in (run / "checkpoints").glob("0*") if (p / "manifest.json").is_file())
+    newest = named[0] if named and named[0] in there else there[-1]  # a finished run doesn't mend LATEST
     out = {"step": newest.split("_step_")[1]}
     for file in (run / "checkpoints" / newest).glob("*.safetensors"):
         out[file.name] = digest(file)
