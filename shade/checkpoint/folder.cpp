@@ -11,9 +11,11 @@
 
 #include "shade/base/error.h"
 #include "shade/base/interrupted.h"
+#include "shade/base/log.h"
 #include "shade/base/new_file.h"
 #include "shade/base/span.h"
 #include "shade/base/strings.h"
+#include "shade/checkpoint/manifest.h"
 #include "shade/io/errors.h"
 #include "shade/io/mapped_file.h"
 #include "shade/io/untrusted_text.h"
@@ -82,7 +84,9 @@ Entry Folder::next(int64_t step) const {
 
 std::optional<Latest> Folder::latest() const {
   const auto file = path_ / kLatest;
-  if (!std::filesystem::exists(file)) return std::nullopt;
+  std::error_code unreadable;  // a link to itself, for one
+  if (std::filesystem::symlink_status(file, unreadable).type() == std::filesystem::file_type::not_found)
+    return std::nullopt;
   const auto map = io::MappedFile::open(file);
   const std::string_view words(reinterpret_cast<const char*>(map->bytes().data()), map->bytes().size());
   const auto space = words.find(' ');
@@ -91,7 +95,7 @@ std::optional<Latest> Folder::latest() const {
                           ? std::nullopt
                           : io::digest_from_hex(words.substr(space + 1, words.size() - space - 2));
   if (!digest) throw io::FormatError(text(file, " is damaged: ", io::quote(words)));
-  if (!std::filesystem::is_directory(place(*entry)))
+  if (!std::filesystem::is_directory(place(*entry), unreadable))
     throw io::FormatError(text(file, " names ", entry->name(), ", which is not there"));
   return Latest{*entry, *digest};
 }
@@ -118,21 +122,29 @@ void Folder::remove(const Entry& entry) const {
 }
 
 void Folder::remove_leftovers() const {
-  for (const auto& entry : entries(path_, kTemporary)) std::filesystem::remove_all(path_ / entry.temporary());
+  for (const auto& entry : entries(path_, kTemporary)) {
+    std::error_code fault;  // another user's, perhaps
+    std::filesystem::remove_all(path_ / entry.temporary(), fault);
+    if (fault) log::warning("cannot remove ", (path_ / entry.temporary()).string(), ": ", fault.message());
+  }
   // LATEST and its like, half written.
   for (const auto& item : std::filesystem::directory_iterator(path_)) {
     const auto name = item.path().filename().string();
-    if (name.starts_with(text(kLatest, ".")) && name.ends_with(".tmp")) std::filesystem::remove(item.path());
+    std::error_code ignored;
+    if (name.starts_with(text(kLatest, ".")) && name.ends_with(".tmp")) std::filesystem::remove(item.path(), ignored);
   }
 }
 
+// Those that are not whole go before any that may be.
 void Folder::keep_last(int64_t count, const std::vector<Entry>& broken) const {
   const auto current = latest();
   if (!current) return;
   auto all = list();
   all.erase(std::remove(all.begin(), all.end(), current->entry), all.end());
   std::stable_partition(all.begin(), all.end(), [&](const Entry& entry) {
-    return std::find(broken.begin(), broken.end(), entry) != broken.end();
+    std::error_code unreadable;
+    return !std::filesystem::exists(place(entry) / kManifestFile, unreadable) ||
+           std::find(broken.begin(), broken.end(), entry) != broken.end();
   });
   // The latest is one of those that are kept.
   const auto excess = static_cast<int64_t>(all.size()) - (count - 1);

@@ -1,5 +1,9 @@
 #include "shade/checkpoint/newest.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
 #include "shade/checkpoint/agreement.h"
@@ -16,12 +20,13 @@ Json order_of(const Store& store) {
   std::filesystem::path latest;
   try {
     if (const auto found = store.latest()) {
-      latest = found->folder;
-      out["places"].push_back(latest.filename().string());
-      // A checkpoint that LATEST doesn't vouch for is believed as far as its own digests go, like any but the latest.
-      const auto manifest = io::MappedFile::open(latest / kManifestFile);
-      if (io::digest_of(manifest->bytes()) != *found->manifest)
-        out["faults"].push_back(text("LATEST has another digest than the manifest of ", latest.filename()));
+      const auto manifest = io::MappedFile::open(found->folder / kManifestFile);
+      if (io::digest_of(manifest->bytes()) == *found->manifest) {
+        latest = found->folder;
+        out["places"].push_back(latest.filename().string());
+      } else {  // one of the two is damaged: LATEST has no say, and checkpoints are believed by their own digests
+        out["faults"].push_back(text("LATEST has another digest than the manifest of ", found->folder.filename()));
+      }
     } else if (!all.empty()) {
       out["faults"].push_back("LATEST is missing");
     }
@@ -31,6 +36,14 @@ Json order_of(const Store& store) {
   for (auto at = all.rbegin(); at != all.rend(); ++at)
     if (*at != latest) out["places"].push_back(at->filename().string());
   return out;
+}
+
+// What can't be read may be whole.
+bool readable(const std::filesystem::path& folder) {
+  std::error_code fault;
+  for (const auto& file : std::filesystem::directory_iterator(folder, fault))
+    if (::access(file.path().c_str(), R_OK) != 0 && errno != ENOENT) return false;
+  return !fault;
 }
 
 }  // namespace
@@ -49,7 +62,7 @@ std::optional<Newest> load_newest(Store& store, const comm::Group& group, shard:
     } catch (const comm::CommError&) {
       throw;
     } catch (const Error& fault) {
-      store.remove_first(out.folder);
+      if (readable(out.folder)) store.remove_first(out.folder);
       out.faults.push_back(text(place.get<std::string>(), " is not whole: ", fault.what()));
     }
   }

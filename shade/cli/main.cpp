@@ -1,8 +1,11 @@
 // shade: the program. Finds the verb, runs it, turns errors into messages and exit statuses (docs/errors.md).
 #include <c10/util/Exception.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
@@ -99,6 +102,9 @@ extern "C" const char* malloc_conf;
 const char* malloc_conf = "oversize_threshold:0,dirty_decay_ms:-1,narenas:1";
 
 int main(int argc, char** argv) {
+  // The first process of a container has no default actions.
+  if (::getpid() == 1)
+    for (const int number : {SIGTERM, SIGINT}) std::signal(number, [](int signal) { ::_exit(128 + signal); });
   // The profiler inside libtorch calls a machine without a GPU an error. Set before there are threads.
   setenv("KINETO_LOG_LEVEL", "99", 0);
   return shade::cli::run({argv + 1, argv + argc});

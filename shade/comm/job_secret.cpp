@@ -50,6 +50,9 @@ std::string read_words(const Descriptor& file, const std::string& path) {
   SHADE_REQUIRE(count >= 0, "cannot read the secret's file ", path, ": ", std::strerror(errno));
   std::string words(buffer.data(), static_cast<size_t>(count));
   words.erase(words.find_last_not_of(" \t\r\n") + 1);
+  SHADE_REQUIRE(words.size() >= Secret::kFewestCharacters, "the secret's file ", path, " has ", words.size(),
+                " characters; expected at least ", Secret::kFewestCharacters, " random ones: openssl rand -hex 32 > ",
+                path);
   return words;
 }
 
@@ -105,13 +108,13 @@ Secret of_this_user(const std::filesystem::path& temporary) {
 Secret job_secret(const Place& place, const Getenv& get, const std::filesystem::path& temporary) {
   if (const char* path = get(kSecretFileVariable)) return from_file(path);
   if (const char* words = get(kSecretVariable)) return Secret::of(words);
-  if (place.single_host()) return of_this_user(temporary);
+  if (place.single_host()) return of_this_user(temporary.empty() ? std::filesystem::temp_directory_path() : temporary);
   throw UsageError(text("ranks on several hosts (world stated by ", place.origin, ") need a job secret: ", kRemedy,
                         " (SECURITY.md)"));
 }
 
 Secret job_secret(const Place& place) {
-  return job_secret(place, [](const char* name) { return std::getenv(name); }, std::filesystem::temp_directory_path());
+  return job_secret(place, [](const char* name) { return std::getenv(name); }, {});
 }
 
 }  // namespace shade::comm

@@ -1,5 +1,6 @@
 #include "shade/train/changes.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "shade/base/error.h"
@@ -53,8 +54,14 @@ std::vector<std::string> changes(const Json& before, const Json& now) {
       compare(text(section, ".", field), field, before["recipe"][section], fields);
   }
   for (const auto* key : {"ranks", "threads", "libtorch"}) compare(key, key, before, now);
+  const bool resharded = std::any_of(out.begin(), out.end(), [](const std::string& change) {
+    return change.starts_with("ranks ") || change.starts_with("shard.");
+  });
   for (const auto& [name, digest] : now.at("digests").items())
-    if (before.contains("digests") && differs(before["digests"], now["digests"], name)) out.push_back(name);
+    // Ranks that share weights otherwise know other parts of them.
+    if (before.contains("digests") && differs(before["digests"], now["digests"], name) &&
+        !(name == "first weights" && resharded))
+      out.push_back(name);
   return out;
 }
 

@@ -141,6 +141,10 @@ bool RunFolder::was_packed() const {
 
 void RunFolder::keep_metrics_until(int64_t step) const {
   const auto file = path_ / "metrics.jsonl";
+  std::error_code absent;
+  if (const auto status = std::filesystem::status(file, absent);
+      std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    fail(file, "it is no regular file; remove it");
   std::ifstream in(file, std::ios::binary);
   std::string kept;
   bool all = true;

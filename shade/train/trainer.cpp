@@ -72,11 +72,11 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
   data_ = text(dataset_->size(), " ", dataset_->fingerprint());
   exports_ = std::make_unique<Exports>(recipe, *model_, *dataset_, *runtime_);
   resume();
-  introduce();
-  if (optimizer_->steps() >= last_) return;
-  exports_->prepare();
-  check_space();
-  if (world.rank() == 0) folder_->write_recipe(print_toml(config));
+  const bool goes_on = optimizer_->steps() < last_;
+  if (goes_on) exports_->prepare();
+  if (goes_on) check_space();
+  introduce();  // from here on files of the run are changed
+  if (goes_on && world.rank() == 0) folder_->write_recipe(print_toml(config));
 }
 
 Trainer::~Trainer() = default;
@@ -106,6 +106,7 @@ void Trainer::resume() {
   }
   const auto found = train::resume(*store_, groups_.control, *runtime_, *optimizer_,
                                    {.from = recipe.train.resume_from, .is_private = recipe.dp.is_private()});
+  if (!found && !recipe.dp.is_private()) require_no_ledger();
   if (found) {
     saved_ = optimizer_->steps();
     began_ = found->saved.began;
@@ -124,6 +125,14 @@ void Trainer::resume() {
     step_->method()->clipper().continue_at(found->saved.clip_norm);
   peak_flops_ = recipe.train.peak_gflops > 0 ? recipe.train.peak_gflops * 1e9 * world_->size()
                                              : measured_peak(groups_.control, runtime_->compute());
+}
+
+// Of a private run whose checkpoints are gone.
+void Trainer::require_no_ledger() {
+  checkpoint::together(groups_.control, "looking for a ledger", [&] {
+    SHADE_REQUIRE(world_->rank() != 0 || !std::filesystem::exists(folder_->ledger()), folder_->path().string(),
+                  " has the ledger of a private run, and this one is not private; choose another directory (--output)");
+  });
 }
 
 // With what was saved, by name where that is known.

@@ -82,6 +82,7 @@ class Trainer {
   std::function<bool()> by_signal() const;
   void start_model();
   void resume();
+  void require_no_ledger();
   void read_history(const std::optional<checkpoint::Origin>& from);
   privacy::NoiseKey key_of(int64_t step) const;
   std::unique_ptr<data::Sampler> sampler(const privacy::NoiseKey& key) const;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -110,6 +111,23 @@ TEST_F(Signals, WhileAModelIsBuilt) {
     ASSERT_FALSE(job.gone()) << job.output();
     expect_ends(job, SIGTERM, text("building, ", ranks, " ranks"));
   }
+}
+
+// It has no default actions: without a handler it would not hear the signal.
+TEST_F(Signals, OfTheFirstProcessOfAContainer) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs a process namespace of its own";
+  Words words{"unshare", "--pid", "--fork"};
+  const auto command = train({"--model", "linear", "--hidden-dim", "16", "--num-layers", "100000", "--synthetic",
+                              "--batch-size", "1", "--steps", "1"});
+  words.insert(words.end(), command.begin(), command.end());
+  Running job(words, marked());
+  pause();
+  const auto found = test::processes_with("SHADE_TEST_CASE", mark());
+  ASSERT_EQ(found.size(), 2U) << job.output();
+  ASSERT_EQ(::kill(*std::max_element(found.begin(), found.end()), SIGTERM), 0);
+  const auto seen = job.finish();
+  EXPECT_EQ(seen.status, 128 + SIGTERM) << seen.output;
+  expect_all_gone();
 }
 
 // What was done is saved, the evaluation is left out, and made up for when the run goes on.

@@ -120,13 +120,26 @@ TEST_F(Lost, ADamagedLatestIsNoLoss) {
   for (const auto& [bytes, words] : {std::pair(std::string("00003"), std::string("LATEST\" is damaged")),
                                      {std::string(), "LATEST\" is damaged"},
                                      {"00009_step_9" + latest.substr(12), "names 00009_step_9, which is not there"},
-                                     {flipped, "LATEST has another digest than the manifest"}}) {
+                                     {flipped, "LATEST has another digest than the manifest"},
+                                     {"00001_step_2" + latest.substr(12), "another digest than the manifest of"}}) {
     fs::remove_all(place("run"));
     fs::copy(place("kept"), place("run"), fs::copy_options::recursive);
     put(checkpoint("LATEST"), bytes);
     expect_said(train({"--steps", "8"}), {words, "continued from 00003_step_6, the newest whole checkpoint"});
     EXPECT_TRUE(state() == state("whole")) << words;
   }
+}
+
+TEST_F(Lost, OddThingsAmongCheckpointsAreNoLoss) {
+  trained({"--steps", "8"}, "whole");
+  trained({"--steps", "6"});
+  fs::create_directory(checkpoint("00009_step_90"));  // younger than all, and nothing in it
+  fs::remove(checkpoint("LATEST"));
+  fs::create_symlink("LATEST", checkpoint("LATEST"));
+  expect_said(train({"--steps", "8", "--keep", "2"}), {"00009_step_90 is not whole", "continued from 00003_step_6"});
+  EXPECT_TRUE(state() == state("whole"));
+  EXPECT_TRUE(fs::exists(checkpoint("00003_step_6"))) << "it is whole, and the empty one should go first";
+  EXPECT_FALSE(fs::exists(checkpoint("00009_step_90")));
 }
 
 TEST_F(Lost, WhereNoCheckpointIsWholeEachIsNamedAndNothingIsTrained) {
@@ -189,6 +202,11 @@ TEST_F(Lost, ResumeFromGoesBackOnceAndTheSameCommandGoesOn) {
     expect_said(train({"--steps", "7", "--train.resume_from", named}), {"began from 00003_step_6"});
   expect_said(train({"--resume-from", place("nowhere").string()}), {"no checkpoint at ", "this run has 00004_step_6"},
               2);
+  const auto metrics = content(place("run") / "metrics.jsonl");
+  put(place("taken"), "");
+  expect_said(train({"--resume-from", "00004_step_6", "--steps", "8", "--export", place("taken").string()}), {"taken"},
+              2);
+  EXPECT_EQ(content(place("run") / "metrics.jsonl"), metrics) << "what is refused changes nothing";
   flip(checkpoint("00004_step_6") / "rank_00000.safetensors", 1);
   trained({"--steps", "2"}, "other");
   expect_said(train({"--resume-from", checkpoint("00004_step_6").string()}, "other"), {"is not what was saved"}, 1);
@@ -234,6 +252,8 @@ TEST_F(Lost, APrivateRunWithoutCheckpointsIsNotRestartedInSilence) {
               {"the ledger has 4 steps; they are made again to the bit, and count once"});
   EXPECT_EQ(train::spent(place("run")), 4);
   const auto ledger = content(place("run") / "ledger");
+  fs::remove_all(checkpoint(""));
+  expect_said(train({"--steps", "4"}), {"has the ledger of a private run, and this one is not private"}, 2);
   for (const bool finished : {false, true}) {  // other settings; the same, and the key is gone
     const auto words = finished ? with(kPrivate, {"--steps", "4"}) : with(kPrivate, {"--steps", "4", "--lr", "0.5"});
     if (finished) fs::remove(place("run") / "key");

@@ -457,9 +457,11 @@ class Case:
         shutil.copytree(self.place / "run", self.place / "copy")
         more = ("--micro-batch", "3") if accident["changed"] else ()
         for _ in range(3):
-            status, _ = self.run(output="copy", export="copy_export", more=more)
+            status, said = self.run(output="copy", export="copy_export", more=more)
             if status == 0:
                 break
+            if status == 2 and "--restart" in said and accident["changed"]:  # no checkpoint yet, and a ledger that has steps
+                more += ("--restart",)
         if status != 0 and not self.harmed:
             raise Broken(f"the copy of a run is not continued: status {status}")
         if status == 0 and not accident["changed"]:

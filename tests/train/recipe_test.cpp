@@ -2,6 +2,8 @@
 #include "shade/train/recipe.h"
 
 #include <ATen/ATen.h>
+#include <sys/stat.h>
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -320,6 +322,13 @@ TEST(RunFolder, OfAPrivateRunIsClosedUnlessItHoldsOtherThings) {
   EXPECT_EQ(mode(home / "checkpoints"), closed);
   RunFolder(shared, Readers::by_umask);
   EXPECT_EQ(mode(shared), open) << "a run that is not private";
+}
+
+TEST(RunFolder, RefusesMetricsThatAreNoFile) {
+  const io::Scratch scratch;
+  const RunFolder folder(scratch.path());
+  ASSERT_EQ(::mkfifo((scratch.path() / "metrics.jsonl").c_str(), 0600), 0);
+  EXPECT_THROW(folder.keep_metrics_until(3), Error);
 }
 
 TEST(RunFolder, NamesAFolderInTheRecipesPlace) {
