@@ -52,7 +52,10 @@ Target new_target(const std::filesystem::path& file) {
 }
 
 Target target_of(const std::filesystem::path& file) {
-  if (const auto descriptor = named_descriptor(file.string())) return {.descriptor = descriptor};
+  if (const auto descriptor = named_descriptor(file.string())) {
+    if (::fcntl(*descriptor, F_GETFD) < 0) refuse(file, std::strerror(errno));
+    return {.descriptor = descriptor};
+  }
   // stat follows links as the kernel allows it: not those that others put into a shared folder (fs.protected_symlinks).
   struct stat about{};
   if (::stat(file.c_str(), &about) != 0) {

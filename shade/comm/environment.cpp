@@ -47,9 +47,11 @@ Place from_torchrun(const Getenv& get) {
   place.origin = "torchrun";
   place.rank = v.number("RANK");
   place.size = v.number("WORLD_SIZE");
-  place.local_rank = v.number("LOCAL_RANK", place.rank);
-  place.local_size = v.number("LOCAL_WORLD_SIZE", place.size);
   place.store_host = v.word("MASTER_ADDR", "127.0.0.1");
+  // Kubernetes' jobs say nothing of hosts: a pod is one, with one rank.
+  const bool here = place.store_host == "localhost" || place.store_host.starts_with("127.");
+  place.local_rank = v.number("LOCAL_RANK", here ? place.rank : 0);
+  place.local_size = v.number("LOCAL_WORLD_SIZE", here ? place.size : 1);
   place.store_port = v.port("MASTER_PORT", kDefaultPort);
   place.store_hosted = v.word("TORCHELASTIC_USE_AGENT_STORE", "") == "True";
   // Ours (comm/start.cpp) is made anew for every start, with a secret of its own.

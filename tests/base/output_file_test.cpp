@@ -137,7 +137,7 @@ TEST_F(OutputFile, OpenDescriptorsAreAppendedTo) {
   for (const char* folder : {"/dev/fd/", "/proc/self/fd/"}) write_output(text(folder, descriptor), "after\n");
   ::close(descriptor);
   EXPECT_EQ(io::content(file), "before\nafter\nafter\n");
-  EXPECT_NE(io::message_of<Error>([&] { write_output("/dev/fd/999", "x"); }).find("Bad file descriptor"),
+  EXPECT_NE(io::message_of<UsageError>([&] { check_output("/dev/fd/999"); }).find("Bad file descriptor"),
             std::string::npos);
 }
 

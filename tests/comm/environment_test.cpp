@@ -54,6 +54,16 @@ TEST(Environment, Torchrun) {
   EXPECT_TRUE(found.store_reused);
 }
 
+TEST(Environment, ARankInAPodIsAloneOnItsHost) {
+  Variables pod{{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "job-master-0"}, {"MASTER_PORT", "4242"}};
+  const auto found = place(pod);
+  EXPECT_FALSE(found.single_host()) << "so it needs a job secret";
+  EXPECT_EQ(found.local_rank, 0);
+  pod["MASTER_ADDR"] = "127.0.0.1";
+  EXPECT_TRUE(place(pod).single_host());
+  EXPECT_EQ(place(pod).local_rank, 3);
+}
+
 TEST(Environment, Slurm) {
   const Variables two_nodes{{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "8"},      {"SLURM_LOCALID", "1"},
                             {"SLURM_NNODES", "2"}, {"SLURM_JOB_ID", "123456"}, {"SLURM_JOB_NODELIST", "gpu[07-08,11]"}};
