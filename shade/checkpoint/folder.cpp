@@ -25,6 +25,7 @@ namespace {
 
 constexpr const char* kLatest = "LATEST";
 constexpr std::string_view kTemporary = ".tmp-";
+constexpr int64_t kMostSaves = 1'000'000'000'000;  // there is always a next number
 
 // Exactly what Entry::name() writes.
 std::optional<Entry> parse_entry(std::string_view name) {
@@ -32,7 +33,7 @@ std::optional<Entry> parse_entry(std::string_view name) {
   const auto middle = name.find(kStep);
   if (middle == name.npos) return std::nullopt;
   const auto save = parse_integer(name.substr(0, middle)), step = parse_integer(name.substr(middle + kStep.size()));
-  if (!save || !step || *save < 0 || *step < 0) return std::nullopt;
+  if (!save || !step || *save < 0 || *save > kMostSaves || *step < 0) return std::nullopt;
   const Entry entry{*save, *step};
   return entry.name() == name ? std::optional(entry) : std::nullopt;
 }

@@ -1,9 +1,5 @@
 #include "shade/checkpoint/newest.h"
 
-#include <unistd.h>
-
-#include <cerrno>
-
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
 #include "shade/checkpoint/agreement.h"
@@ -13,15 +9,29 @@
 namespace shade::checkpoint {
 namespace {
 
+// Damaged ones belong too: who would know?
+bool is_wanted(const std::filesystem::path& folder, const Belongs& belongs) {
+  if (!belongs) return true;
+  try {
+    return belongs(folder, read_manifest(folder).caller);
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 // {"places": [name, ...], "faults": [...]}, the first place to be tried first.
-Json order_of(const Store& store) {
+Json order_of(const Store& store, const Belongs& belongs) {
   Json out{{"places", Json::array()}, {"faults", Json::array()}};
   const auto all = store.list();
   std::filesystem::path latest;
   try {
     if (const auto found = store.latest()) {
       const auto manifest = io::MappedFile::open(found->folder / kManifestFile);
-      if (io::digest_of(manifest->bytes()) == *found->manifest) {
+      if (!is_wanted(found->folder, belongs)) {
+        out["faults"].push_back(text("LATEST names ", found->folder.filename(), ", which is of another branch"));
+      } else if (io::digest_of(manifest->bytes()) == *found->manifest) {
         latest = found->folder;
         out["places"].push_back(latest.filename().string());
       } else {  // one of the two is damaged: LATEST has no say, and checkpoints are believed by their own digests
@@ -34,23 +44,16 @@ Json order_of(const Store& store) {
     out["faults"].push_back(fault.what());
   }
   for (auto at = all.rbegin(); at != all.rend(); ++at)
-    if (*at != latest) out["places"].push_back(at->filename().string());
+    if (*at != latest && is_wanted(*at, belongs)) out["places"].push_back(at->filename().string());
   return out;
-}
-
-// What can't be read may be whole.
-bool readable(const std::filesystem::path& folder) {
-  std::error_code fault;
-  for (const auto& file : std::filesystem::directory_iterator(folder, fault))
-    if (::access(file.path().c_str(), R_OK) != 0 && errno != ENOENT) return false;
-  return !fault;
 }
 
 }  // namespace
 
 std::optional<Newest> load_newest(Store& store, const comm::Group& group, shard::Runtime& runtime,
-                                  optim::Optimizer& optimizer) {
-  const auto order = Json::parse(from_rank0(group, "looking for a checkpoint", [&] { return order_of(store).dump(); }));
+                                  optim::Optimizer& optimizer, const Belongs& belongs) {
+  const auto order =
+      Json::parse(from_rank0(group, "looking for a checkpoint", [&] { return order_of(store, belongs).dump(); }));
   Newest out{.folder = {}, .manifest = {}, .faults = order.at("faults")};
   for (const auto& place : order.at("places")) {
     out.folder = store.folder() / place.get<std::string>();
@@ -62,7 +65,7 @@ std::optional<Newest> load_newest(Store& store, const comm::Group& group, shard:
     } catch (const comm::CommError&) {
       throw;
     } catch (const Error& fault) {
-      if (readable(out.folder)) store.remove_first(out.folder);
+      store.remove_first(out.folder);
       out.faults.push_back(text(place.get<std::string>(), " is not whole: ", fault.what()));
     }
   }

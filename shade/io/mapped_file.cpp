@@ -9,13 +9,24 @@
 #include <cstring>
 
 #include "shade/base/error.h"
+#include "shade/base/interrupted.h"
 
 namespace shade::io {
+namespace {
+
+// A UsageError if nothing is known of the file itself: it may be whole, and somebody has to see to it.
+[[noreturn]] void fail(int fault, const std::string& what) {
+  for (const int passing : {EACCES, EPERM, EMFILE, ENFILE, ENOMEM, ESTALE})
+    if (fault == passing) throw UsageError(what + std::strerror(fault));
+  throw Error(what + std::strerror(fault));
+}
+
+}  // namespace
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path) {
   // Without O_NONBLOCK the open of a named pipe would wait for a writer.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) throw Error(text("cannot open ", path, ": ", std::strerror(errno)));
+  const int descriptor = uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
+  if (descriptor < 0) fail(errno, text("cannot open ", path, ": "));
   struct stat status{};
   const bool known = ::fstat(descriptor, &status) == 0;
   void* address = nullptr;
@@ -26,7 +37,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
     if (address == MAP_FAILED) fault = errno;
   }
   ::close(descriptor);  // the map stays
-  if (fault != 0) throw Error(text("cannot map ", path, " (", size, " bytes): ", std::strerror(fault)));
+  if (fault != 0) fail(fault, text("cannot map ", path, " (", size, " bytes): "));
   if (!S_ISREG(status.st_mode))
     throw Error(text("cannot read ", path, ": expected a regular file, found ",
                      S_ISDIR(status.st_mode) ? "a folder" : "a device, pipe or socket"));

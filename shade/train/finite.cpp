@@ -11,9 +11,11 @@ namespace {
 
 [[noreturn]] void diverged(const std::string& what, const StepRecord& record, const Reached& reached) {
   throw Error(text("after step ", reached.step, " ", what, " (learning rate ", record.learning_rate,
-                   "): training has diverged. The last checkpoint stays (",
-                   reached.saved >= 0 ? text("step ", reached.saved) : "there is none",
-                   ") and nothing is exported; go on from it or begin anew with a smaller learning rate (--lr)"));
+                   "): training has diverged, and nothing of it is saved or exported. ",
+                   reached.saved >= 0
+                       ? text("The last checkpoint stays (step ", reached.saved, "): go on from it or begin")
+                       : "There is no checkpoint yet: begin",
+                   " anew with a smaller learning rate (--lr)"));
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include "shade/base/strings.h"
 #include "shade/checkpoint/agreement.h"
 #include "shade/checkpoint/newest.h"
-#include "shade/io/mapped_file.h"
 
 namespace shade::train {
 namespace {
@@ -29,7 +28,7 @@ Saved saved_in(const fs::path& folder, const Json& caller, bool is_private) {
 // The checkpoint at that place, or of that name in this run.
 fs::path find(const checkpoint::Store& store, const std::string& from) {
   for (const auto& place : {fs::path(from), store.folder() / from})
-    if (fs::exists(place / checkpoint::kManifestFile)) return fs::canonical(place);
+    if (std::error_code absent; fs::exists(place / checkpoint::kManifestFile, absent)) return fs::canonical(place);
   return {};
 }
 
@@ -41,23 +40,25 @@ std::string name_of(const checkpoint::Store& store, const std::string& from) {
   return own || fs::path(from).filename() == from ? place.filename().string() : place.string();
 }
 
-// Whether the newest checkpoint came from there; one whose manifest is damaged says nothing.
-bool continued(const checkpoint::Store& store, const std::string& began) {
+// The checkpoint that --resume-from named, before all steps since; none: it is not known.
+std::optional<std::string> began_of(const fs::path& folder) try {
+  return Saved::from_json(checkpoint::read_manifest(folder).caller).began;
+} catch (const Error&) {
+  return std::nullopt;
+}
+
+// Of the newest checkpoint; one whose manifest is damaged says nothing.
+std::optional<std::string> newest_branch(const checkpoint::Store& store) {
   const auto all = store.list();
-  for (auto folder = all.rbegin(); folder != all.rend(); ++folder) try {
-      const auto map = io::MappedFile::open(*folder / checkpoint::kManifestFile);
-      const auto manifest =
-          checkpoint::parse_manifest({reinterpret_cast<const char*>(map->bytes().data()), map->bytes().size()});
-      return Saved::from_json(manifest.caller).began == began;
-    } catch (const Error&) {
-    }
-  return false;
+  for (auto folder = all.rbegin(); folder != all.rend(); ++folder)
+    if (const auto began = began_of(*folder)) return began;
+  return std::nullopt;
 }
 
 // Rank 0's: {"began": ..., "folder": ...}; no folder: go on from the newest.
 Json look(const checkpoint::Store& store, const ResumeOptions& options) {
   const auto began = name_of(store, options.from);
-  if (continued(store, began)) return {{"began", began}, {"folder", ""}};
+  if (newest_branch(store) == began) return {{"began", began}, {"folder", ""}};
   const auto found = find(store, options.from);
   std::vector<std::string> names;
   for (const auto& folder : store.list()) names.push_back(folder.filename().string());
@@ -70,9 +71,14 @@ Json look(const checkpoint::Store& store, const ResumeOptions& options) {
   return {{"began", began}, {"folder", found.string()}};
 }
 
+// Of the branch that the newest is on, and the checkpoint where it began: what was abandoned is not gone back to.
 std::optional<Resumed> newest(checkpoint::Store& store, const comm::Group& control, shard::Runtime& runtime,
                               optim::Optimizer& optimizer, bool is_private) {
-  const auto found = checkpoint::load_newest(store, control, runtime, optimizer);
+  const auto branch = control.rank() == 0 ? newest_branch(store).value_or("") : "";  // asked on rank 0 alone
+  const auto found =
+      checkpoint::load_newest(store, control, runtime, optimizer, [&](const fs::path& folder, const Json& caller) {
+        return Saved::from_json(caller).began == branch || folder.filename() == branch;
+      });
   if (!found) return std::nullopt;
   if (control.rank() == 0 && !found->faults.empty())
     log::warning(join(found->faults, "; "), "; continued from ", found->folder.filename().string(),

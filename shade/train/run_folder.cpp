@@ -66,7 +66,7 @@ RunFolder::~RunFolder() {
 
 std::optional<privacy::NoiseKey> RunFolder::find_key() const {
   const auto file = key_file();
-  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  const int descriptor = uninterrupted([&] { return ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW); });
   if (descriptor < 0 && errno == ENOENT) return std::nullopt;
   if (descriptor < 0 && errno == ELOOP)
     fail(file, "a symbolic link; expected the key itself, which is deleted at the end");

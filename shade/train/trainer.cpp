@@ -73,8 +73,11 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
   exports_ = std::make_unique<Exports>(recipe, *model_, *dataset_, *runtime_);
   resume();
   const bool goes_on = optimizer_->steps() < last_;
-  if (goes_on) exports_->prepare();
-  if (goes_on) check_space();
+  if (goes_on) {
+    exports_->prepare();
+    check_space();
+    if (history_) history_->start();
+  }
   introduce();  // from here on files of the run are changed
   if (goes_on && world.rank() == 0) folder_->write_recipe(print_toml(config));
 }
@@ -175,16 +178,17 @@ void Trainer::read_history(const std::optional<checkpoint::Origin>& from) {
     SHADE_REQUIRE(recipe_->budget.max_epsilon == 0, "no epsilon can be kept here: ", no_epsilon_,
                   "; choose another run directory (--output)");
   }
-  if (saved_ < 0 && made_ == 0) require_restart();
-  if (optimizer_->steps() < last_) history_->start();
+  if (saved_ < 0 && spent_ > made_) require_restart();
 }
 
 // Steps that can neither be continued nor made again to the bit would be spent a second time.
 void Trainer::require_restart() const {
-  SHADE_REQUIRE(spent_ == 0 || recipe_->train.restart, "the ledger ", folder_->ledger().string(), " has ", spent_,
-                " steps", budget_ ? text(" (epsilon ", rounded_up(budget_->after(0).epsilon), ")") : "",
-                ", and no checkpoint of them is left. They can't be made again either, since settings, data, ranks, "
-                "program or key are others: steps from the beginning would be spent on top. Put the checkpoints back, "
+  SHADE_REQUIRE(recipe_->train.restart, "the ledger ", folder_->ledger().string(), " has ", spent_, " steps",
+                budget_ ? text(" (epsilon ", rounded_up(budget_->after(0).epsilon), ")") : "",
+                ", and no checkpoint of them is left. ",
+                made_ > 0 ? text("Only ", made_, " of them can") : "They can't",
+                " be made again, since settings, data, ranks, program or key are others: steps from the beginning "
+                "would be spent on top. Put the checkpoints back, "
                 "choose another directory (--output), or accept that with --restart");
 }
 
@@ -458,9 +462,8 @@ void Trainer::check_space() {
   const auto& train = recipe_->train;
   const auto each = checkpoint_bytes(*runtime_, *optimizer_);
   const auto left = last_ - optimizer_->steps();
-  const auto saves = train.save_every > 0              ? (left + train.save_every - 1) / train.save_every
-                     : train.save_interval.count() > 0 ? left
-                                                       : 1;
+  // How often save_interval will save is not known; once, at the end, is certain.
+  const auto saves = train.save_every > 0 ? (left + train.save_every - 1) / train.save_every : 1;
   checkpoint::together(groups_.control, "looking for space", [&] {
     if (world_->rank() != 0) return;
     std::vector<Need> needs{

@@ -205,11 +205,26 @@ TEST_F(Lost, ResumeFromGoesBackOnceAndTheSameCommandGoesOn) {
   const auto metrics = content(place("run") / "metrics.jsonl");
   put(place("taken"), "");
   expect_said(train({"--resume-from", "00004_step_6", "--steps", "8", "--export", place("taken").string()}), {"taken"},
-              2);
+              1);
   EXPECT_EQ(content(place("run") / "metrics.jsonl"), metrics) << "what is refused changes nothing";
   flip(checkpoint("00004_step_6") / "rank_00000.safetensors", 1);
   trained({"--steps", "2"}, "other");
   expect_said(train({"--resume-from", checkpoint("00004_step_6").string()}, "other"), {"is not what was saved"}, 1);
+}
+
+TEST_F(Lost, AnAbandonedBranchIsNotGoneBackTo) {
+  const Words back{"--keep", "9", "--steps", "4", "--lr", "0.01", "--resume-from", "00001_step_2"};
+  trained({"--keep", "9", "--steps", "6"}, "kept");
+  const auto latest = content(checkpoint("LATEST", "kept"));
+  for (const auto& words : {back, Words{"--keep", "9", "--steps", "4", "--lr", "0.01"}}) {
+    fs::remove_all(place("run"));
+    fs::copy(place("kept"), place("run"), fs::copy_options::recursive);
+    trained(back);
+    put(checkpoint("LATEST"), latest);  // killed between the rename and LATEST
+    expect_said(train(words), {"of another branch; continued from 00004_step_4", "continued after step 4"});
+    flip(checkpoint("00004_step_4") / "rank_00000.safetensors", 1);
+    expect_said(train(words), {"00004_step_4 is not whole", "continued from 00001_step_2", "finished after step 4"});
+  }
 }
 
 TEST_F(Lost, ResumeFromAnotherRunIsForRunsThatAreNotPrivate) {
@@ -268,6 +283,15 @@ TEST_F(Lost, APrivateRunWithoutCheckpointsIsNotRestartedInSilence) {
   EXPECT_EQ(content(place("run") / "recipe.toml").find("restart"), std::string::npos) << "it was meant once";
 }
 
+TEST_F(Lost, OneStepThatCanBeMadeAgainDoesNotPayForTheOthers) {
+  const auto first = with(kPrivate, {"--steps", "2"});
+  trained(first);
+  trained(with(kPrivate, {"--steps", "6", "--lr", "0.5", "--keep-key"}));
+  fs::remove_all(checkpoint(""));
+  expect_said(train(first), {" has 6 steps (epsilon ", "accept that with --restart"}, 2);
+  EXPECT_EQ(train::spent(place("run")), 6);
+}
+
 TEST_F(Lost, CheckpointsAreSavedByTime) {
   const Words words{"--save-every", "0", "--keep", "1000", "--steps", "300"};
   trained(with(words, {"--save-interval", "20ms", "--ranks", "2", "--shard", "ddp"}));
@@ -324,7 +348,9 @@ TEST_F(Lost, TrainingThatDivergesStopsAndLeavesTheLastGoodCheckpoint) {
     trained(with(ranks, {"--steps", "2"}));
     expect_said(
         train(with(ranks, {"--steps", "40", "--lr", "1e6", "--save-every", "1", "--export", place("model").string()})),
-        {"after step ", " (learning rate 1e+06): training has diverged. The last checkpoint stays (step ",
+        {"after step ",
+         " (learning rate 1e+06): training has diverged, and nothing of it is saved or exported. The last checkpoint "
+         "stays (step ",
          "smaller learning rate (--lr)"},
         1);
     EXPECT_FALSE(fs::exists(place("model") / "model.safetensors"));
@@ -336,7 +362,7 @@ TEST_F(Lost, TrainingThatDivergesStopsAndLeavesTheLastGoodCheckpoint) {
   }
   // Not only where weights are looked at.
   expect_said(train({"--steps", "400", "--lr", "1e6", "--save-every", "400", "--log-every", "400"}, "rarely"),
-              {" the loss is ", "The last checkpoint stays (there is none)"}, 1);
+              {" the loss is ", "There is no checkpoint yet: begin anew"}, 1);
   // No record is drawn: no loss, and no error.
   expect_said(train({"--steps", "4", "--sampler", "poisson", "--sample-rate", "1e-9"}, "empty"),
               {"finished after step 4"});

@@ -1,6 +1,7 @@
 #include "shade/io/mapped_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "scratch.h"
@@ -13,6 +14,24 @@ TEST(MappedFile, GivesTheBytes) {
   const Scratch scratch;
   const auto map = MappedFile::open(scratch.write("file", "some bytes"));
   EXPECT_EQ(words(map->bytes()), "some bytes");
+}
+
+TEST(MappedFile, WhatCantBeReadNowIsNotDamaged) {
+  const Scratch scratch;
+  const auto path = scratch.write("file", "some bytes");
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_THROW(MappedFile::open(path), UsageError);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  try {
+    MappedFile::open(scratch.path() / "absent");
+    FAIL();
+  } catch (const UsageError&) {
+    FAIL() << "a missing file is a fault of what it belongs to";
+  } catch (const Error&) {
+  }
 }
 
 TEST(MappedFile, StaysAsLongAsSomebodyHoldsIt) {
