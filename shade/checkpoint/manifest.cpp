@@ -6,7 +6,6 @@
 #include <set>
 
 #include "shade/io/errors.h"
-#include "shade/io/mapped_file.h"
 #include "shade/io/strict_json.h"
 #include "shade/io/tensor_info.h"
 #include "shade/io/untrusted_text.h"
@@ -185,11 +184,6 @@ Manifest parse_manifest(std::string_view words) {
   } catch (const Json::exception& fault) {
     throw FormatError(text("the manifest is not what it should be: ", fault.what()));
   }
-}
-
-Manifest read_manifest(const std::filesystem::path& folder) {
-  const auto map = io::MappedFile::open(folder / kManifestFile);
-  return parse_manifest({reinterpret_cast<const char*>(map->bytes().data()), map->bytes().size()});
 }
 
 }  // namespace shade::checkpoint

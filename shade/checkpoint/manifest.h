@@ -19,7 +19,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,8 +62,7 @@ struct Manifest {
 std::string file_name(size_t rank);    // rank_00003.safetensors
 std::string frozen_name(size_t rank);  // frozen_00003.safetensors
 
-std::string print_manifest(const Manifest& manifest);         // throws UsageError for what a reader would refuse
-Manifest parse_manifest(std::string_view text);               // throws io::FormatError
-Manifest read_manifest(const std::filesystem::path& folder);  // of a checkpoint; throws Error as well
+std::string print_manifest(const Manifest& manifest);  // throws UsageError for what a reader would refuse
+Manifest parse_manifest(std::string_view text);        // throws io::FormatError
 
 }  // namespace shade::checkpoint

@@ -3,6 +3,7 @@
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
 #include "shade/checkpoint/agreement.h"
+#include "shade/checkpoint/reader.h"
 #include "shade/comm/errors.h"
 #include "shade/io/mapped_file.h"
 

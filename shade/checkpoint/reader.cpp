@@ -36,6 +36,11 @@ int64_t elements_of(const SavedWeight& weight) {
 
 }  // namespace
 
+Manifest read_manifest(const std::filesystem::path& folder) {
+  const auto map = io::MappedFile::open(folder / kManifestFile);
+  return parse(map->path(), words_of(map->bytes()));
+}
+
 Reader::Reader(const std::filesystem::path& folder, const std::optional<io::Digest>& expected) : path_(folder) {
   const auto map = io::MappedFile::open(folder / kManifestFile);
   digest_ = io::digest_of(map->bytes());

@@ -16,6 +16,8 @@
 
 namespace shade::checkpoint {
 
+Manifest read_manifest(const std::filesystem::path& folder);  // of a checkpoint; throws Error
+
 // Opening proves the manifest, the sizes and headers of all files, and that their pieces cover every weight and state
 // exactly once; data is proven by check(). One thread at a time.
 class Reader {

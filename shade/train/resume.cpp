@@ -5,6 +5,7 @@
 #include "shade/base/strings.h"
 #include "shade/checkpoint/agreement.h"
 #include "shade/checkpoint/newest.h"
+#include "shade/checkpoint/reader.h"
 
 namespace shade::train {
 namespace {
