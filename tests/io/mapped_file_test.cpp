@@ -6,6 +6,7 @@
 
 #include "scratch.h"
 #include "shade/base/error.h"
+#include "shade/base/sanitizer.h"
 
 namespace shade::io {
 namespace {
@@ -17,6 +18,7 @@ TEST(MappedFile, GivesTheBytes) {
 }
 
 TEST(MappedFile, WhatCantBeReadNowIsNotDamaged) {
+  if (SHADE_SANITIZED) GTEST_SKIP() << "sanitizers open files of their own";
   const Scratch scratch;
   const auto path = scratch.write("file", "some bytes");
   rlimit before{};
