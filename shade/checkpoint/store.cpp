@@ -10,6 +10,7 @@
 #include "shade/base/error.h"
 #include "shade/base/log.h"
 #include "shade/base/new_file.h"
+#include "shade/base/private_file.h"
 #include "shade/base/span.h"
 #include "shade/checkpoint/agreement.h"
 #include "shade/checkpoint/load.h"
@@ -22,12 +23,6 @@ namespace {
 
 std::span<const std::byte> bytes_of(const at::Tensor& dense) {
   return {static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()};
-}
-
-void make_folder(const std::filesystem::path& folder) {
-  std::error_code fault;
-  std::filesystem::create_directories(folder, fault);
-  if (fault) throw Error(text("cannot make the folder ", folder, ": ", fault.message()));
 }
 
 std::vector<SavedFile> gather(const comm::Group& group, const SavedFile& mine) {
@@ -65,7 +60,7 @@ Store::Store(comm::Group group, Options options)
     : group_(std::move(group)), options_(std::move(options)), folder_(options_.folder) {
   from_rank0(group_, text("opening ", options_.folder), [&] {
     SHADE_REQUIRE(options_.keep >= 1, "at least one checkpoint must be kept, not ", options_.keep);
-    make_folder(options_.folder);
+    make_folder(options_.folder, Readers::by_umask);
     lock_.emplace(options_.folder / ".lock", "a folder of checkpoints");
     folder_.remove_leftovers();
     return std::string();
@@ -142,7 +137,7 @@ Store::Job Store::begin(shard::Runtime& runtime, optim::Optimizer& optimizer, co
   const auto number = from_rank0(group_, what, [&] {
     print_manifest(job.manifest);  // what the caller gave can be written: better known now than in the writer's thread
     const auto entry = folder_.next(optimizer.steps());
-    make_folder(options_.folder / entry.temporary());
+    make_folder(options_.folder / entry.temporary(), Readers::by_umask);
     return text(entry.save);
   });
   job.entry = {std::stoll(number), optimizer.steps()};

@@ -1,5 +1,4 @@
 // See storage_fault.h. No C++ runtime beyond atomics and a mutex: this library is in every process of a test.
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -10,7 +9,11 @@
 #include <cstring>
 #include <mutex>
 
+#include "tests/support/interpose.h"
+
 namespace {
+
+using namespace shade::test;
 
 struct Plan {
   char folder[4096] = "";
@@ -21,11 +24,6 @@ struct Plan {
 };
 std::mutex mutex;
 Plan plan;
-
-template <class Function>
-Function* real(const char* name) {
-  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
-}
 
 // Whether this call is the one; then errno is set.
 bool strikes(const char* call, const char* path) {
@@ -41,15 +39,9 @@ bool strikes(const char* call, const char* path) {
 }
 
 bool strikes(const char* call, int descriptor) {
-  char link[64], path[4096];
-  std::snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
-  const auto size = ::readlink(link, path, sizeof path - 1);
-  if (size < 0) return false;
-  path[size] = '\0';
-  return strikes(call, path);
+  char path[4096];
+  return find_path(descriptor, path) && strikes(call, path);
 }
-
-int mode_of(int flags, va_list list) { return (flags & O_CREAT) != 0 ? va_arg(list, int) : 0; }
 
 }  // namespace
 

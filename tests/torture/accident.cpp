@@ -9,7 +9,6 @@
 //   SHADE_ACCIDENT_AFTER   ... so many seconds after the process began
 //
 // No C++ runtime beyond atomics: this library is in every process of a case.
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -22,7 +21,11 @@
 #include <cstring>
 #include <ctime>
 
+#include "tests/support/interpose.h"
+
 namespace {
+
+using namespace shade::test;
 
 const char* word(const char* name) {
   const char* value = std::getenv(name);
@@ -30,11 +33,6 @@ const char* word(const char* name) {
 }
 
 std::atomic<int> calls{0};
-
-template <class Function>
-Function* real(const char* name) {
-  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
-}
 
 // Whether this call is one that fails; then errno is set.
 bool strikes(const char* call, const char* path) {
@@ -49,12 +47,8 @@ bool strikes(const char* call, const char* path) {
 
 bool strikes(const char* call, int descriptor) {
   if (*word("SHADE_ACCIDENT_FILE") == '\0') return false;
-  char link[64], path[4096];
-  std::snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
-  const auto size = ::readlink(link, path, sizeof path - 1);
-  if (size < 0) return false;
-  path[size] = '\0';
-  return strikes(call, path);
+  char path[4096];
+  return find_path(descriptor, path) && strikes(call, path);
 }
 
 time_t jump() {
@@ -68,8 +62,6 @@ time_t jump() {
   static const double begin = monotonic();
   return monotonic() - begin < std::atof(word("SHADE_ACCIDENT_AFTER")) ? 0 : std::atol(by);
 }
-
-int mode_of(int flags, va_list list) { return (flags & O_CREAT) != 0 ? va_arg(list, int) : 0; }
 
 }  // namespace
 
