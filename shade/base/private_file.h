@@ -1,4 +1,4 @@
-// Files with what came from records: read by their owner alone, whatever the umask and whoever made the folder.
+// Files that hold data from records: only their owner can read them, independent of the umask.
 #pragma once
 
 #include <sys/types.h>
@@ -8,7 +8,7 @@
 
 namespace shade {
 
-// Who may read what is written: whoever the umask lets, or the owner alone (files 0600, folders 0700).
+// Who may read a written file: as the umask says, or the owner alone (files 0600, folders 0700).
 enum class Readers { by_umask, owner };
 
 // For NewFile; empty: by the umask.

@@ -1,7 +1,7 @@
 // SIGTERM and SIGINT as a request to stop.
 //
 // By default such a signal ends the process at once, which is right wherever nothing would be lost. While a StopSignals
-// lives, the first one is noted instead, and whoever works looks at asked() when it suits; a second one ends the
+// lives, the first one is recorded instead, for the working thread to poll with asked(); a second one ends the
 // process at once. The same request may come twice, from a terminal and from a launcher that passes it on: what follows
 // within half a second is no second one.
 #pragma once

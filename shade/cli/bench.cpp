@@ -63,7 +63,7 @@ void print_stages(const experiment::BenchResult& result) {
   std::printf("\nmemory of rank 0, %s\n%s", visible(result.log_key).c_str(), table.str().c_str());
 }
 
-// Before anything is allocated, and by whoever starts the ranks: one message for all of them.
+// Called before anything is allocated, in the process that starts the ranks, so that there is one message.
 void require_memory(const experiment::Experiment& experiment, const comm::CommConfig& comm, const comm::Place& place) {
   const auto& config = experiment.bench;
   const auto size = models::size_of(config.model, experiment.sizes, config.options());

@@ -11,7 +11,7 @@
 namespace shade::cli {
 namespace {
 
-// Before anything is allocated, and by whoever starts the ranks: one message for all of them.
+// Called before anything is allocated, in the process that starts the ranks, so that there is one message.
 void require_memory(const train::Recipe& recipe, const comm::Place& place) {
   const auto size = models::size_of(recipe.model.model, recipe.sizes, recipe.model.options());
   const auto states = train::model_states(size, {.shard = recipe.shard,

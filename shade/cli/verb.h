@@ -78,7 +78,7 @@ std::string json_target(const std::string& given, bool launcher = false);
 // ghost_fsdp and flash_fsdp are methods under full sharding, unless a strategy is given.
 bool implies_zero3(const Arguments& arguments);
 
-// This process's place in the world of the environment or, outside of one, in that of --ranks on this host.
+// The place that the environment states for this process; without one, that of rank 0 of --ranks on this host.
 comm::Place expected_place(const CommandLine& line);
 
 // --ranks N was given outside of a world: this process will start the ranks.
