@@ -606,7 +606,7 @@ def self_check(bench):
             [{"kind": "signal", "signal": "KILL", "target": "rank 0", "when": {"step": 12}, "pause": 0.1, "twice": False}]}
     found = 0
     for plant, words in [(None, None), ("result", "differ"), ("orphan", "orphans"), ("ledger", "the ledger"),
-                         ("checkpoint", "is gone"), ("hang", "hang"), ("abort", "terminate called")]:
+                         ("checkpoint", "is gone"), ("hang", "hang: no end"), ("abort", "terminate called")]:
         own = bench
         if plant in ("hang", "abort"):  # a program that stands for a broken one
             bench.reference(plan)
@@ -657,7 +657,7 @@ def main():
     parser.add_argument("--summary", action="store_true", help="print counts of --state")
     parser.add_argument("--self-check", action="store_true", help="plant faults that must be found")
     options = parser.parse_args()
-    options.shade, options.accidents = os.path.abspath(options.shade), os.path.abspath(options.accidents)
+    options.shade, options.accidents, options.work = map(os.path.abspath, (options.shade, options.accidents, options.work))
 
     done = []
     if options.state and os.path.exists(options.state):
