@@ -22,7 +22,7 @@ void make_folder(const std::filesystem::path& folder, Readers readers) {
     const auto last = folder.has_filename() ? folder : folder.parent_path();  // "a/b/" is b in a
     if (last.has_parent_path()) std::filesystem::create_directories(last.parent_path(), fault);
     if (!fault && ::mkdir(last.c_str(), S_IRWXU) != 0 && errno != EEXIST) fault = {errno, std::generic_category()};
-    close_to_others(last);
+    if (!fault && std::filesystem::is_directory(last, fault)) close_to_others(last);
   }
   if (!fault) std::filesystem::create_directories(folder, fault);
   if (fault) throw Error(text("cannot make the folder ", folder, ": ", fault.message()));
@@ -46,7 +46,9 @@ void make_file(const std::filesystem::path& file, Readers readers) {
 
 void close_to_others(const std::filesystem::path& path) {
   struct stat about{};
-  if (::stat(path.c_str(), &about) != 0 || about.st_uid != ::geteuid() || (about.st_mode & kOthers) == 0) return;
+  if (::lstat(path.c_str(), &about) != 0 || S_ISLNK(about.st_mode) || about.st_uid != ::geteuid() ||
+      (about.st_mode & kOthers) == 0)
+    return;
   if (::chmod(path.c_str(), about.st_mode & ~kOthers & 07777) != 0)
     throw Error(text("cannot close ", path, " to others: ", std::strerror(errno)));
 }
@@ -54,6 +56,11 @@ void close_to_others(const std::filesystem::path& path) {
 bool open_to_others(const std::filesystem::path& path) {
   struct stat about{};
   return ::stat(path.c_str(), &about) == 0 && (about.st_mode & kOthers) != 0;
+}
+
+bool belongs_to_other(const std::filesystem::path& path) {
+  struct stat about{};
+  return ::stat(path.c_str(), &about) == 0 && about.st_uid != ::geteuid();
 }
 
 }  // namespace shade

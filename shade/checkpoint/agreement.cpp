@@ -7,17 +7,27 @@
 #include "shade/base/strings.h"
 #include "shade/comm/errors.h"
 #include "shade/comm/sealed_words.h"
+#include "shade/io/errors.h"
 
 namespace shade::checkpoint {
 namespace {
 
 constexpr size_t kMostWords = 600;  // bytes of a rank's message: of thousands of ranks, too, they stay readable
-const std::string kUsage = "u", kOther = "e";  // how a message begins: the kind of error
+const std::string kUsage = "u", kFormat = "f", kOther = "e";  // how a message begins: the kind of error
 
 int64_t largest(const comm::Group& group, const std::string& what, int64_t here) {
   auto number = at::full({1}, here, at::kLong);
   group.all_reduce(number, {.reduce = comm::Reduce::max, .label = what}).wait();
   return number.item<int64_t>();
+}
+
+// The number crossed unsealed: too small a one would hide a fault, or cut what rank 0 says.
+void require_at_least(int64_t largest, size_t here, const std::string& what) {
+  if (largest >= 0 && static_cast<size_t>(largest) >= here) return;
+  throw comm::CommError(text("'", what, "': the largest of all sizes came back as ", largest, ", and this rank has ",
+                             here,
+                             ": it was changed on its way. Let only the job's hosts reach each other's ports "
+                             "(SECURITY.md)"));
 }
 
 }  // namespace
@@ -31,10 +41,13 @@ void together(const comm::Group& group, const std::string& what, const std::func
     throw;
   } catch (const UsageError& error) {
     fault = kUsage + text(error.what()).substr(0, kMostWords);
+  } catch (const io::FormatError& error) {
+    fault = kFormat + text(error.what()).substr(0, kMostWords);
   } catch (const std::exception& error) {
     fault = kOther + text(error.what()).substr(0, kMostWords);
   }
   const auto most = largest(group, what, static_cast<int64_t>(fault.size()));
+  require_at_least(most, fault.size(), what);
   if (most == 0) return;
   // The same words of several ranks are said once.
   std::vector<std::pair<std::string, std::vector<int>>> told;
@@ -49,12 +62,14 @@ void together(const comm::Group& group, const std::string& what, const std::func
       known->second.push_back(rank);
   }
   std::vector<std::string> lines;
-  bool usage = true;
+  bool usage = true, format = false;
   for (const auto& [words, ranks] : told) {
     usage = usage && words.starts_with(kUsage);
+    format = format || words.starts_with(kFormat);
     lines.push_back(text(ranks.size() == 1 ? "rank " : "ranks ", ranges(ranks), ": ", words.substr(1)));
   }
   const auto message = text(what, " failed on ", join(lines, "; "));
+  if (format) throw io::FormatError(message);
   if (usage) throw UsageError(message);
   throw Error(message);
 }
@@ -65,6 +80,7 @@ std::string from_rank0(const comm::Group& group, const std::string& what, const 
     if (group.rank() == 0) words = part();
   });
   const auto size = largest(group, what, static_cast<int64_t>(words.size()));
+  require_at_least(size, words.size(), what);
   words.resize(static_cast<size_t>(size));
   comm::share(group, {reinterpret_cast<uint8_t*>(words.data()), words.size()}, what);
   return words;

@@ -9,7 +9,8 @@
 namespace shade::checkpoint {
 
 // All ranks call it. Each does its part; then either all return, or all throw the same Error, which names the ranks
-// that failed and says why (a UsageError if each of them had one). A lost peer (comm::CommError) is thrown as it is:
+// that failed and says why: an io::FormatError if any of them has one, since damage that one rank has seen is there; a
+// UsageError if each of them had one. A lost peer (comm::CommError) is thrown as it is:
 // then there is nobody to agree with.
 void together(const comm::Group& group, const std::string& what, const std::function<void()>& part);
 

@@ -137,7 +137,7 @@ void Folder::remove_leftovers() const {
 }
 
 // Those that are not whole go before any that may be.
-void Folder::keep_last(int64_t count, const std::vector<Entry>& broken) const {
+void Folder::keep_last(int64_t count, const std::vector<Entry>& first) const {
   const auto current = latest();
   if (!current) return;
   auto all = list();
@@ -145,7 +145,7 @@ void Folder::keep_last(int64_t count, const std::vector<Entry>& broken) const {
   std::stable_partition(all.begin(), all.end(), [&](const Entry& entry) {
     std::error_code unreadable;
     return !std::filesystem::exists(place(entry) / kManifestFile, unreadable) ||
-           std::find(broken.begin(), broken.end(), entry) != broken.end();
+           std::find(first.begin(), first.end(), entry) != first.end();
   });
   // The latest is one of those that are kept.
   const auto excess = static_cast<int64_t>(all.size()) - (count - 1);

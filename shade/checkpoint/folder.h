@@ -51,8 +51,8 @@ class Folder {
   void commit(const Entry& entry, const io::Digest& manifest) const;
 
   void remove_leftovers() const;
-  // Never removes the latest. Those in `broken` are not whole and go before any other.
-  void keep_last(int64_t count, const std::vector<Entry>& broken = {}) const;
+  // Never removes the latest. Those in `first` go before any other.
+  void keep_last(int64_t count, const std::vector<Entry>& first = {}) const;
 
  private:
   void remove(const Entry& entry) const;

@@ -4,7 +4,7 @@
 #include "shade/base/strings.h"
 #include "shade/checkpoint/agreement.h"
 #include "shade/checkpoint/reader.h"
-#include "shade/comm/errors.h"
+#include "shade/io/errors.h"
 #include "shade/io/mapped_file.h"
 
 namespace shade::checkpoint {
@@ -15,16 +15,14 @@ bool is_wanted(const std::filesystem::path& folder, const Belongs& belongs) {
   if (!belongs) return true;
   try {
     return belongs(folder, read_manifest(folder).caller);
-  } catch (const UsageError&) {
-    throw;
-  } catch (const Error&) {
+  } catch (const io::FormatError&) {
     return true;
   }
 }
 
-// {"places": [name, ...], "faults": [...]}, the first place to be tried first.
-Json order_of(const Store& store, const Belongs& belongs) {
-  Json out{{"places", Json::array()}, {"faults", Json::array()}};
+// {"places": [name, ...], "others": [name, ...], "faults": [...]}, the first place to be tried first.
+Json order_of(Store& store, const Belongs& belongs) {
+  Json out{{"places", Json::array()}, {"others", Json::array()}, {"faults", Json::array()}};
   const auto all = store.list();
   std::filesystem::path latest;
   try {
@@ -41,11 +39,15 @@ Json order_of(const Store& store, const Belongs& belongs) {
     } else if (!all.empty()) {
       out["faults"].push_back("LATEST is missing");
     }
-  } catch (const Error& fault) {
+  } catch (const io::FormatError& fault) {
     out["faults"].push_back(fault.what());
   }
-  for (auto at = all.rbegin(); at != all.rend(); ++at)
-    if (*at != latest && is_wanted(*at, belongs)) out["places"].push_back(at->filename().string());
+  for (auto at = all.rbegin(); at != all.rend(); ++at) {
+    if (*at == latest) continue;
+    const bool wanted = is_wanted(*at, belongs);
+    out[wanted ? "places" : "others"].push_back(at->filename().string());
+    if (!wanted) store.remove_first(*at);
+  }
   return out;
 }
 
@@ -61,18 +63,17 @@ std::optional<Newest> load_newest(Store& store, const comm::Group& group, shard:
     try {
       out.manifest = store.load({out.folder, {}}, runtime, optimizer);
       return out;
-    } catch (const UsageError&) {
-      throw;
-    } catch (const comm::CommError&) {
-      throw;
-    } catch (const Error& fault) {
+    } catch (const io::FormatError& fault) {  // all else says nothing of the checkpoint, which may be whole
       store.remove_first(out.folder);
       out.faults.push_back(text(place.get<std::string>(), " is not whole: ", fault.what()));
     }
   }
   if (out.faults.empty()) return std::nullopt;
+  const std::vector<std::string> others = order.at("others");
   throw Error(text("no checkpoint in ", store.folder(), " is whole: ", join(out.faults, "; "),
-                   "; put one of them back from a copy, or delete this folder to begin anew"));
+                   "; put one of them back from a copy, ",
+                   others.empty() ? "or delete this folder to begin anew"
+                                  : text("or go on from another branch of this run (--resume-from ", others[0], ")")));
 }
 
 }  // namespace shade::checkpoint

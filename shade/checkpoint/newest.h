@@ -19,8 +19,9 @@ using Belongs = std::function<bool(const std::filesystem::path& folder, const Js
 // Collective over `group`; rank 0 says in which order. Loads what LATEST names. If LATEST is missing or damaged, or a
 // file of that checkpoint is missing, cut or changed on any rank, the others that belong are tried, newest first: each
 // is proven before a live tensor is written (load.h). Empty: nothing was ever committed. Throws Error if checkpoints
-// are there and none is whole, naming each with its fault; and UsageError if one is whole but another model's, which no
-// older one would mend.
+// are there and none is whole, naming each with its fault; and whatever else goes wrong (memory, a disk that doesn't
+// answer, another model's checkpoint) as it is: it is no proof of damage. Damaged ones, and those that don't belong,
+// are the first that later saves remove.
 std::optional<Newest> load_newest(Store& store, const comm::Group& group, shard::Runtime& runtime,
                                   optim::Optimizer& optimizer, const Belongs& belongs = {});
 

@@ -100,7 +100,7 @@ Manifest Store::load(const Found& found, shard::Runtime& runtime, optim::Optimiz
 
 void Store::remove_first(const std::filesystem::path& folder) {
   for (const auto& entry : folder_.list())
-    if (folder_.place(entry) == folder) broken_.push_back(entry);
+    if (folder_.place(entry) == folder) first_to_go_.push_back(entry);
 }
 
 void Store::save(shard::Runtime& runtime, optim::Optimizer& optimizer, const Json& caller) {
@@ -180,7 +180,7 @@ void Store::write(Job job) {
   if (group_.rank() != 0) return;
   const Span span("save_prune");
   try {
-    folder_.keep_last(options_.keep, broken_);
+    folder_.keep_last(options_.keep, first_to_go_);
   } catch (const std::exception& fault) {
     log::warning("an old checkpoint could not be removed: ", fault.what());
   }

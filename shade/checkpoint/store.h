@@ -66,7 +66,8 @@ class Store {
   // load.h, after wait(). Another checkpoint than the latest may be given by its folder alone.
   Manifest load(const Found& found, shard::Runtime& runtime, optim::Optimizer& optimizer);
 
-  // A checkpoint of this folder that is not whole: when one has to go, it is the first. Not collective.
+  // A checkpoint of this folder that is not whole, or not of this run any more: when one has to go, it is among the
+  // first. Not collective.
   void remove_first(const std::filesystem::path& folder);
 
  private:
@@ -89,7 +90,7 @@ class Store {
   Options options_;
   Folder folder_;
   std::optional<FileLock> lock_;  // rank 0's
-  std::vector<Entry> broken_;
+  std::vector<Entry> first_to_go_;
   std::optional<Frozen> frozen_;  // this rank's, in the last checkpoint of this Store
   at::Tensor copy_;               // what save_async copies into, kept for the next time
   std::thread writer_;

@@ -10,15 +10,17 @@
 
 #include "shade/base/error.h"
 #include "shade/base/interrupted.h"
+#include "shade/io/errors.h"
 
 namespace shade::io {
 namespace {
 
-// A UsageError if nothing is known of the file itself: it may be whole, and somebody has to see to it.
+// A FormatError if it is known that there is no file. All else (permissions, a disk or a network that doesn't answer)
+// says nothing of the file, which may be whole: a UsageError, somebody has to see to it.
 [[noreturn]] void fail(int fault, const std::string& what) {
-  for (const int passing : {EACCES, EPERM, EMFILE, ENFILE, ENOMEM, ESTALE})
-    if (fault == passing) throw UsageError(what + std::strerror(fault));
-  throw Error(what + std::strerror(fault));
+  for (const int of_the_file : {ENOENT, ENOTDIR, ELOOP, ENXIO})
+    if (fault == of_the_file) throw FormatError(what + std::strerror(fault));
+  throw UsageError(what + std::strerror(fault));
 }
 
 }  // namespace
@@ -39,8 +41,8 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
   ::close(descriptor);  // the map stays
   if (fault != 0) fail(fault, text("cannot map ", path, " (", size, " bytes): "));
   if (!S_ISREG(status.st_mode))
-    throw Error(text("cannot read ", path, ": expected a regular file, found ",
-                     S_ISDIR(status.st_mode) ? "a folder" : "a device, pipe or socket"));
+    throw FormatError(text("cannot read ", path, ": expected a regular file, found ",
+                           S_ISDIR(status.st_mode) ? "a folder" : "a device, pipe or socket"));
   return std::shared_ptr<const MappedFile>(new MappedFile(path, {static_cast<const std::byte*>(address), size}));
 }
 

@@ -1,11 +1,14 @@
 #include "shade/train/resume.h"
 
+#include <algorithm>
+
 #include "shade/base/error.h"
 #include "shade/base/log.h"
 #include "shade/base/strings.h"
 #include "shade/checkpoint/agreement.h"
 #include "shade/checkpoint/newest.h"
 #include "shade/checkpoint/reader.h"
+#include "shade/io/errors.h"
 
 namespace shade::train {
 namespace {
@@ -28,7 +31,8 @@ Saved saved_in(const fs::path& folder, const Json& caller, bool is_private) {
 
 // The checkpoint at that place, or of that name in this run.
 fs::path find(const checkpoint::Store& store, const std::string& from) {
-  for (const auto& place : {fs::path(from), store.folder() / from})
+  const bool bare = fs::path(from).filename() == from;  // a name of this run, whatever the current folder has
+  for (const auto& place : bare ? std::vector{store.folder() / from, fs::path(from)} : std::vector{fs::path(from)})
     if (std::error_code absent; fs::exists(place / checkpoint::kManifestFile, absent)) return fs::canonical(place);
   return {};
 }
@@ -42,10 +46,18 @@ std::string name_of(const checkpoint::Store& store, const std::string& from) {
 }
 
 // The checkpoint that --resume-from named, before all steps since; none: it is not known.
-std::optional<std::string> began_of(const fs::path& folder) try {
-  return Saved::from_json(checkpoint::read_manifest(folder).caller).began;
-} catch (const Error&) {
-  return std::nullopt;
+std::optional<std::string> began_of(const fs::path& folder) {
+  Json caller;
+  try {
+    caller = checkpoint::read_manifest(folder).caller;
+  } catch (const io::FormatError&) {
+    return std::nullopt;
+  }
+  try {
+    return Saved::from_json(caller).began;
+  } catch (const UsageError&) {  // another program's; it is refused when it is to be loaded
+    return std::nullopt;
+  }
 }
 
 // Of the newest checkpoint; one whose manifest is damaged says nothing.
@@ -56,8 +68,16 @@ std::optional<std::string> newest_branch(const checkpoint::Store& store) {
   return std::nullopt;
 }
 
+// Going back leaves newer checkpoints behind. They go before the one we go back to, which the new branch needs until it
+// has others.
+void abandon_newer(checkpoint::Store& store, const fs::path& root) {
+  const auto all = store.list();
+  const auto at = std::find_if(all.begin(), all.end(), [&](const auto& own) { return fs::equivalent(own, root); });
+  for (auto newer = at == all.end() ? all.begin() : at + 1; newer != all.end(); ++newer) store.remove_first(*newer);
+}
+
 // Rank 0's: {"began": ..., "folder": ...}; no folder: go on from the newest.
-Json look(const checkpoint::Store& store, const ResumeOptions& options) {
+Json look(checkpoint::Store& store, const ResumeOptions& options) {
   const auto began = name_of(store, options.from);
   if (newest_branch(store) == began) return {{"began", began}, {"folder", ""}};
   const auto found = find(store, options.from);
@@ -69,6 +89,7 @@ Json look(const checkpoint::Store& store, const ResumeOptions& options) {
   SHADE_REQUIRE(!options.is_private || found.parent_path() == fs::canonical(store.folder()), found.string(),
                 " (--resume-from) is another run's, and so is the ledger that has what it spent; copy that run's "
                 "directory and go on in the copy (--output)");
+  abandon_newer(store, found);
   return {{"began", began}, {"folder", found.string()}};
 }
 

@@ -55,6 +55,10 @@ RunFolder::RunFolder(std::filesystem::path path, Readers readers) : path_(std::m
   } catch (const Error& fault) {
     throw UsageError(text("the run directory can't be made: ", fault.what()));
   }
+  SHADE_REQUIRE(readers != Readers::owner || !(open_to_others(checkpoints()) || belongs_to_other(checkpoints())),
+                checkpoints().string(), " of a private run is ",
+                open_to_others(checkpoints()) ? "open to others" : "another user's",
+                ", who could read the checkpoints; chmod 700, or choose another directory (--output)");
   if (readers == Readers::owner && open_to_others(path_))
     log::warning("others can look into the run directory ", path_.string(),
                  ": they see names and sizes of files, not what is in them; chmod 700 closes it");
@@ -66,14 +70,16 @@ RunFolder::~RunFolder() {
 
 std::optional<privacy::NoiseKey> RunFolder::find_key() const {
   const auto file = key_file();
-  const int descriptor = uninterrupted([&] { return ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW); });
+  const int descriptor =
+      uninterrupted([&] { return ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); });
   if (descriptor < 0 && errno == ENOENT) return std::nullopt;
   if (descriptor < 0 && errno == ELOOP)
     fail(file, "a symbolic link; expected the key itself, which is deleted at the end");
   if (descriptor < 0) fail(file, std::strerror(errno));
   privacy::NoiseKey key;
   struct stat about{};
-  const bool whole = ::fstat(descriptor, &about) == 0 && about.st_size == static_cast<off_t>(key.size()) &&
+  const bool whole = ::fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode) &&
+                     about.st_size == static_cast<off_t>(key.size()) &&
                      ::read(descriptor, key.data(), key.size()) == static_cast<ssize_t>(key.size());
   ::close(descriptor);
   if (!whole) fail(file, text("not a key of ", key.size(), " bytes; without it no step can be made again"));
@@ -170,8 +176,8 @@ bool RunFolder::was_evaluated(int64_t step) const {
 void RunFolder::append_metrics(const Json& line) {
   const auto file = path_ / "metrics.jsonl";
   if (metrics_ < 0) make_file(file, readers_);
-  if (metrics_ < 0)
-    metrics_ = uninterrupted([&] { return ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666); });
+  const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (readers_ == Readers::owner ? O_NOFOLLOW : 0);
+  if (metrics_ < 0) metrics_ = uninterrupted([&] { return ::open(file.c_str(), flags, 0666); });
   if (metrics_ < 0) fail(file, std::strerror(errno));
   const auto words = line.dump() + "\n";
   for (std::string_view left = words; !left.empty();) {

@@ -178,7 +178,7 @@ void Trainer::read_history(const std::optional<checkpoint::Origin>& from) {
     SHADE_REQUIRE(recipe_->budget.max_epsilon == 0, "no epsilon can be kept here: ", no_epsilon_,
                   "; choose another run directory (--output)");
   }
-  if (saved_ < 0 && spent_ > made_) require_restart();
+  if (saved_ <= 0 && spent_ > made_) require_restart();
 }
 
 // Steps that can neither be continued nor made again to the bit would be spent a second time.
@@ -211,7 +211,7 @@ StepOptions Trainer::step_options() const {
 }
 
 void Trainer::save(bool wait) {
-  if (saved_ == optimizer_->steps()) return wait ? store_->wait() : void();
+  if (saved_ == optimizer_->steps() || optimizer_->steps() == 0) return wait ? store_->wait() : void();
   const Span span("save");
   Saved words{.identity = identity_.digest,
               .data = data_,
@@ -388,7 +388,7 @@ TrainResult Trainer::run() {
                       "; neighbouring data sets: ", adjacency(event_.unit)));
   if (result.ended == Ended::asked) return result;
   if (test_records_) result.test = test();
-  export_all(/*again=*/result.steps == first);
+  if (result.steps > 0 || result.ended != Ended::budget) export_all(/*again=*/result.steps == first);
   forget_key();
   return result;
 }

@@ -8,9 +8,11 @@
 
 #include "shade/checkpoint/agreement.h"
 #include "shade/checkpoint/ledger.h"
+#include "shade/checkpoint/newest.h"
 #include "shade/checkpoint/reader.h"
 #include "shade/comm/errors.h"
 #include "shade/comm/launch.h"
+#include "shade/io/errors.h"
 #include "shade/profile/events.h"
 #include "shade/train/run_folder.h"
 #include "tests/checkpoint/small_run.h"
@@ -229,6 +231,57 @@ TEST(StorageFault, ARankKilledAtAnyCallOfASaveLeavesOnlyWholeCheckpoints) {
     }
   std::printf("%d kills: %d times the checkpoint before is the latest\n", killed, older);
   EXPECT_GE(killed, 12);
+}
+
+// What says nothing of a checkpoint is no damage of it: nothing older is loaded, and nothing is removed for it.
+TEST(StorageFault, APassingFaultIsNotTakenForDamage) {
+  test::run_ranks(2, test::As::processes, [](comm::World& world) {
+    const auto all = world.group("all");
+    SmallRun run(world, Strategy::zero3);
+    const auto folder = shared_folder(all);
+    Store store(world.group("checkpoint"), {.folder = folder, .keep = 2});
+    for (int i = 0; i < 2; ++i) {
+      run.step();
+      store.save(*run.runtime, *run.optimizer, {});
+    }
+    test::StorageFault storage;
+    for (const int fault : {EIO, ETIMEDOUT, ENOTCONN, EMFILE, EACCES}) {
+      if (all.rank() == 1) storage.arm(folder / "00002_step_2", "open", 1, fault);
+      EXPECT_THROW(load_newest(store, all, *run.runtime, *run.optimizer), UsageError) << std::strerror(fault);
+      if (all.rank() == 1) EXPECT_TRUE(storage.disarm());
+      all.barrier().wait();
+    }
+    EXPECT_EQ(load_newest(store, all, *run.runtime, *run.optimizer)->manifest.steps, 2);
+    all.barrier().wait();
+    if (all.rank() == 0) std::filesystem::remove_all(folder);
+  });
+}
+
+TEST(Agreement, KeepsTheKindOfAFault) {
+  test::run_ranks(2, test::As::processes, [](comm::World& world) {
+    const auto all = world.group("all");
+    const auto thrown = [&](const std::function<void()>& first, const std::function<void()>& second) -> std::string {
+      try {
+        together(all, "trying", all.rank() == 0 ? first : second);
+      } catch (const io::FormatError&) {
+        return "damage";
+      } catch (const UsageError&) {
+        return "usage";
+      } catch (const Error&) {
+        return "other";
+      }
+      return "none";
+    };
+    const std::function<void()> none = [] {}, memory = [] { throw std::bad_alloc(); },
+                                usage = [] { throw UsageError("x"); }, damage = [] { throw io::FormatError("x"); };
+    EXPECT_EQ(thrown(none, none), "none");
+    EXPECT_EQ(thrown(none, memory), "other");
+    EXPECT_EQ(thrown(usage, memory), "other");
+    EXPECT_EQ(thrown(usage, none), "usage");
+    EXPECT_EQ(thrown(none, damage), "damage");
+    EXPECT_EQ(thrown(damage, memory), "damage");
+    EXPECT_EQ(thrown(usage, damage), "damage");
+  });
 }
 
 TEST(StorageFault, TheLedgerTakesNothingMoreAndForgetsNothing) {

@@ -166,6 +166,44 @@ TEST(Files, OfPrivateRunsAreReadByTheirOwnerAlone) {
   EXPECT_TRUE(rank) << "the trace of the bench";
 }
 
+TEST(Files, OfPrivateRunsAreNoLinksAndNobodyElses) {
+  const io::Scratch here;
+  const auto run = here.path() / "run", target = here.path() / "target";
+  const auto words = kTrain + Words{"--sigma", "1", "--delta", "1e-5", "--keep-key"};
+  const auto refused = [&](const std::string& why) {
+    EXPECT_NE(shade(here, words).status, 0) << why;
+    EXPECT_NE(io::content(here.path() / "err").find(why), std::string::npos) << io::content(here.path() / "err");
+    fs::remove_all(run);
+  };
+  const auto mode = [](const fs::path& path) { return fs::status(path).permissions(); };
+  here.write("run", "mine");
+  fs::permissions(run, fs::perms(0644));
+  EXPECT_NE(shade(here, words).status, 0);
+  EXPECT_EQ(mode(run), fs::perms(0644)) << "a file is no run directory, and stays as it is";
+  fs::remove(run);
+
+  fs::create_directories(run);
+  fs::create_directories(target);
+  fs::permissions(target, fs::perms(0755));
+  fs::create_directory_symlink(target, run / "checkpoints");
+  refused("is open to others");
+  EXPECT_EQ(mode(target), fs::perms(0755)) << "what a link names is not ours to close";
+
+  fs::create_directories(run);
+  here.write("elsewhere", "");
+  fs::create_symlink(here.path() / "elsewhere", run / "ledger");
+  refused("a symbolic link");
+
+  fs::create_directories(run);
+  ASSERT_EQ(::mkfifo((run / "key").c_str(), 0600), 0);
+  refused("not a key of 32 bytes");
+
+  ASSERT_EQ(shade(here, words).status, 0) << io::content(here.path() / "err");
+  fs::permissions(run / "ledger", fs::perms(0644));
+  ASSERT_EQ(shade(here, words + Words{"--steps", "3"}).status, 0) << io::content(here.path() / "err");
+  EXPECT_EQ(mode(run / "ledger"), fs::perms(0600));
+}
+
 // The profiler inside libtorch removes whatever has the trace's name.
 TEST(Files, TracesReplaceRegularFilesOnly) {
   const io::Scratch here;

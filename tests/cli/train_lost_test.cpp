@@ -191,16 +191,16 @@ TEST_F(Lost, APrivateRunFallsBackWithoutSpendingMore) {
 TEST_F(Lost, ResumeFromGoesBackOnceAndTheSameCommandGoesOn) {
   trained({"--steps", "8"}, "whole");
   trained({"--steps", "6"});
-  const auto back = with({"--steps", "8"}, {"--resume-from", "00002_step_4"});
+  const auto back = with({"--steps", "8", "--keep", "9"}, {"--resume-from", "00002_step_4"});
   expect_said(train(back),
               {"continued after step 4", "began from 00002_step_4 (--resume-from)", "finished after step 8"});
   EXPECT_TRUE(state() == state("whole"));
-  EXPECT_TRUE(fs::exists(checkpoint("00003_step_6"))) << "newer ones go by the usual rule";
+  EXPECT_TRUE(fs::exists(checkpoint("00003_step_6"))) << "newer ones stay while there is room";
   expect_said(train(back), {"continued after step 8", "began from 00002_step_4 (--resume-from)"});
   for (const auto& named :
        {checkpoint("00003_step_6").string(), checkpoint("").string() + "/../checkpoints/00003_step_6"})
-    expect_said(train({"--steps", "7", "--train.resume_from", named}), {"began from 00003_step_6"});
-  expect_said(train({"--resume-from", place("nowhere").string()}), {"no checkpoint at ", "this run has 00004_step_6"},
+    expect_said(train({"--steps", "7", "--keep", "9", "--train.resume_from", named}), {"began from 00003_step_6"});
+  expect_said(train({"--resume-from", place("nowhere").string()}), {"no checkpoint at ", "this run has 00001_step_2"},
               2);
   const auto metrics = content(place("run") / "metrics.jsonl");
   put(place("taken"), "");
@@ -210,6 +210,35 @@ TEST_F(Lost, ResumeFromGoesBackOnceAndTheSameCommandGoesOn) {
   flip(checkpoint("00004_step_6") / "rank_00000.safetensors", 1);
   trained({"--steps", "2"}, "other");
   expect_said(train({"--resume-from", checkpoint("00004_step_6").string()}, "other"), {"is not what was saved"}, 1);
+}
+
+TEST_F(Lost, WhatWasAbandonedGoesBeforeWhereTheBranchBegan) {
+  trained({"--steps", "6", "--keep", "2"});
+  trained({"--steps", "6", "--keep", "2", "--lr", "0.01", "--resume-from", "00002_step_4"});
+  EXPECT_TRUE(fs::exists(checkpoint("00002_step_4")));
+  EXPECT_FALSE(fs::exists(checkpoint("00003_step_6"))) << "of the branch that was left";
+  flip(checkpoint("00004_step_6") / "rank_00000.safetensors", 1);
+  expect_said(train({"--steps", "6", "--keep", "2"}), {"continued from 00002_step_4", "finished after step 6"});
+}
+
+TEST_F(Lost, ABareNameIsACheckpointOfThisRun) {
+  trained({"--steps", "4"}, "other");
+  trained({"--steps", "6", "--lr", "0.5"});
+  const auto words = command({"--steps", "6", "--lr", "0.5", "--resume-from", "00001_step_2"});
+  const auto from_there = with({"/bin/sh", "-c", text("cd ", checkpoint("", "other"), " && exec \"$@\""), "sh"}, words);
+  expect_said(test::run(from_there), {"continued after step 2", "finished after step 6"});
+  EXPECT_EQ(test::run(words).output.find("changed: "), std::string::npos);
+  trained({"--steps", "6", "--lr", "0.5"}, "same");
+  EXPECT_TRUE(state() == state("same")) << "the other run's weights were another rate's";
+}
+
+TEST_F(Lost, ABudgetThatIsSpentLeavesNeitherACheckpointNorAnExport) {
+  trained(with(kPrivate, {"--steps", "4"}));
+  fs::remove_all(checkpoint(""));
+  const auto words = with(kPrivate, {"--steps", "4", "--lr", "0.5", "--export", place("exported").string()});
+  expect_said(train(with(words, {"--restart", "--max-epsilon", "0.001"})), {"nothing is left of epsilon"});
+  EXPECT_FALSE(fs::exists(place("exported") / "config.json")) << "untrained weights";
+  expect_said(train(words), {"accept that with --restart"}, 2);
 }
 
 TEST_F(Lost, AnAbandonedBranchIsNotGoneBackTo) {
