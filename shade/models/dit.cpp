@@ -17,7 +17,13 @@ constexpr double kEps = 1e-6;
 constexpr int64_t kMostImage = int64_t{1} << 16, kMostPatch = int64_t{1} << 12, kMostChannels = 1024;
 constexpr double kMostRatio = 1024;
 
-nn::Linear::Options linear(int64_t in, int64_t out, nn::Init init = nn::Init::normal(0.02)) {
+constexpr nn::Init kSmall{nn::Init::Kind::normal, 0.02};  // timesteps, labels and learned positions
+
+// As published: Xavier where nothing else is said, over the whole of a fused weight.
+nn::Linear::Options linear(int64_t in, int64_t out) {
+  return {.in = in, .out = out, .bias = true, .init = nn::Init::xavier(in, out)};
+}
+nn::Linear::Options linear(int64_t in, int64_t out, nn::Init init) {
   return {.in = in, .out = out, .bias = true, .init = init};
 }
 
@@ -90,21 +96,22 @@ Dit::Dit(DitConfig config, const ModelOptions& options) : config_(config), optio
   SHADE_REQUIRE(!options_.lora, "LoRA adapters are for language models; a DiT is trained whole");
   auto& p = parameters_;
   embed_unit_ = p.begin_unit("embed");
-  patches_.emplace(
-      p, "x_embedder.proj",
-      nn::PatchEmbedding::Options{.channels = config_.channels, .patch = config_.patch, .width = config_.hidden});
-  positions_.emplace(p, "pos_embed", config_.tokens(), config_.hidden, nn::Init::normal(0.02));
-  time_in_.emplace(p, "t_embedder.mlp.0", linear(config_.frequency_dim, config_.hidden));
-  time_out_.emplace(p, "t_embedder.mlp.2", linear(config_.hidden, config_.hidden));
+  const auto of_patch = config_.patch * config_.patch * config_.channels;
+  patches_.emplace(p, "x_embedder.proj",
+                   nn::PatchEmbedding::Options{.channels = config_.channels,
+                                               .patch = config_.patch,
+                                               .width = config_.hidden,
+                                               .init = nn::Init::xavier(of_patch, config_.hidden)});
+  positions_.emplace(p, "pos_embed", config_.tokens(), config_.hidden, kSmall);
+  time_in_.emplace(p, "t_embedder.mlp.0", linear(config_.frequency_dim, config_.hidden, kSmall));
+  time_out_.emplace(p, "t_embedder.mlp.2", linear(config_.hidden, config_.hidden, kSmall));
   labels_.emplace(p, "y_embedder.embedding_table",
-                  nn::Embedding::Options{.rows = config_.classes + 1, .width = config_.hidden});
+                  nn::Embedding::Options{.rows = config_.classes + 1, .width = config_.hidden, .init = kSmall});
   for (int64_t i = 0; i < config_.layers; ++i) blocks_.emplace_back(p, config_, i);
   final_unit_ = p.begin_unit("final");
   final_modulation_.emplace(p, "final_layer.adaLN_modulation.1",
                             linear(config_.hidden, 2 * config_.hidden, nn::Init::constant(0)));
-  final_linear_.emplace(
-      p, "final_layer.linear",
-      linear(config_.hidden, config_.patch * config_.patch * config_.channels, nn::Init::constant(0)));
+  final_linear_.emplace(p, "final_layer.linear", linear(config_.hidden, of_patch, nn::Init::constant(0)));
 }
 
 at::Tensor Dit::run_block(const Block& block, const at::Tensor& x, const at::Tensor& condition) const {
