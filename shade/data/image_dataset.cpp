@@ -77,9 +77,10 @@ ImageDataset::ImageDataset(const fs::path& folder, const ImageOptions& options) 
   }
 }
 
-nn::Batch ImageDataset::batch_at(std::span<const int64_t> records, uint64_t draw) const {
+nn::Batch ImageDataset::noised(std::span<const int64_t> records, uint64_t draw, Use use) const {
   const MemoryScope scope(MemoryKind::data);
   const auto b = static_cast<int64_t>(records.size()), c = options_.channels, s = options_.image_size;
+  const bool trains = use == Use::training;
   auto noisy = at::empty({b, c, s, s}, at::kFloat), noise = at::empty({b, c, s, s}, at::kFloat);
   nn::Batch batch;
   batch.timesteps_B = at::empty({b}, at::kLong);
@@ -96,7 +97,7 @@ nn::Batch ImageDataset::batch_at(std::span<const int64_t> records, uint64_t draw
     noisy[i] = square_image(read_image(path), s, c) * std::sqrt(kept) + own_noise * std::sqrt(1 - kept);
     noise[i] = own_noise;
     batch.timesteps_B[i] = t;
-    batch.labels[i] = dropped ? options_.classes : label;
+    batch.labels[i] = dropped && trains ? options_.classes : label;
   }
   batch.images_BCHW = noisy.to(options_.type);
   batch.noise_BCHW = noise.to(options_.type);

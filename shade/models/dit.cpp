@@ -162,7 +162,8 @@ nn::Batch Dit::synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType 
   batch.noise_BCHW = at::randn(image, generator, at::kFloat).to(type);
   batch.timesteps_B = at::randint(0, 1000, {shape.samples}, generator, at::kLong);
   const auto labels = at::randint(0, config_.classes, {shape.samples}, generator, at::kLong);
-  batch.labels = nn::dropped_labels(labels, config_.classes, config_.label_dropout, generator);
+  batch.labels =
+      shape.training ? nn::dropped_labels(labels, config_.classes, config_.label_dropout, generator) : labels;
   return batch;
 }
 

@@ -194,6 +194,15 @@ TEST_F(Images, LabelsAreDropped) {
   EXPECT_NEAR(dropped, 90, 40);
 }
 
+TEST_F(Images, EvaluationKeepsEveryLabel) {
+  options_.label_dropout = 1;
+  const auto data = opened(options_);
+  const std::array<int64_t, 4> all{0, 1, 2, 3};
+  EXPECT_TRUE(data.batch(all).labels.equal(at::tensor(std::vector<int64_t>{0, 0, 1, 1})));
+  EXPECT_TRUE(data.batch_at(all, 0).labels.equal(at::tensor(std::vector<int64_t>{5, 5, 5, 5})));
+  EXPECT_TRUE(data.batch(all).noise_BCHW.equal(data.batch(all).noise_BCHW)) << "the same in every evaluation";
+}
+
 TEST_F(Images, OtherFilesHaveAnotherFingerprint) {
   const auto before = opened(options_).fingerprint();
   EXPECT_EQ(opened(options_).fingerprint(), before);
