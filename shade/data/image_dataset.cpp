@@ -93,8 +93,10 @@ nn::Batch ImageDataset::noised(std::span<const int64_t> records, uint64_t draw, 
     const auto t = at::randint(0, options_.timesteps, {}, generator, at::kLong).item<int64_t>();
     const bool dropped = at::rand({}, generator, at::kFloat).item<double>() < options_.label_dropout;
     const auto own_noise = at::randn({c, s, s}, generator, at::kFloat);
+    const bool flipped = options_.flip && trains && at::rand({}, generator, at::kFloat).item<double>() < 0.5;
     const auto kept = kept_[static_cast<size_t>(t)];
-    noisy[i] = square_image(read_image(path), s, c) * std::sqrt(kept) + own_noise * std::sqrt(1 - kept);
+    const auto image = square_image(read_image(path), s, c);
+    noisy[i] = (flipped ? image.flip({2}) : image) * std::sqrt(kept) + own_noise * std::sqrt(1 - kept);
     noise[i] = own_noise;
     batch.timesteps_B[i] = t;
     batch.labels[i] = dropped && trains ? options_.classes : label;
@@ -122,7 +124,7 @@ const ImageDataset::Hashes& ImageDataset::hashes() const {
 ImageDataset::Hashes ImageDataset::hash_files() const {
   Hashes out;
   io::Hasher all;
-  all.add(Json::array({options_.image_size, options_.channels, options_.classes, options_.label_dropout,
+  all.add(Json::array({options_.image_size, options_.channels, options_.classes, options_.label_dropout, options_.flip,
                        options_.timesteps, options_.seed, c10::toString(options_.type), classes_})
               .dump());
   Progress progress("hashing the images", size());

@@ -17,6 +17,7 @@ struct ImageOptions {
   int64_t classes = 1000;  // of the model: at least those of the folder; the number of "no class" when dropped
   std::vector<std::string> names{};  // of the classes, in this order; empty: the folders that have images, sorted
   double label_dropout = 0.1;        // how often an image is trained on without its class
+  bool flip = false;                 // train on an image or its mirror image, each half of the time
   int64_t timesteps = 1000;
   uint64_t seed = 0;
   at::ScalarType type = at::kFloat;
@@ -30,9 +31,9 @@ class ImageDataset final : public Dataset {
 
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
 
-  // images_BCHW (noisy), noise_BCHW, timesteps_B, labels. Noise, timestep and dropout of an image depend on (seed,
-  // content, draw) alone: not on the batch it is in, and not on its number, which other images decide. Labels are
-  // dropped in training alone.
+  // images_BCHW (noisy), noise_BCHW, timesteps_B, labels. Noise, timestep, dropout and flip of an image depend on
+  // (seed, content, draw) alone: not on the batch it is in, and not on its number, which other images decide. Labels
+  // are dropped and images flipped in training alone.
   nn::Batch batch(std::span<const int64_t> records) const override { return noised(records, 0, Use::evaluation); }
   nn::Batch batch_at(std::span<const int64_t> records, uint64_t draw) const override {
     return noised(records, draw, Use::training);
