@@ -1,6 +1,5 @@
 // Images by class, noised for a denoiser: a folder of folders of PNG and JPEG files. A record is an image.
-//
-//   x = sqrt(a_t) image + sqrt(1 - a_t) noise       a_t: the linear schedule of DDPM, beta from 1e-4 to 0.02
+// The noise is that of nn/diffusion.h.
 #pragma once
 
 #include <filesystem>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "shade/data/dataset.h"
+#include "shade/nn/diffusion.h"
 
 namespace shade::data {
 
@@ -65,7 +65,7 @@ class ImageDataset final : public Dataset {
   ImageOptions options_;
   std::vector<std::string> classes_;
   std::vector<File> files_;
-  std::vector<double> kept_;  // a_t
+  nn::DiffusionSchedule schedule_;
   mutable std::once_flag hashed_;
   mutable Hashes hashes_;
 };

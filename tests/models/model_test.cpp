@@ -115,15 +115,18 @@ TEST(Model, ADitBeginsAsPublished) {
 }
 
 TEST(Model, DryRunsOnMetaTensors) {
-  for (const auto& name : {"llama3-8b", "qwen2-1.5b", "dit-l"}) {
-    const auto model = make_model(name, {.num_layers = 2}, {});
+  for (const std::string name : {"llama3-8b", "qwen2-1.5b", "dit-l", "dit-l as published"}) {
+    const auto model =
+        name == "dit-l as published"
+            ? make_model("dit-l", {.num_layers = 2, .positions = nn::Positions::sincos, .learn_sigma = true}, {})
+            : make_model(name, {.num_layers = 2}, {});
     nn::bind_all(model->parameters(), at::TensorOptions(at::kMeta).dtype(at::kBFloat16), 1);
     nn::PlainGradients gradients;
     model->parameters().wiring.tap = &gradients;
     const auto batch = model->synthetic({1, 128}, 1, at::kBFloat16).to(at::kMeta);
     torch::autograd::backward({model->losses(batch).sum()}, {});
     for (const auto& weight : model->parameters().weights())
-      EXPECT_TRUE(gradients.has(weight)) << name << " " << weight.name();
+      EXPECT_EQ(gradients.has(weight), weight.trainable()) << name << " " << weight.name();
   }
 }
 
