@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -12,6 +13,7 @@
 #include "shade/io/scalar_type.h"
 #include "shade/io/weight_folder_writer.h"
 #include "shade/nn/adapter.h"
+#include "shade/optim/ema.h"
 
 namespace shade::checkpoint {
 namespace {
@@ -168,11 +170,17 @@ void export_checkpoint(const std::filesystem::path& checkpoint, const std::files
   const auto& weights = reader.manifest().weights;
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const auto& weight : weights) shapes[weight.name] = weight.shape;
+  const auto& states = reader.manifest().states;
+  std::set<std::string> averaged;  // weights that have an average, which is what is exported
+  if (std::find(states.begin(), states.end(), optim::kAverage) != states.end())
+    for (const auto& weight : weights)
+      if (weight.trainable) averaged.insert(weight.name);
   const auto whole = [&](const std::string& name) {
     const auto& shape = shapes.at(name);
-    const Reader::Range all{kWeightPart, name, 0, c10::multiply_integers(shape)};
+    const Reader::Range all{averaged.contains(name) ? optim::kAverage : kWeightPart, name, 0,
+                            c10::multiply_integers(shape)};
     reader.check(all);
-    const auto value = at::empty({all.size}, io::scalar_type(reader.dtype(kWeightPart, name)));
+    const auto value = at::empty({all.size}, io::scalar_type(reader.dtype(all.part, name)));
     reader.read(all, value);
     return value.view(shape);
   };

@@ -29,7 +29,8 @@ void prepare_adapter_folder(const std::filesystem::path& folder);
 void export_adapter(shard::Runtime& runtime, const std::filesystem::path& folder, const Json& config,
                     const comm::Group& group);
 
-// The whole model from a checkpoint, by one process alone and without the model.
+// The whole model from a checkpoint, by one process alone and without the model. Weights that have a moving average
+// (optim/ema.h) are exported as that.
 void export_checkpoint(const std::filesystem::path& checkpoint, const std::filesystem::path& folder, const Json& config,
                        const ExportOptions& options = {});
 

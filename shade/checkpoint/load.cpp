@@ -37,7 +37,7 @@ void require_same_optimizer(const Reader& reader, const optim::Optimizer& optimi
   const auto& saved = reader.manifest().states;
   SHADE_REQUIRE(saved == optimizer.state_names(), reader.path(), " was saved with an optimizer that keeps [",
                 join(saved, ", "), "]; this one keeps [", join(optimizer.state_names(), ", "),
-                "]; choose the same optimizer");
+                "]; choose the same optimizer and average (--ema)");
 }
 
 void require_same_types(const Reader& reader, const std::vector<Owned>& owned) {

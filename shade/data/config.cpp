@@ -25,6 +25,9 @@ void DataConfig::declare(Fields& f) {
       {.help = "names of the classes in their order, or @FILE with one per line; required in private runs on labelled "
                "records, where the labels that occur are not public",
        .flags = {"--classes"}});
+  f.add("flip", flip,
+        {.help = "images: train on an image or its mirror image, each half of the time; evaluation flips none",
+         .flags = {"--flip"}});
   f.add("max_records", max_records,
         {.help = "only the first so many; 0: all, as a private run needs it",
          .unit = "records",
@@ -42,6 +45,7 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& place) {
 
 std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_length, Task task, bool proven) {
   SHADE_REQUIRE(!config.data_folder.empty(), "no data; set --data-folder");
+  SHADE_REQUIRE(!config.flip, "--flip is for images, and ", config.data_folder, " holds texts; drop it");
   auto tokenizer = open_tokenizer(config.tokenizer);
   auto store = TokenStore::open({.folder = config.data_folder,
                                  .unit = config.text_unit,
@@ -59,6 +63,7 @@ std::unique_ptr<ImageDataset> open_images(const DataConfig& config, const ImageO
   SHADE_REQUIRE(!config.data_folder.empty(), "no data; set --data-folder");
   auto named = options;
   named.names = read_classes(config.classes);
+  named.flip = config.flip;
   return std::make_unique<ImageDataset>(config.data_folder, named);
 }
 

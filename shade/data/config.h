@@ -13,6 +13,7 @@ struct DataConfig {
   Packing packing = Packing::records;
   TextUnit text_unit = TextUnit::file;
   std::vector<std::string> classes;  // as read_classes reads them; empty: the labels that occur
+  bool flip = false;                 // images
   int64_t max_records = 0;
   std::string cache_folder;
 

@@ -16,7 +16,8 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
-  virtual nn::Batch batch(std::span<const int64_t> records) const = 0;  // none: a batch of 0 samples, the right shapes
+  // As evaluation reads them, always the same. No records: a batch of 0 samples, the right shapes.
+  virtual nn::Batch batch(std::span<const int64_t> records) const = 0;
   virtual std::string describe() const = 0;
   // Of what batches are made of: other contents, labels or options have another one, whatever the files' names, sizes
   // and times are. May read all of the data.
@@ -28,8 +29,8 @@ class Dataset {
   // What labels are numbers of, in order; none if they are no classes.
   virtual std::vector<std::string> classes() const { return {}; }
 
-  // For data with chance of its own (the noise of a denoiser): another draw for another number, say the step, the same
-  // for the same on every rank. Other data has none.
+  // As training reads them. For data with chance of its own (noise, dropped labels): another draw for another number,
+  // say the step, the same for the same on every rank; one draw per record. Other data has none.
   virtual nn::Batch batch_at(std::span<const int64_t> records, uint64_t /*draw*/) const { return batch(records); }
 };
 

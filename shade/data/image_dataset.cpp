@@ -47,7 +47,8 @@ at::Generator generator_of(uint64_t seed, uint64_t content, uint64_t draw) {
 
 }  // namespace
 
-ImageDataset::ImageDataset(const fs::path& folder, const ImageOptions& options) : options_(options) {
+ImageDataset::ImageDataset(const fs::path& folder, const ImageOptions& options)
+    : options_(options), schedule_(options.timesteps) {
   SHADE_REQUIRE(fs::is_directory(folder), "no images at ", folder, "; expected a folder with a folder for each class");
   SHADE_REQUIRE(options.image_size >= 1 && options.timesteps >= 1, "an image of ", options.image_size, " pixels and ",
                 options.timesteps, " timesteps; expected at least 1");
@@ -67,19 +68,12 @@ ImageDataset::ImageDataset(const fs::path& folder, const ImageOptions& options) 
   const auto numbers = number_labels(found, classes_);
   for (size_t i = 0; i < found.size(); ++i)
     for (auto& path : images_below(folder / found[i])) files_.push_back({std::move(path), numbers[i]});
-
-  double kept = 1;
-  for (int64_t t = 0; t < options.timesteps; ++t) {
-    const double share =
-        options.timesteps == 1 ? 0 : static_cast<double>(t) / static_cast<double>(options.timesteps - 1);
-    kept *= 1 - (1e-4 + share * (0.02 - 1e-4));
-    kept_.push_back(kept);
-  }
 }
 
-nn::Batch ImageDataset::batch_at(std::span<const int64_t> records, uint64_t draw) const {
+nn::Batch ImageDataset::noised(std::span<const int64_t> records, uint64_t draw, Use use) const {
   const MemoryScope scope(MemoryKind::data);
   const auto b = static_cast<int64_t>(records.size()), c = options_.channels, s = options_.image_size;
+  const bool trains = use == Use::training;
   auto noisy = at::empty({b, c, s, s}, at::kFloat), noise = at::empty({b, c, s, s}, at::kFloat);
   nn::Batch batch;
   batch.timesteps_B = at::empty({b}, at::kLong);
@@ -92,11 +86,13 @@ nn::Batch ImageDataset::batch_at(std::span<const int64_t> records, uint64_t draw
     const auto t = at::randint(0, options_.timesteps, {}, generator, at::kLong).item<int64_t>();
     const bool dropped = at::rand({}, generator, at::kFloat).item<double>() < options_.label_dropout;
     const auto own_noise = at::randn({c, s, s}, generator, at::kFloat);
-    const auto kept = kept_[static_cast<size_t>(t)];
-    noisy[i] = square_image(read_image(path), s, c) * std::sqrt(kept) + own_noise * std::sqrt(1 - kept);
+    const bool flipped = options_.flip && trains && at::rand({}, generator, at::kFloat).item<double>() < 0.5;
+    const auto kept = schedule_.kept[static_cast<size_t>(t)];
+    const auto image = square_image(read_image(path), s, c);
+    noisy[i] = (flipped ? image.flip({2}) : image) * std::sqrt(kept) + own_noise * std::sqrt(1 - kept);
     noise[i] = own_noise;
     batch.timesteps_B[i] = t;
-    batch.labels[i] = dropped ? options_.classes : label;
+    batch.labels[i] = dropped && trains ? options_.classes : label;
   }
   batch.images_BCHW = noisy.to(options_.type);
   batch.noise_BCHW = noise.to(options_.type);
@@ -121,7 +117,7 @@ const ImageDataset::Hashes& ImageDataset::hashes() const {
 ImageDataset::Hashes ImageDataset::hash_files() const {
   Hashes out;
   io::Hasher all;
-  all.add(Json::array({options_.image_size, options_.channels, options_.classes, options_.label_dropout,
+  all.add(Json::array({options_.image_size, options_.channels, options_.classes, options_.label_dropout, options_.flip,
                        options_.timesteps, options_.seed, c10::toString(options_.type), classes_})
               .dump());
   Progress progress("hashing the images", size());

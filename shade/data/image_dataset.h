@@ -1,6 +1,5 @@
 // Images by class, noised for a denoiser: a folder of folders of PNG and JPEG files. A record is an image.
-//
-//   x = sqrt(a_t) image + sqrt(1 - a_t) noise       a_t: the linear schedule of DDPM, beta from 1e-4 to 0.02
+// The noise is that of nn/diffusion.h.
 #pragma once
 
 #include <filesystem>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "shade/data/dataset.h"
+#include "shade/nn/diffusion.h"
 
 namespace shade::data {
 
@@ -16,7 +16,8 @@ struct ImageOptions {
   int64_t channels = 3;    // or 1
   int64_t classes = 1000;  // of the model: at least those of the folder; the number of "no class" when dropped
   std::vector<std::string> names{};  // of the classes, in this order; empty: the folders that have images, sorted
-  double label_dropout = 0.1;        // how often an image comes without its class
+  double label_dropout = 0.1;        // how often an image is trained on without its class
+  bool flip = false;                 // train on an image or its mirror image, each half of the time
   int64_t timesteps = 1000;
   uint64_t seed = 0;
   at::ScalarType type = at::kFloat;
@@ -30,10 +31,13 @@ class ImageDataset final : public Dataset {
 
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
 
-  // images_BCHW (noisy), noise_BCHW, timesteps_B, labels. Noise, timestep and dropout of an image depend on (seed,
-  // content, draw) alone: not on the batch it is in, and not on its number, which other images decide.
-  nn::Batch batch(std::span<const int64_t> records) const override { return batch_at(records, 0); }
-  nn::Batch batch_at(std::span<const int64_t> records, uint64_t draw) const override;
+  // images_BCHW (noisy), noise_BCHW, timesteps_B, labels. Noise, timestep, dropout and flip of an image depend on
+  // (seed, content, draw) alone: not on the batch it is in, and not on its number, which other images decide. Labels
+  // are dropped and images flipped in training alone.
+  nn::Batch batch(std::span<const int64_t> records) const override { return noised(records, 0, Use::evaluation); }
+  nn::Batch batch_at(std::span<const int64_t> records, uint64_t draw) const override {
+    return noised(records, draw, Use::training);
+  }
   std::string describe() const override;
   std::string fingerprint() const override { return hashes().all; }
   uint64_t content_of(int64_t record) const override;  // the bytes of its file, and its class
@@ -42,6 +46,9 @@ class ImageDataset final : public Dataset {
   const std::filesystem::path& file(int64_t record) const { return files_.at(static_cast<size_t>(record)).path; }
 
  private:
+  enum class Use { training, evaluation };
+  nn::Batch noised(std::span<const int64_t> records, uint64_t draw, Use use) const;
+
   struct File {
     std::filesystem::path path;
     int64_t label;
@@ -58,7 +65,7 @@ class ImageDataset final : public Dataset {
   ImageOptions options_;
   std::vector<std::string> classes_;
   std::vector<File> files_;
-  std::vector<double> kept_;  // a_t
+  nn::DiffusionSchedule schedule_;
   mutable std::once_flag hashed_;
   mutable Hashes hashes_;
 };

@@ -6,6 +6,7 @@
 #include "shade/base/error.h"
 #include "shade/models/config_file.h"
 #include "shade/nn/activated_linear.h"
+#include "shade/nn/diffusion.h"
 #include "shade/nn/losses.h"
 #include "shade/nn/norm.h"
 
@@ -17,7 +18,13 @@ constexpr double kEps = 1e-6;
 constexpr int64_t kMostImage = int64_t{1} << 16, kMostPatch = int64_t{1} << 12, kMostChannels = 1024;
 constexpr double kMostRatio = 1024;
 
-nn::Linear::Options linear(int64_t in, int64_t out, nn::Init init = nn::Init::normal(0.02)) {
+constexpr nn::Init kSmall{nn::Init::Kind::normal, 0.02};  // timesteps, labels and learned positions
+
+// As published: Xavier where nothing else is said, over the whole of a fused weight.
+nn::Linear::Options linear(int64_t in, int64_t out) {
+  return {.in = in, .out = out, .bias = true, .init = nn::Init::xavier(in, out)};
+}
+nn::Linear::Options linear(int64_t in, int64_t out, nn::Init init) {
   return {.in = in, .out = out, .bias = true, .init = init};
 }
 
@@ -41,7 +48,20 @@ void DitConfig::check(const std::string& source) const {
                 kMostRatio, ", and a feed-forward of at least one column");
   SHADE_REQUIRE(label_dropout >= 0 && label_dropout <= 1, where(source), "class_dropout_prob is ", label_dropout,
                 "; expected 0 to 1");
+  SHADE_REQUIRE(positions != nn::Positions::automatic, where(source), "positions is auto; expected learned or sincos");
+  SHADE_REQUIRE(positions != nn::Positions::sincos || hidden % 4 == 0, where(source), "hidden size ", hidden,
+                " doesn't divide by 4, as sincos positions need it; choose learned ones or another size");
 }
+
+namespace {
+
+nn::Positions positions_in(const ConfigFile& file, nn::Positions otherwise) try {
+  return parse_name<nn::Positions>(file.get("positions", to_string(otherwise)));
+} catch (const UsageError& fault) {
+  throw UsageError(text(where(file.source()), "positions: ", fault.what()));
+}
+
+}  // namespace
 
 DitConfig DitConfig::from_json(const Json& json, const std::string& source) {
   const ConfigFile file(json, source);
@@ -56,6 +76,8 @@ DitConfig DitConfig::from_json(const Json& json, const std::string& source) {
   c.mlp_ratio = file.get("mlp_ratio", c.mlp_ratio);
   c.frequency_dim = file.get("frequency_dim", c.frequency_dim);
   c.label_dropout = file.get("class_dropout_prob", c.label_dropout);
+  c.positions = positions_in(file, c.positions);
+  c.learn_sigma = file.get("learn_sigma", c.learn_sigma);
   c.check(source);
   return c;
 }
@@ -70,7 +92,9 @@ Json DitConfig::to_json() const {
           {"num_classes", classes},
           {"mlp_ratio", mlp_ratio},
           {"frequency_dim", frequency_dim},
-          {"class_dropout_prob", label_dropout}};
+          {"class_dropout_prob", label_dropout},
+          {"positions", to_string(positions)},
+          {"learn_sigma", learn_sigma}};
 }
 
 // adaLN-Zero: the modulations and the last linear begin at zero, so that every block begins as the identity.
@@ -90,21 +114,29 @@ Dit::Dit(DitConfig config, const ModelOptions& options) : config_(config), optio
   SHADE_REQUIRE(!options_.lora, "LoRA adapters are for language models; a DiT is trained whole");
   auto& p = parameters_;
   embed_unit_ = p.begin_unit("embed");
-  patches_.emplace(
-      p, "x_embedder.proj",
-      nn::PatchEmbedding::Options{.channels = config_.channels, .patch = config_.patch, .width = config_.hidden});
-  positions_.emplace(p, "pos_embed", config_.tokens(), config_.hidden, nn::Init::normal(0.02));
-  time_in_.emplace(p, "t_embedder.mlp.0", linear(config_.frequency_dim, config_.hidden));
-  time_out_.emplace(p, "t_embedder.mlp.2", linear(config_.hidden, config_.hidden));
+  const auto of_patch = config_.patch * config_.patch * config_.channels;
+  patches_.emplace(p, "x_embedder.proj",
+                   nn::PatchEmbedding::Options{.channels = config_.channels,
+                                               .patch = config_.patch,
+                                               .width = config_.hidden,
+                                               .init = nn::Init::xavier(of_patch, config_.hidden)});
+  if (config_.positions == nn::Positions::sincos) {  // in files as published: a batch of one
+    positions_.emplace(p, "pos_embed", std::vector{int64_t{1}, config_.tokens(), config_.hidden}, nn::Init::sincos());
+    positions_->added().freeze();
+  } else {
+    positions_.emplace(p, "pos_embed", std::vector{config_.tokens(), config_.hidden}, kSmall);
+  }
+  time_in_.emplace(p, "t_embedder.mlp.0", linear(config_.frequency_dim, config_.hidden, kSmall));
+  time_out_.emplace(p, "t_embedder.mlp.2", linear(config_.hidden, config_.hidden, kSmall));
   labels_.emplace(p, "y_embedder.embedding_table",
-                  nn::Embedding::Options{.rows = config_.classes + 1, .width = config_.hidden});
+                  nn::Embedding::Options{.rows = config_.classes + 1, .width = config_.hidden, .init = kSmall});
   for (int64_t i = 0; i < config_.layers; ++i) blocks_.emplace_back(p, config_, i);
   final_unit_ = p.begin_unit("final");
   final_modulation_.emplace(p, "final_layer.adaLN_modulation.1",
                             linear(config_.hidden, 2 * config_.hidden, nn::Init::constant(0)));
   final_linear_.emplace(
       p, "final_layer.linear",
-      linear(config_.hidden, config_.patch * config_.patch * config_.channels, nn::Init::constant(0)));
+      linear(config_.hidden, config_.patch * config_.patch * config_.out_channels(), nn::Init::constant(0)));
 }
 
 at::Tensor Dit::run_block(const Block& block, const at::Tensor& x, const at::Tensor& condition) const {
@@ -137,10 +169,15 @@ at::Tensor Dit::predict(const nn::Batch& batch) {
   const auto m = (*final_modulation_)(in[1]).chunk(2, 1);
   x = (*final_linear_)(nn::modulated_norm(in[0], m[0], m[1], kEps));
   x = nn::leave_unit(wiring, final_unit_, x);
-  return nn::unpatchify(x, config_.patch, config_.channels, config_.image, config_.image);
+  return nn::unpatchify(x, config_.patch, config_.out_channels(), config_.image, config_.image);
 }
 
-at::Tensor Dit::losses(const nn::Batch& batch) { return nn::squared_losses(predict(batch), batch.noise_BCHW); }
+at::Tensor Dit::losses(const nn::Batch& batch) {
+  const auto predicted = predict(batch);
+  if (!config_.learn_sigma) return nn::squared_losses(predicted, batch.noise_BCHW);
+  const auto parts = predicted.chunk(2, 1);  // noise, variance
+  return nn::squared_losses(parts[0], batch.noise_BCHW) + nn::variational_losses(parts[0], parts[1], batch);
+}
 
 at::Tensor Dit::outputs(const nn::Batch& batch) {
   const at::NoGradGuard no_graph;
@@ -155,20 +192,23 @@ nn::Batch Dit::synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType 
   batch.noise_BCHW = at::randn(image, generator, at::kFloat).to(type);
   batch.timesteps_B = at::randint(0, 1000, {shape.samples}, generator, at::kLong);
   const auto labels = at::randint(0, config_.classes, {shape.samples}, generator, at::kLong);
-  batch.labels = nn::dropped_labels(labels, config_.classes, config_.label_dropout, generator);
+  batch.labels =
+      shape.training ? nn::dropped_labels(labels, config_.classes, config_.label_dropout, generator) : labels;
   return batch;
 }
 
 double Dit::forward_flops(const BatchShape&) const {
   const auto t = static_cast<double>(config_.tokens()), d = static_cast<double>(config_.hidden);
   const double block = 2 * t * d * (4 * d + 2 * static_cast<double>(config_.mlp())) + 4 * t * t * d + 12 * d * d;
-  const double patch = static_cast<double>(config_.patch * config_.patch * config_.channels);
-  return static_cast<double>(config_.layers) * block + 4 * t * d * patch;
+  const auto ends = static_cast<double>(config_.patch * config_.patch * (config_.channels + config_.out_channels()));
+  return static_cast<double>(config_.layers) * block + 2 * t * d * ends;
 }
 
 std::string Dit::describe() const {
   return text("dit ", config_.hidden, " x ", config_.layers, " layers, ", config_.heads, " heads, image ",
-              config_.image, ", patch ", config_.patch, " (", config_.tokens(), " tokens)");
+              config_.image, ", patch ", config_.patch, " (", config_.tokens(), " tokens)",
+              config_.positions == nn::Positions::sincos ? ", sin-cos positions" : "",
+              config_.learn_sigma ? ", learned sigma" : "");
 }
 
 }  // namespace shade::models

@@ -1,4 +1,5 @@
-// DiT: a diffusion transformer with adaLN-Zero (Peebles and Xie 2023), learned positions, noise prediction.
+// DiT: a diffusion transformer with adaLN-Zero (Peebles and Xie 2023). By default it learns its positions and predicts
+// the noise alone; published checkpoints have fixed positions (sincos) and predict a variance too (learn_sigma).
 #pragma once
 
 #include <deque>
@@ -7,6 +8,7 @@
 #include "shade/models/model.h"
 #include "shade/nn/embedding.h"
 #include "shade/nn/patch.h"
+#include "shade/nn/positions.h"
 #include "shade/nn/unit.h"
 
 namespace shade::models {
@@ -17,8 +19,11 @@ struct DitConfig {
   double mlp_ratio = 4;
   int64_t frequency_dim = 256;
   double label_dropout = 0.1;  // how often a training label is replaced by "no class"
+  nn::Positions positions = nn::Positions::learned;
+  bool learn_sigma = false;  // as many channels again, for the variance
 
   int64_t tokens() const { return (image / patch) * (image / patch); }
+  int64_t out_channels() const { return learn_sigma ? 2 * channels : channels; }
   int64_t mlp() const { return static_cast<int64_t>(static_cast<double>(hidden) * mlp_ratio); }
   void check(const std::string& source = "") const;  // throws UsageError naming the field
   static DitConfig from_json(const Json& json, const std::string& source);

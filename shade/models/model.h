@@ -43,6 +43,7 @@ struct ModelOptions {
 struct BatchShape {
   int64_t samples = 2;
   int64_t seq_length = 128;
+  bool training = true;  // false: as it is evaluated, without dropped labels
 };
 
 class Model {

@@ -93,7 +93,13 @@ void replace(int64_t& value, int64_t override_value) {
 // What a name stands for, with its sizes overridden.
 using AnyConfig = std::variant<DecoderConfig, DitConfig, LinearStackConfig>;
 
+void refuse_dit_choices(const SizeOverrides& s) {
+  SHADE_REQUIRE(s.positions == nn::Positions::automatic && !s.learn_sigma,
+                "--positions and --learn-sigma are for DiT models; drop them");
+}
+
 AnyConfig resized(DecoderConfig c, const SizeOverrides& s) {
+  refuse_dit_choices(s);
   if (s.hidden_dim > 0 || s.num_heads > 0) c.head_dim = 0;
   replace(c.hidden, s.hidden_dim);
   replace(c.layers, s.num_layers);
@@ -112,10 +118,13 @@ AnyConfig resized(DitConfig c, const SizeOverrides& s) {
   replace(c.image, s.image_size);
   replace(c.patch, s.patch_size);
   replace(c.classes, s.num_classes);
+  if (s.positions != nn::Positions::automatic) c.positions = s.positions;
+  c.learn_sigma = c.learn_sigma || s.learn_sigma;
   return c;
 }
 
 AnyConfig resized(LinearStackConfig c, const SizeOverrides& s) {
+  refuse_dit_choices(s);
   replace(c.width, s.hidden_dim);
   replace(c.depth, s.num_layers);
   return c;
@@ -188,6 +197,13 @@ void SizeOverrides::declare(Fields& fields) {
   add("image_size", image_size, "--image-size", "side of the image in pixels");
   add("patch_size", patch_size, "--patch-size", "side of a patch in pixels");
   add("num_classes", num_classes, "--num-classes", "classes");
+  fields.add("positions", positions,
+             {.help = "DiT: learned vectors, or fixed sines and cosines as in published checkpoints; auto: the model's "
+                      "own, learned unless its config.json says otherwise",
+              .flags = {"--positions"}});
+  fields.add("learn_sigma", learn_sigma,
+             {.help = "DiT: predict a variance too, trained by the variational bound, as in published checkpoints",
+              .flags = {"--learn-sigma"}});
 }
 
 std::vector<std::string> model_names() {

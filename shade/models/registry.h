@@ -6,6 +6,7 @@
 
 #include "shade/base/config.h"
 #include "shade/models/model.h"
+#include "shade/nn/positions.h"
 
 namespace shade::models {
 
@@ -13,6 +14,8 @@ namespace shade::models {
 struct SizeOverrides {
   int64_t hidden_dim = 0, num_layers = 0, num_heads = 0, num_kv_heads = 0, ffn_dim = 0, vocab_size = 0;
   int64_t image_size = 0, patch_size = 0, num_classes = 0;
+  nn::Positions positions = nn::Positions::automatic;  // of a DiT
+  bool learn_sigma = false;                            // of a DiT; false leaves the named model's own
 
   void declare(Fields& fields);
 };

@@ -56,8 +56,8 @@ at::Tensor Embedding::operator()(const at::Tensor& ids_BT, const at::Tensor& sta
   return Lookup::apply(start, ids_BT, this);
 }
 
-Added::Added(Parameters& parameters, const std::string& name, int64_t positions, int64_t width, Init init)
-    : added_(&parameters.add(name, {positions, width}, init)), wiring_(&parameters.wiring) {}
+Added::Added(Parameters& parameters, const std::string& name, std::vector<int64_t> shape, Init init)
+    : added_(&parameters.add(name, std::move(shape), init)), wiring_(&parameters.wiring) {}
 
 at::Tensor Added::operator()(const at::Tensor& x_BTD) const { return Add::apply(x_BTD, this); }
 

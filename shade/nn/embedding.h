@@ -32,10 +32,10 @@ class Embedding {
 // forward.
 at::Tensor dropped_labels(const at::Tensor& labels_B, int64_t none, double probability, at::Generator generator);
 
-// x + added, one learned vector per position, the same for every sample.
+// x + added, one vector per position, the same for every sample: [T, D] or [1, T, D].
 class Added {
  public:
-  Added(Parameters& parameters, const std::string& name, int64_t positions, int64_t width, Init init);
+  Added(Parameters& parameters, const std::string& name, std::vector<int64_t> shape, Init init);
   at::Tensor operator()(const at::Tensor& x_BTD) const;
   Weight& added() const { return *added_; }
   const Wiring& wiring() const { return *wiring_; }

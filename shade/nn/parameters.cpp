@@ -6,8 +6,10 @@
 
 #include <cmath>
 #include <numbers>
+#include <span>
 
 #include "shade/base/error.h"
+#include "shade/nn/positions.h"
 
 namespace shade::nn {
 
@@ -64,6 +66,35 @@ void normal_block(uint64_t key, uint64_t block, float* four) {
   }
 }
 
+// The same block as numbers from -1 to 1.
+void uniform_block(uint64_t key, uint64_t block, float* four) {
+  at::Philox4_32 engine(key, block, 0);
+  for (int i = 0; i < 4; ++i) four[i] = static_cast<float>((static_cast<double>(engine()) + 0.5) * 0x1p-31 - 1);
+}
+
+void fill_drawn(std::span<float> out, const Weight& weight, uint64_t seed, int64_t begin) {
+  const auto key = seed ^ hash(weight.name());
+  const auto scale = static_cast<float>(weight.init().value);
+  const auto draw = weight.init().kind == Init::Kind::uniform ? uniform_block : normal_block;
+  const int64_t end = begin + std::ssize(out);
+  at::parallel_for(begin / 4, (end + 3) / 4, 4096, [&](int64_t from, int64_t to) {
+    for (int64_t block = from; block < to; ++block) {
+      float four[4];
+      draw(key, static_cast<uint64_t>(block), four);
+      for (int64_t i = std::max(begin, 4 * block); i < std::min(end, 4 * block + 4); ++i)
+        out[static_cast<size_t>(i - begin)] = scale * four[i - 4 * block];
+    }
+  });
+}
+
+void fill_waves(std::span<float> out, const Weight& weight, int64_t begin) {
+  const auto& shape = weight.shape();
+  const auto grid = std::llround(std::sqrt(static_cast<double>(shape.at(1))));
+  SHADE_CHECK(grid * grid == shape[1] && shape.at(2) % 4 == 0, weight.name(), ": expected a shape [1, grid^2, 4 n]");
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = static_cast<float>(sincos_position(begin + static_cast<int64_t>(i), grid, shape[2]));
+}
+
 }  // namespace
 
 void initialise(at::Tensor flat, const Weight& weight, uint64_t seed, int64_t begin) {
@@ -72,20 +103,13 @@ void initialise(at::Tensor flat, const Weight& weight, uint64_t seed, int64_t be
     flat.fill_(init.value);
     return;
   }
-  auto drawn = at::empty({flat.numel()}, at::kFloat);
-  auto* out = drawn.data_ptr<float>();
-  const auto key = seed ^ hash(weight.name());
-  const auto std = static_cast<float>(init.value);
-  const int64_t end = begin + flat.numel();
-  at::parallel_for(begin / 4, (end + 3) / 4, 4096, [&](int64_t from, int64_t to) {
-    for (int64_t block = from; block < to; ++block) {
-      float four[4];
-      normal_block(key, static_cast<uint64_t>(block), four);
-      for (int64_t i = std::max(begin, 4 * block); i < std::min(end, 4 * block + 4); ++i)
-        out[i - begin] = std * four[i - 4 * block];
-    }
-  });
-  flat.copy_(drawn.view(flat.sizes()));
+  auto made = at::empty({flat.numel()}, at::kFloat);
+  const std::span out(made.data_ptr<float>(), static_cast<size_t>(made.numel()));
+  if (init.kind == Init::Kind::sincos)
+    fill_waves(out, weight, begin);
+  else
+    fill_drawn(out, weight, seed, begin);
+  flat.copy_(made.view(flat.sizes()));
 }
 
 void bind_all(Parameters& parameters, const at::TensorOptions& options, uint64_t seed) {

@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,14 +17,18 @@ namespace shade::nn {
 using WeightId = int32_t;
 using UnitId = int32_t;
 
-// How a weight begins: N(0, std^2), or a constant. Drawn per element from (seed, name, element index): the same for
-// every strategy, world size and order.
+// How a weight begins: N(0, std^2), U(-bound, bound), a constant, or waves (nn/positions.h). Drawn per element from
+// (seed, name, element index): the same for every strategy, world size and order.
 struct Init {
-  enum class Kind { normal, constant } kind = Kind::normal;
-  double value = 0.02;  // std, or the constant
+  enum class Kind { normal, uniform, constant, sincos } kind = Kind::normal;
+  double value = 0.02;  // std, bound, or the constant
 
   static Init normal(double std) { return {Kind::normal, std}; }
+  static Init uniform(double bound) { return {Kind::uniform, bound}; }
+  // Glorot and Bengio 2010: outputs and gradients as large as their inputs.
+  static Init xavier(int64_t in, int64_t out) { return uniform(std::sqrt(6.0 / static_cast<double>(in + out))); }
   static Init constant(double value) { return {Kind::constant, value}; }
+  static Init sincos() { return {Kind::sincos, 0}; }  // of a weight [1, grid * grid, width]
 };
 
 class Weight {

@@ -33,6 +33,12 @@ void OptimConfig::declare(Fields& f) {
   f.add("state_dtype", state_dtype,
         {.help = "of the optimizer's state; bf16 halves it, rounding stochastically",
          .flags = {"--optimizer-state-dtype"}});
+  f.add("ema", ema,
+        {.help = "decay of a moving average of the weights, in fp32, which is evaluated and exported in their place, "
+                 "e.g. 0.9999; 0: none",
+         .min = 0,
+         .max = 1,
+         .flags = {"--ema"}});
 }
 
 void OptimConfig::check() const {
@@ -42,6 +48,7 @@ void OptimConfig::check() const {
   below_one("beta1", beta1);
   below_one("beta2", beta2);
   below_one("momentum", momentum);
+  below_one("ema", ema);
   SHADE_REQUIRE(eps > 0 || optimizer != Algorithm::adamw,
                 "eps is 0; expected more: a weight without gradient would become 0 / 0");
   SHADE_REQUIRE(!nesterov || momentum > 0, "nesterov needs momentum; set --momentum, e.g. 0.9");
@@ -51,13 +58,23 @@ void OptimConfig::check() const {
                 " of total_steps");
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimConfig& c) {
-  c.check();
+namespace {
+
+std::unique_ptr<Optimizer> make_algorithm(const OptimConfig& c) {
   if (c.optimizer == Algorithm::sgd)
     return make_sgd(
         {.momentum = c.momentum, .nesterov = c.nesterov, .weight_decay = c.weight_decay, .state_type = c.state_dtype});
   return make_adamw(
       {.beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps, .weight_decay = c.weight_decay, .state_type = c.state_dtype});
+}
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimConfig& c) {
+  c.check();
+  auto optimizer = make_algorithm(c);
+  if (c.ema > 0) optimizer->keep_average(c.ema);
+  return optimizer;
 }
 
 Schedule make_schedule(const OptimConfig& c) {

@@ -26,6 +26,7 @@ struct OptimConfig {
   int64_t warmup_steps = 0, total_steps = 0;
   double grad_clip = 0;  // 0: not clipped
   StateType state_dtype = StateType::fp32;
+  double ema = 0;  // decay of the weights' moving average; 0: none
 
   void declare(Fields& fields);
   void check() const;  // what no single field can say. Throws UsageError

@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "shade/base/error.h"
+#include "shade/optim/ema.h"
 #include "shade/optim/stochastic_rounding.h"
 
 namespace shade::optim {
@@ -33,9 +34,21 @@ void check(const Slot& slot) {
 
 }  // namespace
 
+void Optimizer::keep_average(double decay) {
+  SHADE_CHECK(states_.empty() && !keeps_average(), "an average is asked for once, before prepare()");
+  SHADE_REQUIRE(decay > 0 && decay < 1, "ema is ", decay, "; expected more than 0 and less than 1");
+  average_decay_ = decay;
+  state_names_.emplace_back(kAverage);
+}
+
+at::ScalarType Optimizer::type_of(const std::string& state) const {
+  return state_type_ == StateType::bf16 && state != kAverage ? at::kBFloat16 : at::kFloat;
+}
+
 Bytes Optimizer::state_bytes(int64_t elements) const {
-  const int64_t size = state_type_ == StateType::bf16 ? 2 : 4;
-  return {elements * size * static_cast<int64_t>(state_names_.size())};
+  Bytes sum;
+  for (const auto& name : state_names_) sum += {elements * static_cast<int64_t>(c10::elementSize(type_of(name)))};
+  return sum;
 }
 
 Bytes Optimizer::state_bytes() const {
@@ -51,12 +64,13 @@ void Optimizer::prepare(std::span<const Slot> slots, const AllocateState& alloca
     const auto [place, fresh] = states_.try_emplace(slot.name);
     SHADE_CHECK(fresh, "two slots are called '", slot.name, "'");
     const auto elements = slot.master.numel();
-    const auto options = slot.master.options().dtype(state_type_ == StateType::bf16 ? at::kBFloat16 : at::kFloat);
     for (const auto& name : state_names_) {
+      const auto options = slot.master.options().dtype(type_of(name));
       auto state = allocate ? allocate(text(slot.name, "/", name), elements, options) : at::zeros({elements}, options);
       SHADE_CHECK(state.dim() == 1 && state.numel() == elements && state.dtype() == options.dtype(), slot.name, "/",
                   name, ": allocated as ", state.toString(), state.sizes(), "; expected ", options.dtype().name(), "[",
                   elements, "]");
+      if (name == kAverage) state.copy_(slot.master);
       place->second.push_back(std::move(state));
     }
   }
@@ -79,11 +93,13 @@ void Optimizer::step(std::span<const Slot> slots, double learning_rate, double s
   for (const auto& slot : slots) {
     if (slot.master.numel() == 0 || slot.master.is_meta()) continue;
     const auto scalar = [&](double value) { return at::full({}, value, slot.master.options()); };
-    update_slot(slot, states_.at(slot.name),
+    const std::span<const at::Tensor> states = states_.at(slot.name);
+    update_slot(slot, keeps_average() ? states.first(states.size() - 1) : states,
                 {.learning_rate = learning_rate,
                  .decays = slot.decays,
                  .step = scalar(static_cast<double>(steps_)),
                  .divisor = scale == 1 ? std::nullopt : std::optional(scalar(1 / scale))});
+    if (keeps_average()) follow(states.back(), slot.master, average_decay_);
   }
 }
 

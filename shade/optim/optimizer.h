@@ -45,7 +45,11 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // The state of one element, by name: "exp_avg", "exp_avg_sq", "momentum". In checkpoints; they stay.
+  // Before prepare(): a moving average of the weights too (optim/ema.h), as the state "ema".
+  void keep_average(double decay);
+  bool keeps_average() const { return average_decay_ > 0; }
+
+  // The state of one element, by name: "exp_avg", "exp_avg_sq", "momentum", "ema". In checkpoints; they stay.
   const std::vector<std::string>& state_names() const { return state_names_; }
   // What prepare() will allocate for that many elements, to the byte.
   Bytes state_bytes(int64_t elements) const;
@@ -79,12 +83,14 @@ class Optimizer {
                       const Update& how) = 0;
 
  private:
+  at::ScalarType type_of(const std::string& state) const;
   void update_slot(const Slot& slot, std::span<const at::Tensor> states, const Update& how);
   void update_staged(const Slot& slot, std::span<const at::Tensor> states, int64_t begin, int64_t end,
                      const Update& how);
 
   std::vector<std::string> state_names_;
   StateType state_type_;
+  double average_decay_ = 0;                               // 0: no average
   std::map<std::string, std::vector<at::Tensor>> states_;  // by slot, in the order of state_names_
   int64_t steps_ = 0;
 };

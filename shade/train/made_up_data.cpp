@@ -19,11 +19,13 @@ uint64_t MadeUpData::content_of(int64_t record) const {
   return io::content_hash(std::as_bytes(std::span(seed)))[0];
 }
 
-nn::Batch MadeUpData::batch(std::span<const int64_t> records) const {
-  if (records.empty()) return model_->synthetic({.samples = 0, .seq_length = seq_length_}, seed_, type_);
+nn::Batch MadeUpData::made(std::span<const int64_t> records, bool training) const {
+  const auto shape = [&](int64_t samples) {
+    return models::BatchShape{.samples = samples, .seq_length = seq_length_, .training = training};
+  };
+  if (records.empty()) return model_->synthetic(shape(0), seed_, type_);
   std::vector<nn::Batch> rows;
-  for (const auto record : records)
-    rows.push_back(model_->synthetic({.samples = 1, .seq_length = seq_length_}, seed_of(record), type_));
+  for (const auto record : records) rows.push_back(model_->synthetic(shape(1), seed_of(record), type_));
   nn::Batch out;
   for (const auto field : {&nn::Batch::ids_BT, &nn::Batch::mask_BT, &nn::Batch::labels, &nn::Batch::images_BCHW,
                            &nn::Batch::noise_BCHW, &nn::Batch::timesteps_B, &nn::Batch::x_BD, &nn::Batch::y_BD}) {

@@ -14,12 +14,16 @@ class MadeUpData final : public data::Dataset {
       : model_(&model), records_(records), seq_length_(seq_length), seed_(seed), type_(type) {}
 
   int64_t size() const override { return records_; }
-  nn::Batch batch(std::span<const int64_t> records) const override;
+  nn::Batch batch(std::span<const int64_t> records) const override { return made(records, /*training=*/false); }
+  nn::Batch batch_at(std::span<const int64_t> records, uint64_t /*draw*/) const override {
+    return made(records, /*training=*/true);
+  }
   std::string describe() const override { return text(records_, " synthetic records"); }
   std::string fingerprint() const override;
   uint64_t content_of(int64_t record) const override;  // of its seed: its number is all that makes it
 
  private:
+  nn::Batch made(std::span<const int64_t> records, bool training) const;
   uint64_t seed_of(int64_t record) const { return seed_ + 0x9e3779b97f4a7c15u * static_cast<uint64_t>(record + 1); }
 
   const models::Model* model_;

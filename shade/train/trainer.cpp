@@ -15,6 +15,7 @@
 #include "shade/profile/heap.h"
 #include "shade/profile/memory.h"
 #include "shade/profile/peak_flops.h"
+#include "shade/train/averaged_weights.h"
 #include "shade/train/changes.h"
 #include "shade/train/deal.h"
 #include "shade/train/finite.h"
@@ -265,6 +266,8 @@ void Trainer::introduce() {
   report_->say(text("model    ", model_->describe(), "; ", model_->parameters().count(), " parameters, ",
                     model_->parameters().count_trainable(), " trained"));
   report_->say(text("weights  ", recipe.decisions.weights));
+  if (recipe.optim.ema > 0)
+    report_->say(text("         their moving average (--ema ", recipe.optim.ema, ") is evaluated and exported"));
   report_->say(text("data     ", recipe.data.data_folder.empty() ? "" : recipe.data.data_folder + ": ",
                     dataset_->describe(), "; ", split_.describe(),
                     recipe.dp.is_private() ? " (counts are not private)" : ""));
@@ -395,6 +398,7 @@ TrainResult Trainer::run() {
 
 // False: it was ended by a request to stop.
 bool Trainer::evaluate_after(int64_t step, TrainResult& result) {
+  const AveragedWeights averaged(*runtime_, *optimizer_);
   result.evaluation = evaluate(*model_, *runtime_, *dataset_, split_.evaluation_records(), micro_batch_, by_signal());
   if (result.evaluation)
     report_->evaluation(step, *result.evaluation, "eval");
@@ -424,6 +428,7 @@ void Trainer::export_all(bool again) {
   } catch (const UsageError& taken) {
     return report_->say(text("no step was made, and nothing is exported: ", taken.what()));
   }
+  const AveragedWeights averaged(*runtime_, *optimizer_);
   exports_->write();
 }
 
@@ -451,6 +456,7 @@ void Trainer::forget_key() {
 }
 
 Evaluation Trainer::test() {
+  const AveragedWeights averaged(*runtime_, *optimizer_);
   std::vector<int64_t> all(static_cast<size_t>(test_records_->size()));
   std::iota(all.begin(), all.end(), 0);
   const auto found = *evaluate(*model_, *runtime_, *test_records_, all, micro_batch_);

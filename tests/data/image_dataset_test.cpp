@@ -194,6 +194,49 @@ TEST_F(Images, LabelsAreDropped) {
   EXPECT_NEAR(dropped, 90, 40);
 }
 
+// The clean image of a batch's first sample, from the noise it was given.
+at::Tensor clean(const nn::Batch& batch) {
+  double kept = 1;
+  for (int64_t t = 0; t <= batch.timesteps_B[0].item<int64_t>(); ++t)
+    kept *= 1 - (1e-4 + static_cast<double>(t) / 999 * (0.02 - 1e-4));
+  return (batch.images_BCHW[0] - batch.noise_BCHW[0] * std::sqrt(1 - kept)) / std::sqrt(kept);
+}
+
+TEST_F(Images, AreFlippedInTrainingHalfOfTheTime) {
+  const std::array<int64_t, 1> one{3};
+  const std::array<int64_t, 3> among{2, 3, 0};
+  const auto still = opened(options_);
+  options_.flip = true;
+  const auto data = opened(options_);
+  EXPECT_NE(data.fingerprint(), still.fingerprint());
+  const auto image = square_image(read_image(data.file(3)), 8, 3), mirror = image.flip({2});
+  ASSERT_FALSE(image.allclose(mirror, 0, 0.1));
+  int flipped = 0, seen = 0;
+  for (uint64_t draw = 0; draw < 200; ++draw) {
+    const auto batch = data.batch_at(one, draw), plain = still.batch_at(one, draw);
+    EXPECT_TRUE(batch.noise_BCHW.equal(plain.noise_BCHW)) << "noise, timesteps and labels are drawn as without";
+    EXPECT_TRUE(batch.timesteps_B.equal(plain.timesteps_B));
+    EXPECT_TRUE(data.batch_at(among, draw).images_BCHW[1].equal(batch.images_BCHW[0])) << "whatever batch it is in";
+    if (batch.timesteps_B[0].item<int64_t>() > 500) continue;  // there the image is lost in fp32
+    const bool is_mirror = clean(batch).allclose(mirror, 0, 1e-3);
+    EXPECT_TRUE(is_mirror || clean(batch).allclose(image, 0, 1e-3));
+    flipped += is_mirror ? 1 : 0;
+    ++seen;
+  }
+  EXPECT_NEAR(flipped, seen / 2.0, 30);
+  for (int64_t i = 0; i < 4; ++i)
+    EXPECT_TRUE(data.batch(std::array{i}).images_BCHW.equal(still.batch(std::array{i}).images_BCHW)) << "evaluation";
+}
+
+TEST_F(Images, EvaluationKeepsEveryLabel) {
+  options_.label_dropout = 1;
+  const auto data = opened(options_);
+  const std::array<int64_t, 4> all{0, 1, 2, 3};
+  EXPECT_TRUE(data.batch(all).labels.equal(at::tensor(std::vector<int64_t>{0, 0, 1, 1})));
+  EXPECT_TRUE(data.batch_at(all, 0).labels.equal(at::tensor(std::vector<int64_t>{5, 5, 5, 5})));
+  EXPECT_TRUE(data.batch(all).noise_BCHW.equal(data.batch(all).noise_BCHW)) << "the same in every evaluation";
+}
+
 TEST_F(Images, OtherFilesHaveAnotherFingerprint) {
   const auto before = opened(options_).fingerprint();
   EXPECT_EQ(opened(options_).fingerprint(), before);

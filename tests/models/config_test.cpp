@@ -191,14 +191,37 @@ TEST(ConfigChecks, EveryFieldOfADitAndALinearStack) {
   const std::vector<Json> no_ratio{0, -4, 1e9, 0.01, "4", true};
   const std::vector<Json> no_chance{-0.1, 1.1, "0.1", true};
   const std::vector<Json> no_pair{0, -2, 3, 1.5, "2", true};
-  const std::vector<Refused> dit{{"hidden_size", kNoCount},        {"depth", kNoCount},      {"num_heads", kNoCount},
-                                 {"patch_size", kNoCount},         {"image_size", kNoCount}, {"in_channels", kNoCount},
-                                 {"num_classes", kNoCount},        {"mlp_ratio", no_ratio},  {"frequency_dim", no_pair},
-                                 {"class_dropout_prob", no_chance}};
+  const std::vector<Refused> dit{
+      {"hidden_size", kNoCount},         {"depth", kNoCount},        {"num_heads", kNoCount},
+      {"patch_size", kNoCount},          {"image_size", kNoCount},   {"in_channels", kNoCount},
+      {"num_classes", kNoCount},         {"mlp_ratio", no_ratio},    {"frequency_dim", no_pair},
+      {"class_dropout_prob", no_chance}, {"learn_sigma", kNoSwitch}, {"positions", {"auto", "rotary", 3, true}}};
   expect_refused(kDit, dit, [](const Json& json, const std::string& source) { DitConfig::from_json(json, source); });
   const std::vector<Refused> stack{{"width", kNoCount}, {"depth", kNoCount}, {"bias", kNoSwitch}};
   expect_refused(kStack, stack,
                  [](const Json& json, const std::string& source) { LinearStackConfig::from_json(json, source); });
+}
+
+TEST(ConfigChecks, ADitAsPublished) {
+  const Json xl{{"hidden_size", 1152}, {"depth", 28},      {"num_heads", 16},       {"patch_size", 2},
+                {"image_size", 32},    {"in_channels", 4}, {"positions", "sincos"}, {"learn_sigma", true}};
+  const io::Scratch folder;
+  folder.write("config.json", xl.dump());
+  const auto size = size_of(folder.path().string(), {}, {});
+  EXPECT_EQ(size.parameters, 675'129'632) << "as its training script prints it";
+  EXPECT_EQ(size.trainable, 675'129'632 - 256 * 1152) << "but the positions";
+  EXPECT_NE(make_model(folder.path().string(), {.num_layers = 1}, {})->describe().find("sin-cos positions, learned"),
+            std::string::npos);
+  auto narrow = kDit;
+  narrow.update({{"hidden_size", 6}, {"positions", "sincos"}});
+  EXPECT_EQ(fault([&] { DitConfig::from_json(narrow, "c.json"); }),
+            "c.json: hidden size 6 doesn't divide by 4, as sincos positions need it; choose learned ones or another "
+            "size");
+  for (const char* other : {"llama-nano", "linear-nano"}) {
+    EXPECT_NE(fault([&] { make_model(other, {.learn_sigma = true}, {}); }).find("for DiT models"), std::string::npos);
+    EXPECT_NE(fault([&] { make_model(other, {.positions = nn::Positions::learned}, {}); }).find("for DiT models"),
+              std::string::npos);
+  }
 }
 
 TEST(ConfigChecks, SizesThatDontFitEachOther) {

@@ -44,7 +44,8 @@ std::vector<std::string> golden_names() {
           "llama_classify",
           "qwen2_classify_tied_config",
           "dit",
-          "dit_rect"};
+          "dit_rect",
+          "dit_published"};
 }
 
 double relative_difference(const at::Tensor& a, const at::Tensor& b) {

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "shade/models/registry.h"
 #include "shade/nn/gradients.h"
 #include "tests/models/golden.h"
@@ -83,16 +86,47 @@ TEST(Model, InitialisationFollowsTheNameNotTheOrder) {
   EXPECT_NEAR(weight.value().mean().item<double>(), 0, 1e-3);
 }
 
+// facebookresearch/DiT, initialize_weights: by kind of layer, whatever the name.
+TEST(Model, ADitBeginsAsPublished) {
+  const auto model = make_model("dit-nano", {.hidden_dim = 128, .patch_size = 2}, {});
+  nn::bind_all(model->parameters(), at::kFloat, 3);
+  const auto is_any = [](const std::string& name, std::initializer_list<const char*> parts) {
+    return std::any_of(parts.begin(), parts.end(), [&](const char* part) { return name.find(part) != name.npos; });
+  };
+  for (const auto& weight : model->parameters().weights()) {
+    const auto& [name, value] = std::tie(weight.name(), weight.value());
+    if (is_any(name, {"bias", "adaLN_modulation", "final_layer"})) {
+      EXPECT_EQ(value.abs().max().item<double>(), 0) << name;
+    } else if (is_any(name, {"t_embedder", "y_embedder", "pos_embed"})) {
+      EXPECT_NEAR(value.std().item<double>(), 0.02, 1.5e-3) << name;
+      EXPECT_GT(value.abs().max().item<double>(), 0.05) << name << " is normal";
+    } else {
+      const auto out = static_cast<double>(value.size(0)), in = static_cast<double>(value.numel()) / out;
+      const double bound = std::sqrt(6 / (in + out)), largest = value.abs().max().item<double>();
+      EXPECT_LE(largest, bound * (1 + 1e-6)) << name;
+      EXPECT_GT(largest, bound * 0.99) << name;
+      EXPECT_NEAR(value.std().item<double>(), bound / std::sqrt(3), bound * 0.03) << name;
+      EXPECT_NEAR(value.mean().item<double>(), 0, bound * 0.05) << name;
+      auto piece = at::empty({501});
+      nn::initialise(piece, weight, 3, 37);
+      EXPECT_TRUE(at::equal(piece, value.view(-1).narrow(0, 37, 501))) << "a rank makes its piece alone: " << name;
+    }
+  }
+}
+
 TEST(Model, DryRunsOnMetaTensors) {
-  for (const auto& name : {"llama3-8b", "qwen2-1.5b", "dit-l"}) {
-    const auto model = make_model(name, {.num_layers = 2}, {});
+  for (const std::string name : {"llama3-8b", "qwen2-1.5b", "dit-l", "dit-l as published"}) {
+    const auto model =
+        name == "dit-l as published"
+            ? make_model("dit-l", {.num_layers = 2, .positions = nn::Positions::sincos, .learn_sigma = true}, {})
+            : make_model(name, {.num_layers = 2}, {});
     nn::bind_all(model->parameters(), at::TensorOptions(at::kMeta).dtype(at::kBFloat16), 1);
     nn::PlainGradients gradients;
     model->parameters().wiring.tap = &gradients;
     const auto batch = model->synthetic({1, 128}, 1, at::kBFloat16).to(at::kMeta);
     torch::autograd::backward({model->losses(batch).sum()}, {});
     for (const auto& weight : model->parameters().weights())
-      EXPECT_TRUE(gradients.has(weight)) << name << " " << weight.name();
+      EXPECT_EQ(gradients.has(weight), weight.trainable()) << name << " " << weight.name();
   }
 }
 

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <set>
+
 #include "shade/base/error.h"
 #include "shade/models/registry.h"
 #include "tests/models/golden.h"
@@ -27,7 +29,7 @@ TEST(Weights, ShardedIsTheSameAsWhole) {
 }
 
 TEST(Weights, WrittenBackTheyGiveTheSameLogits) {
-  for (const char* name : {"llama_lm", "qwen2_lm_tied", "dit"}) {
+  for (const char* name : {"llama_lm", "qwen2_lm_tied", "dit", "dit_published"}) {
     for (const int64_t shard : {int64_t{1} << 30, int64_t{10'000}}) {
       const Folder folder;
       const test::Golden golden(name);
@@ -42,7 +44,7 @@ TEST(Weights, WrittenBackTheyGiveTheSameLogits) {
 }
 
 TEST(SaveModel, TheFolderAloneMakesTheModelAgain) {
-  for (const std::string name : {"llama_classify", "qwen2_lm_tied", "dit"}) {
+  for (const std::string name : {"llama_classify", "qwen2_lm_tied", "dit", "dit_published"}) {
     const Folder folder;
     const test::Golden golden(name);
     const auto model = golden.model({}, at::kFloat);
@@ -59,6 +61,35 @@ TEST(SaveModel, TheFolderAloneMakesTheModelAgain) {
   save_model(*stack, folder.path);
   EXPECT_EQ(make_model(folder.path.string(), {}, {})->describe(), stack->describe());
   EXPECT_EQ(read_json(folder.path / "config.json")["torch_dtype"], "bfloat16");
+}
+
+// facebookresearch/DiT: the state dict of a model of one block.
+TEST(Weights, OfADitHaveThePublishedNames) {
+  const auto model =
+      make_model("dit-nano", {.num_layers = 1, .positions = nn::Positions::sincos, .learn_sigma = true}, {});
+  std::set<std::string> names;
+  for (const auto& weight : model->parameters().weights()) names.insert(weight.name());
+  std::set<std::string> published{"pos_embed", "y_embedder.embedding_table.weight"};
+  for (const char* layer : {"x_embedder.proj", "t_embedder.mlp.0", "t_embedder.mlp.2", "blocks.0.attn.qkv",
+                            "blocks.0.attn.proj", "blocks.0.mlp.fc1", "blocks.0.mlp.fc2", "blocks.0.adaLN_modulation.1",
+                            "final_layer.linear", "final_layer.adaLN_modulation.1"})
+    for (const char* part : {".weight", ".bias"}) published.insert(text(layer, part));
+  EXPECT_EQ(names, published);
+  EXPECT_EQ(model->parameters().find("pos_embed")->shape(), (std::vector<int64_t>{1, 16, 32}));
+  EXPECT_EQ(model->parameters().find("final_layer.linear.weight")->shape(), (std::vector<int64_t>{4 * 4 * 6, 32}));
+}
+
+// The fixed positions that the reference stored, made anew.
+TEST(Weights, SincosPositionsAreThePublishedOnes) {
+  const test::Golden golden("dit_published");
+  const auto loaded = golden.model({}, at::kFloat);
+  const auto made = make_model(golden.folder().string(), {}, {});
+  nn::bind_all(made->parameters(), at::kFloat, 1);
+  const auto& positions = made->parameters().find("pos_embed")->value();
+  EXPECT_LT((positions - loaded->parameters().find("pos_embed")->value()).abs().max().item<double>(), 1e-7);
+  auto piece = at::empty({100});
+  nn::initialise(piece, *made->parameters().find("pos_embed"), 1, 33);
+  EXPECT_TRUE(at::equal(piece, positions.view(-1).narrow(0, 33, 100))) << "a rank makes its piece alone";
 }
 
 TEST(SaveModel, AdaptersAreNotLeftOutInSilence) {

@@ -116,7 +116,7 @@ TEST(Layers, EmbeddingWithPadding) {
 TEST(Layers, PositionsAndPatches) {
   Bench bench;
   const PatchEmbedding patches(bench.parameters, "p", {.channels = 2, .patch = 3, .width = 5});
-  const Added positions(bench.parameters, "pos", 6, 5, Init::normal(1));
+  const Added positions(bench.parameters, "pos", {6, 5}, Init::normal(1));
   const auto images = at::randn({2, 2, 6, 9}, kDouble);
   bench.compare(
       {}, [&](const Tensors&) { return positions(patches(images, anchor())); },

@@ -37,7 +37,7 @@ TEST(OptimConfig, HasTheFlagsOfTheCommandLine) {
   EXPECT_EQ(flags,
             (std::vector<std::string>{"--optimizer", "--lr", "--learning-rate", "--weight-decay", "--beta1", "--beta2",
                                       "--eps", "--momentum", "--nesterov", "--schedule", "--warmup-steps",
-                                      "--total-steps", "--grad-clip", "--optimizer-state-dtype"}));
+                                      "--total-steps", "--grad-clip", "--optimizer-state-dtype", "--ema"}));
 }
 
 TEST(OptimConfig, RefusesFieldsOutOfRange) {

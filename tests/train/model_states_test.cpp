@@ -97,6 +97,8 @@ TEST(ModelStates, OffloadedOnesDontCount) {
   const models::ModelSize size{.parameters = 1000, .trainable = 1000};
   StatesPlan plan{.optim = optim::OptimConfig{}};
   EXPECT_EQ(model_states(size, plan).total(), Bytes{16'000});
+  plan.optim->ema = 0.99;
+  EXPECT_EQ(model_states(size, plan).optimizer, Bytes{12'000}) << "the moving average is fp32";
   plan.shard.offload = true;
   EXPECT_EQ(model_states(size, plan).total(), Bytes{0}) << "a mapped file holds them";
   plan.compute = nn::DType::bf16;

@@ -61,8 +61,8 @@ TEST(Neighbours, ATextMoreMovesTheSumByAtMostC) {
   for (const int64_t at : {0, 20, 40}) EXPECT_LE(moved(trained(at), without), kRounded) << "at " << at;
 }
 
-TEST(Neighbours, AnImageMoreMovesTheSumByAtMostC) {
-  const auto trained = [](const std::string& added) {
+void expect_images_apart(const Words& words) {
+  const auto trained = [&](const std::string& added) {
     const data::Folder folder;
     const io::Scratch run;
     const auto put = [&](const std::string& name, int i) {
@@ -72,13 +72,21 @@ TEST(Neighbours, AnImageMoreMovesTheSumByAtMostC) {
     };
     for (int i = 1; i <= 30; ++i) put(text(i % 2 == 0 ? "bright/" : "dark/", i, ".png"), i);
     if (!added.empty()) put(added, 77);
-    const Words words{{"model.model", "dit-nano"}, {"data.classes", "bright,dark"}};
     return train_in(run.path(), 1, one_step(folder, words));
   };
   const auto without = trained("");
   EXPECT_GT(without.result.evaluation->records, 0);
   for (const auto* added : {"bright/!.png", "bright/x.png", "dark/x.png"})
     EXPECT_LE(moved(trained(added), without), kRounded) << added;
+}
+
+TEST(Neighbours, AnImageMoreMovesTheSumByAtMostC) {
+  const Words words{{"model.model", "dit-nano"}, {"data.classes", "bright,dark"}};
+  expect_images_apart(words);
+  auto published = words;  // each image's flip, and the bound of its variance, are its own
+  published.insert(published.end(),
+                   {{"data.flip", "true"}, {"model.learn_sigma", "true"}, {"model.positions", "sincos"}});
+  expect_images_apart(published);
 }
 
 }  // namespace

@@ -78,6 +78,18 @@ TEST_P(Private, GradientsAreThoseOfOneSampleAtATime) {
     });
 }
 
+// A learned variance's loss and gradient are the sample's own too; positions that are fixed have none.
+TEST(PrivateDit, AsPublishedGradientsAreThoseOfOneSampleAtATime) {
+  run(2, [&](comm::World& world) {
+    const VerifyConfig config{
+        .model = "dit-nano", .task = models::Task::denoise, .strategies = {"zero3"}, .dtypes = {"fp64"}};
+    const models::SizeOverrides sizes{.positions = nn::Positions::sincos, .learn_sigma = true};
+    const auto rows = experiment::verify(world, config, sizes, {});
+    EXPECT_FALSE(rows.empty());
+    for (const auto& row : rows) EXPECT_TRUE(row.pass) << row.json().dump();
+  });
+}
+
 // A model, sharded in some way, that takes private steps.
 struct Trained {
   Trained(const shard::Groups& groups, Strategy strategy, const privacy::DpConfig& dp,

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <numeric>
 
 #include "shade/profile/memory.h"
 #include "shade/train/budget.h"
@@ -224,6 +225,16 @@ TEST(Recipe, TheShippedOnesAreValid) {
     ++found;
   }
   EXPECT_GE(found, 9);
+}
+
+TEST(MadeUpData, LabelsAreDroppedInTrainingAlone) {
+  const auto model = models::make_model("dit-nano", {}, {});
+  const MadeUpData data(*model, 200, 8, 1);
+  std::vector<int64_t> all(200);
+  std::iota(all.begin(), all.end(), 0);
+  const auto dropped = [](const nn::Batch& batch) { return (batch.labels == 10).sum().item<int64_t>(); };
+  EXPECT_NEAR(static_cast<double>(dropped(data.batch_at(all, 3))), 20, 15);
+  EXPECT_EQ(dropped(data.batch(all)), 0);
 }
 
 TEST(Synthetic, OtherRecordsHaveAnotherFingerprint) {

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <set>
 
+#include "shade/io/weight_folder.h"
 #include "tests/data/folder.h"
 #include "tests/data/image_files.h"
 #include "tests/support/process.h"
@@ -93,6 +94,26 @@ TEST(TrainerImages, MadeUpOnesAreOfTheTypeThatTheModelComputesIn) {
                                {"dp.sampler", "shuffled"}});
   ASSERT_EQ(found.losses().size(), 2u);
   for (const auto loss : found.losses()) EXPECT_TRUE(std::isfinite(loss));
+}
+
+// Weights under the published names go through training's ranks and out again as they were.
+TEST(TrainerImages, APublishedCheckpointIsReadAndWritten) {
+  const io::Scratch here;
+  const auto golden = test::source_root() + "/tests/golden/dit_published";
+  const auto found = train_in(here.path() / "run", 2,
+                              {{"model.model", golden},
+                               {"model.weights", golden + "/model.safetensors"},
+                               {"shard.shard", "zero3"},
+                               {"train.export_folder", (here.path() / "out").string()},
+                               {"train.records", "8"},
+                               {"train.batch_size", "4"},
+                               {"train.steps", "0"}});
+  const io::WeightFolder given(golden + "/model.safetensors"), written(here.path() / "out");
+  EXPECT_EQ(written.names(), given.names());
+  for (const auto& name : given.names()) EXPECT_TRUE(at::equal(written.tensor(name), given.tensor(name))) << name;
+  const auto config = read_json(here.path() / "out/config.json");
+  EXPECT_EQ(config["positions"], "sincos");
+  EXPECT_EQ(config["learn_sigma"], true);
 }
 
 // The same name and number of files, but another picture: steps made again would have the same noise on another sum.

@@ -1,6 +1,7 @@
 """DiT, the diffusion transformer of Peebles and Xie (2022), with adaLN-Zero blocks: a reference to compare with.
 
-Plain PyTorch, written to be read. It predicts the noise that was added to an image.
+Plain PyTorch, written to be read. It predicts the noise that was added to an image and, with `learn_sigma`, the variance of
+the step back (diffusion.py). `positions` are learned, or fixed waves as in the published checkpoints.
 Letters: B samples, C channels, N tokens (patches), D hidden size, H heads, p patch size.
 """
 
@@ -10,6 +11,8 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from diffusion import bound
 
 
 @dataclasses.dataclass
@@ -23,6 +26,12 @@ class Config:
     num_classes: int
     mlp_ratio: float = 4.0
     frequency_dim: int = 256
+    positions: str = "learned"
+    learn_sigma: bool = False
+
+    @property
+    def out_channels(self):
+        return self.in_channels * (2 if self.learn_sigma else 1)
 
     @property
     def grid(self):
@@ -32,6 +41,19 @@ class Config:
 def plain_attention(q, k, v):
     """softmax(q k^T / sqrt(d)) v, the definition; F.scaled_dot_product_attention fits in its place."""
     return torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1]), dim=-1) @ v
+
+
+def waves(places, width):
+    """[n] -> [n, width]: sines, then cosines, of place * 10000^(-i / (width/2))."""
+    half = width // 2
+    angles = places[:, None].double() / 10000.0 ** (torch.arange(half).double() / half)
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+def sincos_positions(grid, width):
+    """[1, grid * grid, width]: half of the width says in which column a patch lies, half in which row."""
+    row, column = torch.meshgrid(torch.arange(grid), torch.arange(grid), indexing="ij")
+    return torch.cat([waves(column.flatten(), width // 2), waves(row.flatten(), width // 2)], dim=1)[None].float()
 
 
 def modulate(x_BND, shift_BD, scale_BD):
@@ -123,7 +145,7 @@ class FinalLayer(nn.Module):
         super().__init__()
         D = config.hidden_size
         self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(D, 2 * D))
-        self.linear = nn.Linear(D, config.patch_size**2 * config.in_channels)
+        self.linear = nn.Linear(D, config.patch_size**2 * config.out_channels)
 
     def forward(self, x_BND, condition_BD):
         shift, scale = self.adaLN_modulation(condition_BD).chunk(2, 1)
@@ -135,7 +157,10 @@ class DiT(nn.Module):
         super().__init__()
         self.config = config
         self.x_embedder = PatchEmbedder(config)
-        self.pos_embed = nn.Parameter(torch.randn(config.grid**2, config.hidden_size) * 0.02)
+        if config.positions == "sincos":
+            self.register_buffer("pos_embed", sincos_positions(config.grid, config.hidden_size))
+        else:
+            self.pos_embed = nn.Parameter(torch.randn(config.grid**2, config.hidden_size) * 0.02)
         self.t_embedder = TimestepEmbedder(config)
         self.y_embedder = LabelEmbedder(config)
         self.blocks = nn.ModuleList(Block(config, attention) for _ in range(config.depth))
@@ -150,10 +175,12 @@ class DiT(nn.Module):
 
     def unpatchify(self, x_BNK):
         """A token holds its patch as [row, column, channel]: channels last, unlike the kernel of the patch embedding."""
-        grid, p, C = self.config.grid, self.config.patch_size, self.config.in_channels
+        grid, p, C = self.config.grid, self.config.patch_size, self.config.out_channels
         x = x_BNK.view(-1, grid, grid, p, p, C)
         return x.permute(0, 5, 1, 3, 2, 4).reshape(-1, C, grid * p, grid * p)
 
     def losses(self, images_BCHW, timesteps_B, labels_B, noise_BCHW):
-        """[B]: the mean over channels and pixels of the squared error of the predicted noise."""
-        return (self(images_BCHW, timesteps_B, labels_B) - noise_BCHW).square().mean(dim=(1, 2, 3))
+        """[B]: the mean over channels and pixels of the squared error of the predicted noise, and the bound of sigma."""
+        predicted, *sigma = self(images_BCHW, timesteps_B, labels_B).split(self.config.in_channels, dim=1)
+        losses = (predicted - noise_BCHW).square().mean(dim=(1, 2, 3))
+        return losses + bound(predicted.detach(), sigma[0], images_BCHW, noise_BCHW, timesteps_B) if sigma else losses

@@ -16,6 +16,9 @@ CASES = {
     # No two widths alike (18 hidden, 45 inner, 64 in a patch, 32 frequencies): a transposed matrix cannot go unnoticed.
     "dit_rect": Config(hidden_size=18, depth=2, num_heads=3, patch_size=4, image_size=16, in_channels=4, num_classes=7,
                        mlp_ratio=2.5, frequency_dim=32),
+    # As the published checkpoints, in small: positions that are not trained, a variance beside the noise.
+    "dit_published": Config(hidden_size=16, depth=2, num_heads=2, patch_size=2, image_size=8, in_channels=4,
+                            num_classes=5, frequency_dim=32, positions="sincos", learn_sigma=True),
 }
 SAMPLES = 3
 KEEP = ("pos_embed", "x_embedder.proj.bias")  # sample gradients stored whole; small, and each a layer kind of its own
@@ -38,7 +41,11 @@ def make(name, config, folder):
     original = DiT(config)
     golden.randomise(original, random)
     golden.save(original.state_dict(), folder / "model.safetensors")
-    (folder / "config.json").write_text(json.dumps(dataclasses.asdict(config), indent=2) + "\n")
+    written = dataclasses.asdict(config)
+    for key, default in (("positions", "learned"), ("learn_sigma", False)):  # left out, a reader must assume these
+        if written[key] == default:
+            del written[key]
+    (folder / "config.json").write_text(json.dumps(written, indent=2) + "\n")
 
     shape = (SAMPLES, config.in_channels, config.image_size, config.image_size)
     images, noise = golden.normal(random, shape), golden.normal(random, shape)
@@ -51,7 +58,7 @@ def make(name, config, folder):
     def losses_of(rows):
         return model.losses(images[rows].double(), timesteps[rows], labels[rows], noise[rows].double())
 
-    tensors = golden.gradients(model, losses_of, SAMPLES, KEEP)
+    tensors = golden.gradients(model, losses_of, SAMPLES, [name for name in KEEP if name in dict(model.named_parameters())])
     with torch.no_grad():
         output = model(images.double(), timesteps, labels)
         fused = DiT(config, F.scaled_dot_product_attention).double()
