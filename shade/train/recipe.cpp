@@ -46,7 +46,10 @@ Json ModelConfig::adapter_json(bool classifier) const {
 }
 
 void BudgetConfig::declare(Fields& f) {
-  f.add("sampler", sampler, {.help = "how batches are drawn; shuffled has no epsilon", .flags = {"--sampler"}});
+  f.add("sampler", sampler,
+        {.help = "how batches are drawn; shuffled: epochs in random order, without an epsilon",
+         .flags = {"--sampler"},
+         .if_not_given = "poisson if private or sample_rate is set, otherwise shuffled"});
   f.add("sample_rate", sample_rate,
         {.help = "chance of a record to be in a batch; 0: batch_size over the number of records",
          .min = 0,

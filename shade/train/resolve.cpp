@@ -31,6 +31,13 @@ std::string decide_privacy(Recipe& recipe, const Config& config) {
   return text("--dp was not given, and --max-grad-norm is ordinary gradient clipping at ", optim.grad_clip);
 }
 
+// Epochs are what people expect, and Poisson batches are what an accountant needs.
+void choose_sampler(Recipe& recipe, const Config& config) {
+  if (config.given("dp.sampler")) return;
+  const bool poisson = recipe.dp.is_private() || recipe.budget.sample_rate > 0;
+  recipe.budget.sampler = poisson ? privacy::Sampler::poisson : privacy::Sampler::shuffled;
+}
+
 void check_plain(const Recipe& recipe) {
   SHADE_REQUIRE(recipe.budget.target_epsilon == 0 && recipe.budget.max_epsilon == 0,
                 "an epsilon is asked of a run that is not private; choose how samples are clipped, e.g. --dp auto, or "
@@ -137,6 +144,7 @@ Recipe& Recipe::resolve(const Config& config) {
   SHADE_REQUIRE(!train.synthetic || data.data_folder.empty(), "synthetic data is asked for, and so is the data folder ",
                 data.data_folder, "; drop one of them (--synthetic false)");
   decisions.privacy = decide_privacy(*this, config);
+  choose_sampler(*this, config);
   if (dp.is_private())
     check_private(*this, config);
   else

@@ -115,6 +115,24 @@ TEST(Recipe, AClipNormAloneIsGradientClipping) {
   EXPECT_TRUE(has(fault_of(kRandom + "[dp]\nmax_grad_norm = 0.5\n[optim]\ngrad_clip = 1\n"), "drop one of them"));
 }
 
+TEST(Recipe, BatchesAreEpochsUnlessPrivate) {
+  using privacy::Sampler;
+  const auto sampler = [](const std::string& toml) { return Resolved(kRandom + toml).recipe.budget.sampler; };
+  EXPECT_EQ(sampler(""), Sampler::shuffled);
+  EXPECT_EQ(sampler("[dp]\ndp = \"none\"\nsigma = 1\n"), Sampler::shuffled);
+  for (const auto* asked : {"dp = \"auto\"", "sigma = 1.0", "target_epsilon = 8", "max_batch = 64"})
+    EXPECT_EQ(sampler(text("[dp]\n", asked, "\n")), Sampler::poisson) << asked;
+  EXPECT_EQ(sampler("[dp]\nsample_rate = 0.1\n"), Sampler::poisson) << "epochs have no rate";
+  for (const auto* named : {"poisson", "shuffled"})
+    for (const auto* dp : {"auto", "none"})
+      EXPECT_EQ(to_string(sampler(text("[dp]\ndp = \"", dp, "\"\nsampler = \"", named, "\"\n"))), named) << dp;
+  // What a run writes down says what was resolved, and reads back the same.
+  const Resolved plain(kRandom);
+  EXPECT_TRUE(has(print_toml(plain.config), "sampler = \"shuffled\"\n"));
+  const Resolved again(print_toml(plain.config));
+  EXPECT_EQ(again.config.json(), plain.config.json());
+}
+
 TEST(Recipe, SigmaAndTargetEpsilonAreOneTooMany) {
   const auto said = fault_of(kRandom + "[dp]\nsigma = 2\ntarget_epsilon = 8\n");
   EXPECT_EQ(said,
