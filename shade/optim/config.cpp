@@ -10,9 +10,10 @@ void OptimConfig::declare(Fields& f) {
   f.add("optimizer", optimizer, {.help = "algorithm", .flags = {"--optimizer"}});
   f.add("lr", lr, {.help = "learning rate; of a schedule, its peak", .min = 0, .flags = {"--lr", "--learning-rate"}});
   f.add("weight_decay", weight_decay,
-        {.help = "adamw: decoupled, times the learning rate; sgd: added to the gradient",
+        {.help = "adamw: decoupled, times the learning rate; sgd: added to the gradient; none on norms and biases",
          .min = 0,
          .flags = {"--weight-decay"}});
+  f.add("decay_all", decay_all, {.help = "weight decay on norms and biases too", .flags = {"--decay-all"}});
   f.add("beta1", beta1, {.help = "adamw: memory of the first moment", .min = 0, .max = 1, .flags = {"--beta1"}});
   f.add("beta2", beta2, {.help = "adamw: memory of the second moment", .min = 0, .max = 1, .flags = {"--beta2"}});
   f.add("eps", eps, {.help = "adamw: added to the denominator", .min = 0, .flags = {"--eps"}});
@@ -54,10 +55,17 @@ void OptimConfig::check() const {
 std::unique_ptr<Optimizer> make_optimizer(const OptimConfig& c) {
   c.check();
   if (c.optimizer == Algorithm::sgd)
-    return make_sgd(
-        {.momentum = c.momentum, .nesterov = c.nesterov, .weight_decay = c.weight_decay, .state_type = c.state_dtype});
-  return make_adamw(
-      {.beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps, .weight_decay = c.weight_decay, .state_type = c.state_dtype});
+    return make_sgd({.momentum = c.momentum,
+                     .nesterov = c.nesterov,
+                     .weight_decay = c.weight_decay,
+                     .decay_all = c.decay_all,
+                     .state_type = c.state_dtype});
+  return make_adamw({.beta1 = c.beta1,
+                     .beta2 = c.beta2,
+                     .eps = c.eps,
+                     .weight_decay = c.weight_decay,
+                     .decay_all = c.decay_all,
+                     .state_type = c.state_dtype});
 }
 
 Schedule make_schedule(const OptimConfig& c) {

@@ -12,6 +12,7 @@
 #include "shade/comm/sealed_words.h"
 #include "shade/optim/gradient_norm.h"
 #include "shade/privacy/grid.h"
+#include "shade/train/slots.h"
 #include "shade/train/sum_digest.h"
 
 namespace shade::train {
@@ -78,13 +79,6 @@ void require_sound(const privacy::DpConfig& dp, nn::DType reduce) {
 }
 
 Step::~Step() { model_->parameters().wiring.tap = nullptr; }
-
-std::vector<optim::Slot> slots_of(std::span<const shard::LocalShard> shards) {
-  std::vector<optim::Slot> slots;
-  for (const auto& shard : shards)
-    slots.push_back({.name = shard.name, .master = shard.master, .gradient = shard.gradient, .offset = shard.offset});
-  return slots;
-}
 
 // Micro-batches of the size that the method wants, as many on every rank: who has fewer samples runs empty ones.
 std::vector<nn::Batch> Step::split(std::span<const nn::Batch> micro_batches) const {

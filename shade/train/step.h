@@ -106,7 +106,4 @@ class Step {
   bool separate_ = false;              // samples were seen not to mix
 };
 
-// The owned shards as an optimizer sees them.
-std::vector<optim::Slot> slots_of(std::span<const shard::LocalShard> shards);
-
 }  // namespace shade::train

@@ -35,9 +35,9 @@ TEST(OptimConfig, HasTheFlagsOfTheCommandLine) {
   for (const auto& field : config.fields())
     flags.insert(flags.end(), field.info().flags.begin(), field.info().flags.end());
   EXPECT_EQ(flags,
-            (std::vector<std::string>{"--optimizer", "--lr", "--learning-rate", "--weight-decay", "--beta1", "--beta2",
-                                      "--eps", "--momentum", "--nesterov", "--schedule", "--warmup-steps",
-                                      "--total-steps", "--grad-clip", "--optimizer-state-dtype"}));
+            (std::vector<std::string>{"--optimizer", "--lr", "--learning-rate", "--weight-decay", "--decay-all",
+                                      "--beta1", "--beta2", "--eps", "--momentum", "--nesterov", "--schedule",
+                                      "--warmup-steps", "--total-steps", "--grad-clip", "--optimizer-state-dtype"}));
 }
 
 TEST(OptimConfig, RefusesFieldsOutOfRange) {

@@ -96,6 +96,19 @@ TEST(Trainer, MicroBatchesDontChangeTheResult) {
   }
 }
 
+// The gradients of a first step are the same, so that weights differ by their decay alone.
+TEST(Trainer, NormsDecayOnlyIfAllWeightsAreAskedTo) {
+  for (const auto& [ranks, shard] : std::vector<World>{{1, "none"}, {2, "zero3"}}) {
+    const auto words =
+        small(with(kPlain, {{"shard.shard", shard}, {"optim.weight_decay", "0.5"}, {"train.steps", "1"}}));
+    const Scratch a, b;
+    const auto usual = train_in(a.path(), ranks, words);
+    const auto all = train_in(b.path(), ranks, with(words, {{"optim.decay_all", "true"}}));
+    for (size_t i = 0; i < usual.weights.size(); ++i)
+      EXPECT_EQ(at::equal(usual.weights[i], all.weights[i]), usual.weights[i].dim() > 1) << shard << " " << i;
+  }
+}
+
 TEST(Trainer, EmptyBatchesMakeNoisyStepsThatCount) {
   const Scratch a, b;
   const auto words = small(with(kPrivate, {{"dp.sample_rate", "1e-9"}, {"train.steps", "3"}}));
