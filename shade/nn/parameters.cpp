@@ -64,6 +64,12 @@ void normal_block(uint64_t key, uint64_t block, float* four) {
   }
 }
 
+// From -1 to 1, a number for each element.
+void uniform_block(uint64_t key, uint64_t block, float* four) {
+  at::Philox4_32 engine(key, block, 0);
+  for (int i = 0; i < 4; ++i) four[i] = static_cast<float>((static_cast<double>(engine()) + 0.5) * 0x1p-31 - 1);
+}
+
 }  // namespace
 
 void initialise(at::Tensor flat, const Weight& weight, uint64_t seed, int64_t begin) {
@@ -75,14 +81,15 @@ void initialise(at::Tensor flat, const Weight& weight, uint64_t seed, int64_t be
   auto drawn = at::empty({flat.numel()}, at::kFloat);
   auto* out = drawn.data_ptr<float>();
   const auto key = seed ^ hash(weight.name());
-  const auto std = static_cast<float>(init.value);
+  const auto scale = static_cast<float>(init.value);
+  const auto draw = init.kind == Init::Kind::normal ? normal_block : uniform_block;
   const int64_t end = begin + flat.numel();
   at::parallel_for(begin / 4, (end + 3) / 4, 4096, [&](int64_t from, int64_t to) {
     for (int64_t block = from; block < to; ++block) {
       float four[4];
-      normal_block(key, static_cast<uint64_t>(block), four);
+      draw(key, static_cast<uint64_t>(block), four);
       for (int64_t i = std::max(begin, 4 * block); i < std::min(end, 4 * block + 4); ++i)
-        out[i - begin] = std * four[i - 4 * block];
+        out[i - begin] = scale * four[i - 4 * block];
     }
   });
   flat.copy_(drawn.view(flat.sizes()));

@@ -16,13 +16,14 @@ namespace shade::nn {
 using WeightId = int32_t;
 using UnitId = int32_t;
 
-// How a weight begins: N(0, std^2), or a constant. Drawn per element from (seed, name, element index): the same for
-// every strategy, world size and order.
+// How a weight begins: N(0, std^2), U(-bound, bound) or a constant. Drawn per element from (seed, name, element index):
+// the same for every strategy, world size and order.
 struct Init {
-  enum class Kind { normal, constant } kind = Kind::normal;
-  double value = 0.02;  // std, or the constant
+  enum class Kind { normal, uniform, constant } kind = Kind::normal;
+  double value = 0.02;  // std, bound, or the constant
 
   static Init normal(double std) { return {Kind::normal, std}; }
+  static Init uniform(double bound) { return {Kind::uniform, bound}; }
   static Init constant(double value) { return {Kind::constant, value}; }
 };
 
