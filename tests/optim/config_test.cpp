@@ -22,7 +22,7 @@ TEST(OptimConfig, MakesWhatItSays) {
   EXPECT_EQ(make_optimizer(optim)->state_names(), std::vector<std::string>{"momentum"});
   EXPECT_EQ(make_optimizer(optim)->state_bytes(1).count, 2);
   const auto schedule = make_schedule(optim);
-  EXPECT_DOUBLE_EQ(schedule.learning_rate(0), 1);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(1), 1);
   EXPECT_DOUBLE_EQ(schedule.learning_rate(4), 1);
   EXPECT_DOUBLE_EQ(schedule.learning_rate(6), 0);
 }
