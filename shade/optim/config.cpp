@@ -28,9 +28,10 @@ void OptimConfig::declare(Fields& f) {
          .min = 0,
          .flags = {"--total-steps"}});
   f.add("grad_clip", grad_clip,
-        {.help = "largest norm of the whole gradient in runs that are not private; 0: not clipped",
+        {.help = "largest norm of the whole gradient in runs that are not private, as --max-grad-norm; 0: not clipped",
          .min = 0,
-         .flags = {"--grad-clip"}});
+         .flags = {"--grad-clip"},
+         .if_not_given = "train, if not private: --max-grad-norm; otherwise 0"});
   f.add("state_dtype", state_dtype,
         {.help = "of the optimizer's state; bf16 halves it, rounding stochastically",
          .flags = {"--optimizer-state-dtype"}});

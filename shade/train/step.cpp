@@ -250,7 +250,8 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, W
   const auto counts = method_ ? method_->drain_counts() : privacy::ClipCounts{};
   double present = 0;
   for (const auto& batch : micro_batches) present += static_cast<double>(batch.samples());
-  const double squared = options_.grad_clip > 0 ? optim::squared_norm(slots) / copies : 0;
+  const bool normed = !method_ && (options_.grad_clip > 0 || options_.gradient_norm);
+  const double squared = normed ? optim::squared_norm(slots) / copies : 0;
   const auto sums = at::tensor(
       {local.sum, present, squared, static_cast<double>(counts.clipped), static_cast<double>(counts.not_finite),
        counts.below, wishes.stop ? 1.0 : 0.0, wishes.save ? 1.0 : 0.0, static_cast<double>(local.count)},
@@ -264,10 +265,10 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, W
                     .below = sum(5)};
   record.stop = sum(6) > 0;
   record.save = sum(7) > 0;
-  if (options_.grad_clip > 0) {
-    record.gradient_norm = std::sqrt(sum(2)) * scale;
-    scale *= optim::clip_factor(record.gradient_norm, options_.grad_clip);
-  }
+  if (normed) record.gradient_norm = std::sqrt(sum(2)) * scale;
+  // No factor mends a gradient that is not finite; the record says so (train/finite.h).
+  if (options_.grad_clip > 0 && std::isfinite(*record.gradient_norm))
+    scale *= optim::clip_factor(*record.gradient_norm, options_.grad_clip);
   if (method_) {
     const auto step = optimizer_->steps();
     const auto noise = noise_of(step);
