@@ -39,7 +39,7 @@ int main() {
   for (int i = 0; i < 20; ++i) {
     const auto record = step.run(micro_batches, /*samples=*/4 * world.size());
     if (world.rank() == 0)
-      std::printf("step %2d  loss %.4f  gradient norm %.3f  lr %.4f\n", i, record.loss, record.gradient_norm,
+      std::printf("step %2d  loss %.4f  gradient norm %.3f  lr %.4f\n", i, record.loss, *record.gradient_norm,
                   record.learning_rate);
   }
   world.leave();

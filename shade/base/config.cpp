@@ -194,6 +194,7 @@ std::vector<std::string> Field::spellings() const {
 std::string Field::help() const {
   std::string out = info_.help;
   if (const auto* choice = std::get_if<Choice>(&value_)) out += text(": ", join(choice->names, "|"));
+  if (!info_.if_not_given.empty()) return text(out, " [", info_.if_not_given, "]");
   out += text(" [", default_.empty() ? "empty" : default_, info_.unit.empty() ? "" : " ", info_.unit, "]");
   return out;
 }

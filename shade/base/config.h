@@ -35,6 +35,7 @@ struct FieldInfo {
   std::string unit;                // for plain numbers: "samples", "tokens"
   std::optional<double> min, max;  // inclusive; for lists, of every element
   std::vector<std::string> flags;  // spellings on the command line beside --section.key, e.g. "--batch-size"
+  std::string if_not_given;        // shown as the default where that follows from other fields
 };
 
 // An enum seen through its names.

@@ -33,9 +33,10 @@ struct PoissonOptions {
 };
 std::unique_ptr<Sampler> make_poisson(const SampleKey& key, const PoissonOptions& options);
 
-// The records in a random order, another in each epoch, cut into batches of one size; a batch may span two epochs. The
-// order is a permutation that can be asked at any place (a Feistel network of SipHash, walked until inside), so nothing
-// is kept of an epoch. Batches depend on each other: no accountant answers for this sampler.
+// The records in a random order, another in each epoch, cut into batches of one size; the last batch of an epoch is
+// smaller if the records don't divide evenly. The order is a permutation that can be asked at any place (a Feistel
+// network of SipHash, walked until inside), so nothing is kept of an epoch. Batches depend on each other: no accountant
+// answers for this sampler.
 struct ShuffleOptions {
   int64_t records = 0;
   int64_t batch = 0;

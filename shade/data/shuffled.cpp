@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <optional>
 #include <utility>
 
 #include "shade/base/error.h"
@@ -51,22 +50,17 @@ class Shuffled final : public Sampler {
   Shuffled(const SampleKey& key, const ShuffleOptions& options) : key_(key), options_(options) {}
 
   std::vector<int64_t> draw(int64_t step) const override {
+    const auto steps = (options_.records + options_.batch - 1) / options_.batch;  // of an epoch
+    const Permutation order(key_, static_cast<uint64_t>(step / steps), static_cast<uint64_t>(options_.records));
+    const auto begin = step % steps * options_.batch, end = std::min(begin + options_.batch, options_.records);
     std::vector<int64_t> drawn;
-    int64_t epoch = -1;
-    std::optional<Permutation> order;
-    for (int64_t place = step * options_.batch; place < (step + 1) * options_.batch; ++place) {
-      if (place / options_.records != epoch) {
-        epoch = place / options_.records;
-        order.emplace(key_, static_cast<uint64_t>(epoch), static_cast<uint64_t>(options_.records));
-      }
-      drawn.push_back(static_cast<int64_t>((*order)(static_cast<uint64_t>(place % options_.records))));
-    }
+    for (auto place = begin; place < end; ++place)
+      drawn.push_back(static_cast<int64_t>(order(static_cast<uint64_t>(place))));
     return drawn;
   }
   double expected_batch() const override { return static_cast<double>(options_.batch); }
   std::string describe() const override {
-    return text("shuffled, ", options_.batch, " of ", options_.records, " ", options_.unit,
-                "s; not the sampler of any epsilon");
+    return text("shuffled epochs of ", options_.records, " ", options_.unit, "s, ", options_.batch, " at a time");
   }
 
  private:

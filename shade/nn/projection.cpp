@@ -12,9 +12,10 @@ Projection::Projection(Parameters& parameters, const std::string& name, Linear::
   if (!lora) return;
   base_.weight().freeze();
   if (base_.bias() != nullptr) base_.bias()->freeze();
-  const auto spread = 1 / std::sqrt(static_cast<double>(options.in));
+  // As PEFT begins: kaiming_uniform_(A, a=sqrt(5)), and B = 0.
+  const auto bound = 1 / std::sqrt(static_cast<double>(options.in));
   down_.emplace(parameters, name + ".lora_A",
-                Linear::Options{.in = options.in, .out = lora->rank, .init = Init::normal(spread)});
+                Linear::Options{.in = options.in, .out = lora->rank, .init = Init::uniform(bound)});
   up_.emplace(parameters, name + ".lora_B",
               Linear::Options{.in = lora->rank, .out = options.out, .init = Init::constant(0)});
   scale_ = lora->scale();

@@ -10,7 +10,8 @@ namespace {
 class AdamW final : public Optimizer {
  public:
   explicit AdamW(const AdamWOptions& options)
-      : Optimizer({"exp_avg", "exp_avg_sq"}, options.state_type), options_(options) {}
+      : Optimizer({"exp_avg", "exp_avg_sq"}, options.state_type, options.weight_decay > 0 && !options.decay_all),
+        options_(options) {}
 
  private:
   void update(const at::Tensor& master, const at::Tensor& gradient, std::span<const at::Tensor> states,

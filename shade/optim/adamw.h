@@ -10,6 +10,7 @@ namespace shade::optim {
 struct AdamWOptions {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   double weight_decay = 0.01;
+  bool decay_all = false;  // Slot::without_decay is ignored
   StateType state_type = StateType::fp32;
 };
 

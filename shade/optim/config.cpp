@@ -10,9 +10,10 @@ void OptimConfig::declare(Fields& f) {
   f.add("optimizer", optimizer, {.help = "algorithm", .flags = {"--optimizer"}});
   f.add("lr", lr, {.help = "learning rate; of a schedule, its peak", .min = 0, .flags = {"--lr", "--learning-rate"}});
   f.add("weight_decay", weight_decay,
-        {.help = "adamw: decoupled, times the learning rate; sgd: added to the gradient",
+        {.help = "adamw: decoupled, times the learning rate; sgd: added to the gradient; none on norms and biases",
          .min = 0,
          .flags = {"--weight-decay"}});
+  f.add("decay_all", decay_all, {.help = "weight decay on norms and biases too", .flags = {"--decay-all"}});
   f.add("beta1", beta1, {.help = "adamw: memory of the first moment", .min = 0, .max = 1, .flags = {"--beta1"}});
   f.add("beta2", beta2, {.help = "adamw: memory of the second moment", .min = 0, .max = 1, .flags = {"--beta2"}});
   f.add("eps", eps, {.help = "adamw: added to the denominator", .min = 0, .flags = {"--eps"}});
@@ -27,9 +28,10 @@ void OptimConfig::declare(Fields& f) {
          .min = 0,
          .flags = {"--total-steps"}});
   f.add("grad_clip", grad_clip,
-        {.help = "largest norm of the whole gradient in runs that are not private; 0: not clipped",
+        {.help = "largest norm of the whole gradient in runs that are not private, as --max-grad-norm; 0: not clipped",
          .min = 0,
-         .flags = {"--grad-clip"}});
+         .flags = {"--grad-clip"},
+         .if_not_given = "train, if not private: --max-grad-norm; otherwise 0"});
   f.add("state_dtype", state_dtype,
         {.help = "of the optimizer's state; bf16 halves it, rounding stochastically",
          .flags = {"--optimizer-state-dtype"}});
@@ -62,10 +64,17 @@ namespace {
 
 std::unique_ptr<Optimizer> make_algorithm(const OptimConfig& c) {
   if (c.optimizer == Algorithm::sgd)
-    return make_sgd(
-        {.momentum = c.momentum, .nesterov = c.nesterov, .weight_decay = c.weight_decay, .state_type = c.state_dtype});
-  return make_adamw(
-      {.beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps, .weight_decay = c.weight_decay, .state_type = c.state_dtype});
+    return make_sgd({.momentum = c.momentum,
+                     .nesterov = c.nesterov,
+                     .weight_decay = c.weight_decay,
+                     .decay_all = c.decay_all,
+                     .state_type = c.state_dtype});
+  return make_adamw({.beta1 = c.beta1,
+                     .beta2 = c.beta2,
+                     .eps = c.eps,
+                     .weight_decay = c.weight_decay,
+                     .decay_all = c.decay_all,
+                     .state_type = c.state_dtype});
 }
 
 }  // namespace

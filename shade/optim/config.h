@@ -19,6 +19,7 @@ struct OptimConfig {
   Algorithm optimizer = Algorithm::adamw;
   double lr = 1e-4;
   double weight_decay = 0.01;
+  bool decay_all = false;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   double momentum = 0;
   bool nesterov = false;

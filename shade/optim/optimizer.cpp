@@ -30,6 +30,13 @@ void check(const Slot& slot) {
   SHADE_CHECK(good(slot.master), slot.name, ": the master must be a flat, contiguous fp32 tensor");
   SHADE_CHECK(good(slot.gradient) && slot.gradient.numel() == slot.master.numel(), slot.name,
               ": the gradient must be a flat, contiguous fp32 tensor of ", slot.master.numel(), " elements");
+  int64_t end = 0;
+  for (const auto& range : slot.without_decay) {
+    SHADE_CHECK(end <= range.begin && range.begin < range.end && range.end <= slot.master.numel(), slot.name,
+                ": ranges without decay must ascend within ", slot.master.numel(), " elements; found [", range.begin,
+                ", ", range.end, ") after ", end);
+    end = range.end;
+  }
 }
 
 }  // namespace
@@ -93,29 +100,37 @@ void Optimizer::step(std::span<const Slot> slots, double learning_rate, double s
   for (const auto& slot : slots) {
     if (slot.master.numel() == 0 || slot.master.is_meta()) continue;
     const auto scalar = [&](double value) { return at::full({}, value, slot.master.options()); };
-    const std::span<const at::Tensor> states = states_.at(slot.name);
-    update_slot(slot, keeps_average() ? states.first(states.size() - 1) : states,
-                {.learning_rate = learning_rate,
-                 .decays = slot.decays,
-                 .step = scalar(static_cast<double>(steps_)),
-                 .divisor = scale == 1 ? std::nullopt : std::optional(scalar(1 / scale))});
-    if (keeps_average()) follow(states.back(), slot.master, average_decay_);
+    Update how{.learning_rate = learning_rate,
+               .step = scalar(static_cast<double>(steps_)),
+               .divisor = scale == 1 ? std::nullopt : std::optional(scalar(1 / scale))};
+    const std::span<const at::Tensor> all = states_.at(slot.name);
+    const auto states = keeps_average() ? all.first(all.size() - 1) : all;
+    int64_t begin = 0;
+    if (decays_in_parts_)
+      for (const auto& constant : slot.without_decay) {
+        update_range(slot, states, {begin, constant.begin}, how);
+        how.decays = false;
+        update_range(slot, states, constant, how);
+        how.decays = true;
+        begin = constant.end;
+      }
+    update_range(slot, states, {begin, slot.master.numel()}, how);
+    if (keeps_average()) follow(all.back(), slot.master, average_decay_);
   }
 }
 
-void Optimizer::update_slot(const Slot& slot, std::span<const at::Tensor> states, const Update& how) {
-  const auto elements = slot.master.numel();
-  int64_t begin = 0;
-  if (state_type_ == StateType::fp32 || states.empty()) {
-    begin = down(elements);
-    if (begin > 0) {
-      std::vector<at::Tensor> whole;
-      for (const auto& state : states) whole.push_back(state.narrow(0, 0, begin));
-      update(slot.master.narrow(0, 0, begin), slot.gradient.narrow(0, 0, begin), whole, how);
-    }
+void Optimizer::update_range(const Slot& slot, std::span<const at::Tensor> states, Range range, const Update& how) {
+  auto [begin, end] = range;
+  const auto whole = down(end - begin);
+  if (whole > 0 && (state_type_ == StateType::fp32 || states.empty())) {
+    const auto part = [&](const at::Tensor& t) { return t.narrow(0, range.begin, whole); };
+    std::vector<at::Tensor> parts;
+    for (const auto& state : states) parts.push_back(part(state));
+    update(part(slot.master), part(slot.gradient), parts, how);
+    begin += whole;
   }
   const auto block = slot.master.is_cpu() ? kBlock : kDeviceBlock;
-  for (; begin < elements; begin += block) update_staged(slot, states, begin, std::min(begin + block, elements), how);
+  for (; begin < end; begin += block) update_staged(slot, states, begin, std::min(begin + block, end), how);
 }
 
 void Optimizer::update_staged(const Slot& slot, std::span<const at::Tensor> states, int64_t begin, int64_t end,

@@ -21,13 +21,18 @@
 
 namespace shade::optim {
 
+// Elements [begin, end) of a slot.
+struct Range {
+  int64_t begin = 0, end = 0;
+};
+
 // What an optimizer updates together: the part of a flat buffer that this rank owns. May be empty.
 struct Slot {
   std::string name;
   at::Tensor master;    // fp32, flat; updated in place
   at::Tensor gradient;  // fp32, flat, the same size: the sum, not yet divided. Its content is lost in a step
   int64_t offset = 0;   // of the first element in the whole buffer
-  bool decays = true;   // false: no weight decay here
+  std::vector<Range> without_decay{};  // ascending, disjoint
 };
 
 enum class StateType { fp32, bf16 };
@@ -75,8 +80,9 @@ class Optimizer {
     at::Tensor step;                    // fp32, from 1
     std::optional<at::Tensor> divisor;  // of the gradients, fp32
   };
-  Optimizer(std::vector<std::string> state_names, StateType state_type)
-      : state_names_(std::move(state_names)), state_type_(state_type) {}
+  // `decays_in_parts`: whether Slot::without_decay means anything.
+  Optimizer(std::vector<std::string> state_names, StateType state_type, bool decays_in_parts)
+      : state_names_(std::move(state_names)), state_type_(state_type), decays_in_parts_(decays_in_parts) {}
 
   // `states` are fp32 and, like master and gradient, of one length.
   virtual void update(const at::Tensor& master, const at::Tensor& gradient, std::span<const at::Tensor> states,
@@ -84,12 +90,13 @@ class Optimizer {
 
  private:
   at::ScalarType type_of(const std::string& state) const;
-  void update_slot(const Slot& slot, std::span<const at::Tensor> states, const Update& how);
+  void update_range(const Slot& slot, std::span<const at::Tensor> states, Range range, const Update& how);
   void update_staged(const Slot& slot, std::span<const at::Tensor> states, int64_t begin, int64_t end,
                      const Update& how);
 
   std::vector<std::string> state_names_;
   StateType state_type_;
+  bool decays_in_parts_;
   double average_decay_ = 0;                               // 0: no average
   std::map<std::string, std::vector<at::Tensor>> states_;  // by slot, in the order of state_names_
   int64_t steps_ = 0;

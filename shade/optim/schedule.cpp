@@ -7,7 +7,7 @@
 namespace shade::optim {
 
 double Schedule::learning_rate(int64_t step) const {
-  if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);
+  if (step < warmup) return peak * static_cast<double>(step) / static_cast<double>(warmup);
   if (shape == Shape::constant) return peak;
   if (step >= total) return 0;
   const double left = static_cast<double>(total - step) / static_cast<double>(total - warmup);  // from 1 to 0

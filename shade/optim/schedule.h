@@ -14,9 +14,9 @@ inline std::span<const Name<Shape>> names_of(Shape) {
   return kNames;
 }
 
-// Updates are numbered from 0. Warm-up rises in equal parts, from peak / warmup at the first update to the peak at the
-// last of the warm-up; then the shape falls from the peak at update `warmup` to 0 at update `total`, the first that is
-// not made. So no update is wasted on a rate of 0.
+// Updates are numbered from 0. The warm-up rises in equal parts from 0 at the first update to the peak at update
+// `warmup`; then the shape falls to 0 at update `total`, the first that is not made. As get_*_schedule_with_warmup of
+// transformers: the first update of a warm-up has a rate of 0.
 struct Schedule {
   Shape shape = Shape::constant;
   double peak = 0;

@@ -9,7 +9,7 @@ class Sgd final : public Optimizer {
  public:
   explicit Sgd(const SgdOptions& options)
       : Optimizer(options.momentum == 0 ? std::vector<std::string>{} : std::vector<std::string>{"momentum"},
-                  options.state_type),
+                  options.state_type, options.weight_decay > 0 && !options.decay_all),
         options_(options) {}
 
  private:

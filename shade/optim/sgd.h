@@ -11,6 +11,7 @@ struct SgdOptions {
   double momentum = 0;  // 0: no state at all
   bool nesterov = false;
   double weight_decay = 0;
+  bool decay_all = false;  // Slot::without_decay is ignored
   StateType state_type = StateType::fp32;
 };
 

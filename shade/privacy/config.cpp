@@ -17,7 +17,11 @@ void DpConfig::declare(Fields& f) {
         {.help = "time both norm algorithms on a shape's first use and keep the faster; runs are no longer bit-equal",
          .flags = {"--norm-timing"}});
   f.add("sigma", sigma, {.help = "noise over sensitivity", .min = 0, .flags = {"--sigma"}});
-  f.add("max_grad_norm", max_grad_norm, {.help = "C, of one sample's gradient", .flags = {"--max-grad-norm"}});
+  f.add("max_grad_norm", max_grad_norm,
+        {.help = "largest norm of one sample's gradient (C); in shade train, if not private, of the whole gradient; "
+                 "there 0: not clipped",
+         .min = 0,
+         .flags = {"--max-grad-norm"}});
   f.add("gamma", gamma, {.help = "of --clip-style automatic"});
   f.add("clip_quantile", clip_quantile, {.help = "adaptive: share of samples that stay below C"});
   f.add("clip_rate", clip_rate, {.help = "adaptive: how fast C follows"});

@@ -21,8 +21,12 @@ namespace {
 }  // namespace
 
 void require_finite_loss(const StepRecord& record, const Reached& reached) {
-  if (record.samples.samples == 0 || std::isfinite(record.loss)) return;
-  diverged(text("the loss is ", std::isnan(record.loss) ? "nan" : "infinite"), record, reached);
+  if (record.samples.samples == 0) return;
+  const auto require = [&](const char* what, double value) {
+    if (!std::isfinite(value)) diverged(text(what, " is ", std::isnan(value) ? "nan" : "infinite"), record, reached);
+  };
+  require("the loss", record.loss);
+  require("the norm of the gradient", record.gradient_norm.value_or(0));
 }
 
 void require_finite_weights(shard::Runtime& runtime, const StepRecord& record, const Reached& reached) {

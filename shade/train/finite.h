@@ -11,7 +11,8 @@ struct Reached {
   int64_t saved = 0;  // of the last checkpoint; -1: there is none
 };
 
-// Of a run that is not private: the mean loss of a step that had samples is finite. Throws Error.
+// Of a run that is not private: the mean loss and the gradient norm of a step that had samples are finite. Throws
+// Error.
 void require_finite_loss(const StepRecord& record, const Reached& reached);
 
 // Collective. Throws Error on every rank if a weight of any is not finite.

@@ -46,7 +46,10 @@ Json ModelConfig::adapter_json(bool classifier) const {
 }
 
 void BudgetConfig::declare(Fields& f) {
-  f.add("sampler", sampler, {.help = "how batches are drawn; shuffled has no epsilon", .flags = {"--sampler"}});
+  f.add("sampler", sampler,
+        {.help = "how batches are drawn; shuffled: epochs in random order, without an epsilon",
+         .flags = {"--sampler"},
+         .if_not_given = "poisson if private or sample_rate is set, otherwise shuffled"});
   f.add("sample_rate", sample_rate,
         {.help = "chance of a record to be in a batch; 0: batch_size over the number of records",
          .min = 0,
@@ -171,6 +174,14 @@ namespace {
 // JSON and TOML write values alike, except for the one control character that JSON leaves as it is.
 std::string toml_of(const Json& value) { return join(split(value.dump(), '\x7f'), "\\u007f"); }
 
+// What follows from another field is a comment: both would be two words on one thing, which may be refused.
+std::string follows(const Json& all, const std::string& name, const Json& value) {
+  const auto& dp = all.at("dp");
+  if (name == "sigma" && dp.at("target_epsilon") > 0.0) return "# found for target_epsilon: ";
+  if (name == "grad_clip" && dp.at("dp") == "none" && dp.at("max_grad_norm") == value) return "# from max_grad_norm: ";
+  return "";
+}
+
 }  // namespace
 
 std::string print_toml(const Config& config) {
@@ -180,9 +191,7 @@ std::string print_toml(const Config& config) {
     out += text(out.empty() ? "" : "\n", "[", section, "]\n");
     for (const auto& [name, value] : fields.items()) {
       if (name == "resume_from" || name == "restart") continue;  // of one start, not of the run
-      // Both would be two words on one thing, and are refused.
-      const bool found = name == "sigma" && fields.value("target_epsilon", 0.0) > 0;
-      out += text(found ? "# found for target_epsilon: " : "", name, " = ", toml_of(value), "\n");
+      out += text(follows(json, name, value), name, " = ", toml_of(value), "\n");
     }
   }
   return out;

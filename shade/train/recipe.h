@@ -34,7 +34,7 @@ struct ModelConfig {
 
 // [dp], beside how samples are clipped: what the privacy event is made of.
 struct BudgetConfig {
-  privacy::Sampler sampler = privacy::Sampler::poisson;
+  privacy::Sampler sampler = privacy::Sampler::poisson;  // resolve(): shuffled if not private and none was given
   double sample_rate = 0;
   int64_t max_batch = 0, population = 0;
   double target_epsilon = 0, max_epsilon = 0, delta = 1e-5;

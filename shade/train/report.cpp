@@ -28,7 +28,7 @@ void Report::step(const StepReport& r) {
   if (!options_.speaks) return;
   const auto& samples = r.record.samples;
   auto line = text("step ", r.step, "/", options_.steps, "  lr ", significant(r.record.learning_rate));
-  if (r.record.gradient_norm > 0) line += text("  grad_norm ", significant(r.record.gradient_norm));
+  if (r.record.gradient_norm) line += text("  grad_norm ", significant(*r.record.gradient_norm));
   if (r.spent)
     line += text("  epsilon ", rounded_up(r.spent->epsilon), " per ", to_string(options_.unit),
                  options_.void_epsilon ? " (seeded: void)" : "");
@@ -39,7 +39,7 @@ void Report::step(const StepReport& r) {
            significant(100 * r.mfu, 2), " %"));
 
   Json json{{"step", r.step}, {"lr", r.record.learning_rate}};
-  if (r.record.gradient_norm > 0) json["grad_norm"] = r.record.gradient_norm;
+  if (r.record.gradient_norm) json["grad_norm"] = *r.record.gradient_norm;
   Json own{{"loss", r.record.loss},
            {"samples", samples.samples},
            {"step_ms", Millis(r.took).count()},
@@ -62,6 +62,7 @@ void Report::step(const StepReport& r) {
   }
   write(json, own);
   events_->scalar("train/lr", r.record.learning_rate, r.step);
+  if (r.record.gradient_norm) events_->scalar("train/grad_norm", *r.record.gradient_norm, r.step);
   events_->scalar(tag("train/loss"), r.record.loss, r.step);
   events_->scalar(tag("train/tokens_per_second"), r.tokens_per_second, r.step);
   events_->scalar(tag("train/memory_mib"), static_cast<double>(r.memory.count) / static_cast<double>(MiB(1).count),

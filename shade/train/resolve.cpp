@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 // Private or not, and why.
 std::string decide_privacy(Recipe& recipe, const Config& config) {
-  const auto [dp, optim] = std::tie(recipe.dp, recipe.optim);
+  auto& dp = recipe.dp;
   const auto asked = asks_for_privacy(recipe, [&](const std::string& key) { return config.given(key); });
   const bool stated = config.given("dp.dp");
   if (!stated && !asked.empty()) dp.dp = dp.is_private() ? dp.dp : privacy::MethodName::automatic;
@@ -22,13 +22,27 @@ std::string decide_privacy(Recipe& recipe, const Config& config) {
     return text("private because ",
                 stated || asked.empty() ? text("dp is ", to_string(dp.dp)) : text(asked, " was given"));
   if (stated) return text("dp is none", asked.empty() ? "" : text(", and ", asked, " has no effect"));
-  if (!config.given("dp.max_grad_norm")) return "--dp was not given";
-  SHADE_REQUIRE(!config.given("optim.grad_clip") || optim.grad_clip == dp.max_grad_norm,
-                "without --dp, --max-grad-norm ", dp.max_grad_norm,
-                " is ordinary gradient clipping, but --grad-clip is ", optim.grad_clip,
-                "; drop one of them, or train privately with --dp auto");
-  optim.grad_clip = dp.max_grad_norm;
-  return text("--dp was not given, and --max-grad-norm is ordinary gradient clipping at ", optim.grad_clip);
+  return "--dp was not given";
+}
+
+// Of a run that is not private: --max-grad-norm clips the whole gradient, and --grad-clip is another name for that. A
+// recipe that states dp = none may have both, since a private run has a use for the first.
+std::string choose_clipping(Recipe& recipe, const Config& config) {
+  const auto [dp, optim] = std::tie(recipe.dp, recipe.optim);
+  const bool given = config.given("optim.grad_clip");
+  SHADE_REQUIRE(
+      !given || config.given("dp.dp") || !config.given("dp.max_grad_norm") || optim.grad_clip == dp.max_grad_norm,
+      "without --dp, --max-grad-norm ", dp.max_grad_norm, " is ordinary gradient clipping, but --grad-clip is ",
+      optim.grad_clip, "; drop one of them, or train privately with --dp auto");
+  if (!given) optim.grad_clip = dp.max_grad_norm;
+  return optim.grad_clip > 0 ? text("ordinary gradient clipping at ", optim.grad_clip) : "gradients are not clipped";
+}
+
+// Epochs are what people expect, and Poisson batches are what an accountant needs.
+void choose_sampler(Recipe& recipe, const Config& config) {
+  if (config.given("dp.sampler")) return;
+  const bool poisson = recipe.dp.is_private() || recipe.budget.sample_rate > 0;
+  recipe.budget.sampler = poisson ? privacy::Sampler::poisson : privacy::Sampler::shuffled;
 }
 
 void check_plain(const Recipe& recipe) {
@@ -137,6 +151,8 @@ Recipe& Recipe::resolve(const Config& config) {
   SHADE_REQUIRE(!train.synthetic || data.data_folder.empty(), "synthetic data is asked for, and so is the data folder ",
                 data.data_folder, "; drop one of them (--synthetic false)");
   decisions.privacy = decide_privacy(*this, config);
+  if (!dp.is_private()) decisions.privacy += "; " + choose_clipping(*this, config);
+  choose_sampler(*this, config);
   if (dp.is_private())
     check_private(*this, config);
   else

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "shade/base/log.h"
-#include "shade/train/step.h"
+#include "shade/train/slots.h"
 
 namespace shade::train {
 

@@ -12,6 +12,7 @@
 #include "shade/comm/sealed_words.h"
 #include "shade/optim/gradient_norm.h"
 #include "shade/privacy/grid.h"
+#include "shade/train/slots.h"
 #include "shade/train/sum_digest.h"
 
 namespace shade::train {
@@ -78,13 +79,6 @@ void require_sound(const privacy::DpConfig& dp, nn::DType reduce) {
 }
 
 Step::~Step() { model_->parameters().wiring.tap = nullptr; }
-
-std::vector<optim::Slot> slots_of(std::span<const shard::LocalShard> shards) {
-  std::vector<optim::Slot> slots;
-  for (const auto& shard : shards)
-    slots.push_back({.name = shard.name, .master = shard.master, .gradient = shard.gradient, .offset = shard.offset});
-  return slots;
-}
 
 // Micro-batches of the size that the method wants, as many on every rank: who has fewer samples runs empty ones.
 std::vector<nn::Batch> Step::split(std::span<const nn::Batch> micro_batches) const {
@@ -256,7 +250,8 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, W
   const auto counts = method_ ? method_->drain_counts() : privacy::ClipCounts{};
   double present = 0;
   for (const auto& batch : micro_batches) present += static_cast<double>(batch.samples());
-  const double squared = options_.grad_clip > 0 ? optim::squared_norm(slots) / copies : 0;
+  const bool normed = !method_ && (options_.grad_clip > 0 || options_.gradient_norm);
+  const double squared = normed ? optim::squared_norm(slots) / copies : 0;
   const auto sums = at::tensor(
       {local.sum, present, squared, static_cast<double>(counts.clipped), static_cast<double>(counts.not_finite),
        counts.below, wishes.stop ? 1.0 : 0.0, wishes.save ? 1.0 : 0.0, static_cast<double>(local.count)},
@@ -270,10 +265,10 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, W
                     .below = sum(5)};
   record.stop = sum(6) > 0;
   record.save = sum(7) > 0;
-  if (options_.grad_clip > 0) {
-    record.gradient_norm = std::sqrt(sum(2)) * scale;
-    scale *= optim::clip_factor(record.gradient_norm, options_.grad_clip);
-  }
+  if (normed) record.gradient_norm = std::sqrt(sum(2)) * scale;
+  // No factor mends a gradient that is not finite; the record says so (train/finite.h).
+  if (options_.grad_clip > 0 && std::isfinite(*record.gradient_norm))
+    scale *= optim::clip_factor(*record.gradient_norm, options_.grad_clip);
   if (method_) {
     const auto step = optimizer_->steps();
     const auto noise = noise_of(step);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 
 #include "shade/io/digest.h"
@@ -19,15 +20,17 @@ struct StepRecord {
   // Mean over all samples of all ranks; in a private step over those whose loss is finite. Not private. No sample: NaN.
   double loss = 0;
   double learning_rate = 0;
-  double gradient_norm = 0;         // of the mean gradient; 0 if nobody asked for clipping it
+  // Of the mean gradient of all ranks, before it is clipped. Never of a private step.
+  std::optional<double> gradient_norm{};
   privacy::ClipCounts samples;      // of all ranks; not private
   double clip_norm = 0;             // of a private step
   bool stop = false, save = false;  // some rank asked for it
 };
 
 struct StepOptions {
-  double grad_clip = 0;    // global norm, for runs that are not private; 0: none
-  privacy::DpConfig dp{};  // dp = none: not private
+  double grad_clip = 0;        // global norm, for runs that are not private; 0: none
+  bool gradient_norm = false;  // report it even if nothing is clipped
+  privacy::DpConfig dp{};      // dp = none: not private
   // Of a step's noise. Unset: the ranks agree on a key for all steps, from the system or from dp.noise_seed.
   std::function<privacy::NoiseKey(int64_t step)> key{};
   // Called on every rank when a private step's sum is complete, before any of its noise is drawn. `sum` is a keyed hash
@@ -105,8 +108,5 @@ class Step {
   std::optional<int64_t> noised_;      // the last step whose noise was drawn
   bool separate_ = false;              // samples were seen not to mix
 };
-
-// The owned shards as an optimizer sees them.
-std::vector<optim::Slot> slots_of(std::span<const shard::LocalShard> shards);
 
 }  // namespace shade::train

@@ -204,6 +204,7 @@ std::function<bool()> Trainer::by_signal() const {
 
 StepOptions Trainer::step_options() const {
   return {.grad_clip = recipe_->optim.grad_clip,
+          .gradient_norm = true,
           .dp = recipe_->dp,
           .key = [this](int64_t step) { return key_of(step); },
           .before_noise = [this](int64_t step, const io::Digest& sum) { history_->spend(step, sum); },

@@ -154,12 +154,18 @@ TEST(TruncatedPoisson, CutsToAUniformPart) {
 TEST(Shuffled, EveryEpochHasEveryRecordOnceInAnotherOrder) {
   for (const int64_t records : {1, 2, 3, 7, 64, 65, 1000}) {
     const auto sampler = make_shuffled(kKey, {.records = records, .batch = 3});
+    const int64_t steps = (records + 2) / 3;
     std::vector<std::vector<int64_t>> epochs(3);
-    for (int64_t step = 0, place = 0; place < 3 * records; ++step)
-      for (const auto record : sampler->draw(step))
-        if (place < 3 * records) epochs[static_cast<size_t>(place++ / records)].push_back(record);
-    for (const auto& epoch : epochs)
+    for (int64_t step = 0; step < 3 * steps; ++step) {
+      const auto drawn = sampler->draw(step);
+      const bool last = step % steps == steps - 1;
+      EXPECT_EQ(std::ssize(drawn), last ? records - 3 * (steps - 1) : 3) << "the rest of an epoch is a smaller batch";
+      for (const auto record : drawn) epochs[static_cast<size_t>(step / steps)].push_back(record);
+    }
+    for (const auto& epoch : epochs) {
+      EXPECT_EQ(std::ssize(epoch), records);
       EXPECT_EQ(std::set<int64_t>(epoch.begin(), epoch.end()).size(), static_cast<size_t>(records));
+    }
     EXPECT_EQ(sampler->draw(2), make_shuffled(kKey, {.records = records, .batch = 3})->draw(2));
     if (records >= 64) {
       EXPECT_NE(epochs[0], epochs[1]);

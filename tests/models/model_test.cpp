@@ -114,6 +114,29 @@ TEST(Model, ADitBeginsAsPublished) {
   }
 }
 
+// PEFT: kaiming_uniform_(A, a=sqrt(5)) is U(-1 / sqrt(in), 1 / sqrt(in)), and B is 0.
+TEST(Model, AdaptersBeginAsThoseOfPeft) {
+  const auto model = make_model(
+      "llama-nano", {}, {.lora = nn::LoraOptions{.rank = 64, .alpha = 16}, .lora_targets = {"q_proj", "down_proj"}});
+  nn::bind_all(model->parameters(), at::kFloat, 7);
+  int adapters = 0;
+  for (const auto& weight : model->parameters().weights()) {
+    const auto value = weight.value();
+    if (weight.name().find("lora_B") != std::string::npos) EXPECT_TRUE(value.eq(0).all().item<bool>()) << weight.name();
+    if (weight.name().find("lora_A") == std::string::npos) continue;
+    ++adapters;
+    const double bound = 1 / std::sqrt(static_cast<double>(weight.shape()[1]));
+    EXPECT_LE(value.abs().max().item<double>(), bound) << weight.name();
+    EXPECT_GT(value.abs().max().item<double>(), 0.99 * bound) << weight.name();
+    EXPECT_NEAR(value.std().item<double>(), bound / std::sqrt(3), 0.03 * bound) << weight.name();
+    EXPECT_NEAR(value.mean().item<double>(), 0, 0.05 * bound) << weight.name();
+    auto piece = at::empty({101});
+    nn::initialise(piece, weight, 7, 33);
+    EXPECT_TRUE(at::equal(piece, value.view(-1).narrow(0, 33, 101)));
+  }
+  EXPECT_EQ(adapters, 4);
+}
+
 TEST(Model, DryRunsOnMetaTensors) {
   for (const std::string name : {"llama3-8b", "qwen2-1.5b", "dit-l", "dit-l as published"}) {
     const auto model =

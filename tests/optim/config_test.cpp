@@ -22,7 +22,7 @@ TEST(OptimConfig, MakesWhatItSays) {
   EXPECT_EQ(make_optimizer(optim)->state_names(), std::vector<std::string>{"momentum"});
   EXPECT_EQ(make_optimizer(optim)->state_bytes(1).count, 2);
   const auto schedule = make_schedule(optim);
-  EXPECT_DOUBLE_EQ(schedule.learning_rate(0), 1);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(1), 1);
   EXPECT_DOUBLE_EQ(schedule.learning_rate(4), 1);
   EXPECT_DOUBLE_EQ(schedule.learning_rate(6), 0);
 }
@@ -34,10 +34,10 @@ TEST(OptimConfig, HasTheFlagsOfTheCommandLine) {
   std::vector<std::string> flags;
   for (const auto& field : config.fields())
     flags.insert(flags.end(), field.info().flags.begin(), field.info().flags.end());
-  EXPECT_EQ(flags,
-            (std::vector<std::string>{"--optimizer", "--lr", "--learning-rate", "--weight-decay", "--beta1", "--beta2",
-                                      "--eps", "--momentum", "--nesterov", "--schedule", "--warmup-steps",
-                                      "--total-steps", "--grad-clip", "--optimizer-state-dtype", "--ema"}));
+  EXPECT_EQ(flags, (std::vector<std::string>{"--optimizer", "--lr", "--learning-rate", "--weight-decay", "--decay-all",
+                                             "--beta1", "--beta2", "--eps", "--momentum", "--nesterov", "--schedule",
+                                             "--warmup-steps", "--total-steps", "--grad-clip",
+                                             "--optimizer-state-dtype", "--ema"}));
 }
 
 TEST(OptimConfig, RefusesFieldsOutOfRange) {

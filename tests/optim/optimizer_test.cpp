@@ -41,20 +41,25 @@ TEST_P(EveryOptimizer, ComputesTheTextbook) {
   constexpr int64_t kElements = 203;
   const double scale = 1 / 48.0;
   Slot decaying{.name = "a", .master = at::randn(kElements)};
-  Slot constant{.name = "b", .master = at::randn(kElements), .decays = false};
+  Slot mixed{.name = "b", .master = at::randn(kElements), .without_decay = {{0, 5}, {30, 120}, {202, kElements}}};
+  const auto decay_of = [](const Slot& slot, int64_t i) {
+    for (const auto& [begin, end] : slot.without_decay)
+      if (begin <= i && i < end) return 0.0;
+    return 0.1;
+  };
   std::vector<Textbook> expected;
-  for (const auto* slot : {&decaying, &constant})
+  for (const auto* slot : {&decaying, &mixed})
     for (int64_t i = 0; i < kElements; ++i) expected.push_back({.w = slot->master[i].item<double>()});
   const auto optimizer = GetParam().make(StateType::fp32);
   for (int t = 1; t <= 5; ++t) {
     const double lr = 0.01 * t;
     size_t e = 0;
-    for (auto* slot : {&decaying, &constant}) {
+    for (auto* slot : {&decaying, &mixed}) {
       slot->gradient = at::randn(kElements) * 50;
       for (int64_t i = 0; i < kElements; ++i)
-        expected[e++].step(GetParam().name, slot->gradient[i].item<double>() * scale, t, lr, slot->decays ? 0.1 : 0);
+        expected[e++].step(GetParam().name, slot->gradient[i].item<double>() * scale, t, lr, decay_of(*slot, i));
     }
-    optimizer->step(std::vector{decaying, constant}, lr, scale);
+    optimizer->step(std::vector{decaying, mixed}, lr, scale);
   }
   EXPECT_EQ(optimizer->steps(), 5);
   const auto near = [](const at::Tensor& found, double value) {
@@ -62,12 +67,25 @@ TEST_P(EveryOptimizer, ComputesTheTextbook) {
   };
   const auto& names = optimizer->state_names();
   size_t e = 0;
-  for (const auto* slot : {&decaying, &constant})
+  for (const auto* slot : {&decaying, &mixed})
     for (int64_t i = 0; i < kElements; ++i, ++e) {
       near(slot->master[i], expected[e].w);
       if (!names.empty()) near(optimizer->state(slot->name, names[0])[i], expected[e].m);
       if (names.size() > 1) near(optimizer->state(slot->name, names[1])[i], expected[e].v);
     }
+}
+
+// Of the whole buffer, in the test below.
+const std::vector<Range> kConstant{{3, 20}, {777, 5000}, {60'000, 70'004}, {149'990, 150'007}};
+
+// What of it lies in [begin, end), counted from there.
+std::vector<Range> constant_in(int64_t begin, int64_t end) {
+  std::vector<Range> out;
+  for (const auto& range : kConstant) {
+    const Range part{std::max(begin, range.begin) - begin, std::min(end, range.end) - begin};
+    if (part.begin < part.end) out.push_back(part);
+  }
+  return out;
 }
 
 // Three steps of a buffer that is cut at the given places; master and states put together again.
@@ -78,7 +96,10 @@ std::vector<at::Tensor> train_cut(const Case& c, StateType type, const std::vect
   const auto optimizer = c.make(type);
   std::vector<Slot> parts;
   for (size_t i = 0; i + 1 < cuts.size(); ++i)
-    parts.push_back({.name = "unit", .master = master.slice(0, cuts[i], cuts[i + 1]).clone(), .offset = cuts[i]});
+    parts.push_back({.name = "unit",
+                     .master = master.slice(0, cuts[i], cuts[i + 1]).clone(),
+                     .offset = cuts[i],
+                     .without_decay = constant_in(cuts[i], cuts[i + 1])});
   // Every part is a rank of its own, with an optimizer of its own.
   std::vector<std::unique_ptr<Optimizer>> ranks;
   for (size_t i = 0; i < parts.size(); ++i) ranks.push_back(c.make(type));
@@ -115,6 +136,21 @@ TEST_P(EveryOptimizer, BitsDontDependOnTheCut) {
             << " elements differ";
     }
   }
+}
+
+TEST(WeightDecay, OnAllOrWithoutDecayAtAllIsOneRange) {
+  const auto after = [](const std::unique_ptr<Optimizer>& optimizer, const std::vector<Range>& constant) {
+    at::manual_seed(4);
+    Slot slot{.name = "w", .master = at::randn(300), .gradient = at::randn(300), .without_decay = constant};
+    optimizer->step({&slot, 1}, 0.1);
+    return slot.master;
+  };
+  const std::vector<Range> part{{10, 200}};
+  EXPECT_FALSE(at::equal(after(make_adamw({}), part), after(make_adamw({}), {})));
+  EXPECT_TRUE(at::equal(after(make_adamw({.decay_all = true}), part), after(make_adamw({}), {})));
+  EXPECT_TRUE(at::equal(after(make_sgd({.weight_decay = 0.1, .decay_all = true}), part),
+                        after(make_sgd({.weight_decay = 0.1}), {})));
+  EXPECT_TRUE(at::equal(after(make_adamw({}), {{0, 300}}), after(make_adamw({.weight_decay = 0}), {})));
 }
 
 TEST_P(EveryOptimizer, BitsDontDependOnThreads) {
@@ -157,6 +193,11 @@ TEST_P(EveryOptimizer, RefusesOtherSlotsThanPrepared) {
   auto short_gradient = slot("a", 3);
   short_gradient.gradient = at::ones(2);
   EXPECT_THROW(optimizer->step(std::vector{short_gradient, slot("b", 0)}, 1), Error);
+  for (const std::vector<Range>& ranges : {std::vector<Range>{{1, 4}}, {{1, 1}}, {{-1, 1}}, {{1, 2}, {0, 1}}}) {
+    auto outside = slot("a", 3);
+    outside.without_decay = ranges;
+    EXPECT_THROW(optimizer->step(std::vector{outside, slot("b", 0)}, 1), Error);
+  }
   auto half = slot("a", 3);
   half.master = half.master.to(at::kBFloat16);
   EXPECT_THROW(optimizer->step(std::vector{half, slot("b", 0)}, 1), Error);

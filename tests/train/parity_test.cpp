@@ -52,6 +52,7 @@ struct Expected {
 optim::OptimConfig optimizer_config() {
   optim::OptimConfig config;
   config.lr = 1e-3;
+  config.weight_decay = 0.5;  // 10 steps on norms and biases would show
   return config;
 }
 
@@ -69,7 +70,10 @@ Expected reference(const ModelCase& c) {
     std::vector<optim::Slot> slots;
     for (auto& weight : model->parameters().weights()) {
       if (step == 0) out.gradients.push_back(gradients.of(weight).clone());
-      slots.push_back({weight.name(), weight.value().view(-1), gradients.of(weight).view(-1)});
+      slots.push_back(
+          {.name = weight.name(), .master = weight.value().view(-1), .gradient = gradients.of(weight).view(-1)});
+      if (weight.name().ends_with("bias") || weight.name().find("norm") != std::string::npos)
+        slots.back().without_decay = {{0, weight.numel()}};
     }
     optimizer->step(slots, 1e-3, 1.0 / kSamples);
   }

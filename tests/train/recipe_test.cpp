@@ -101,7 +101,7 @@ TEST(Recipe, ASettingOfPrivacyMakesARunPrivate) {
     EXPECT_FALSE(Resolved(kRandom + setting + "\n").recipe.dp.is_private()) << setting;
   const Resolved none(kRandom + "[dp]\ndp = \"none\"\nsigma = 1\ndelta = 1e-5\n");
   EXPECT_FALSE(none.recipe.dp.is_private());
-  EXPECT_EQ(none.recipe.decisions.privacy, "dp is none, and sigma has no effect");
+  EXPECT_EQ(none.recipe.decisions.privacy, "dp is none, and sigma has no effect; ordinary gradient clipping at 1");
   EXPECT_FALSE(Resolved(kRandom + "[dp]\nsampler = \"shuffled\"\n").recipe.dp.is_private());
   EXPECT_EQ(Resolved(kRandom + "[dp]\ndp = \"ghost\"\nsigma = 2\n").recipe.dp.dp, privacy::MethodName::ghost);
 }
@@ -112,8 +112,49 @@ TEST(Recipe, AClipNormAloneIsGradientClipping) {
   EXPECT_EQ(clipped.recipe.optim.grad_clip, 0.5);
   EXPECT_TRUE(has(clipped.recipe.decisions.privacy, "ordinary gradient clipping at 0.5"));
   EXPECT_EQ(Resolved(kRandom + "[dp]\nmax_grad_norm = 0.5\ndp = \"auto\"\n").recipe.optim.grad_clip, 0);
-  EXPECT_EQ(Resolved(kRandom + "[dp]\nmax_grad_norm = 0.5\ndp = \"none\"\n").recipe.optim.grad_clip, 0);
+  EXPECT_EQ(Resolved(kRandom + "[dp]\nmax_grad_norm = 0.5\ndp = \"none\"\n").recipe.optim.grad_clip, 0.5);
   EXPECT_TRUE(has(fault_of(kRandom + "[dp]\nmax_grad_norm = 0.5\n[optim]\ngrad_clip = 1\n"), "drop one of them"));
+}
+
+TEST(Recipe, ClipsAtOneUnlessAskedOtherwise) {
+  EXPECT_EQ(Resolved(kRandom).recipe.optim.grad_clip, 1);
+  EXPECT_EQ(Resolved(kRandom + "[optim]\ngrad_clip = 0.25\n").recipe.optim.grad_clip, 0.25);
+  EXPECT_EQ(Resolved(kRandom + "[dp]\nmax_grad_norm = 0\n").recipe.optim.grad_clip, 0);
+  EXPECT_TRUE(
+      has(Resolved(kRandom + "[optim]\ngrad_clip = 0\n").recipe.decisions.privacy, "gradients are not clipped"));
+  EXPECT_EQ(Resolved(kRandom + "[dp]\ndp = \"auto\"\n").recipe.optim.grad_clip, 0) << "a private run clips samples";
+  EXPECT_EQ(Resolved(kRandom + "[dp]\ndp = \"auto\"\n").recipe.dp.max_grad_norm, 1);
+  // As recipe.toml of a run of 0.1.0 has it: every field with its value.
+  EXPECT_EQ(
+      Resolved(kRandom + "[dp]\ndp = \"none\"\nmax_grad_norm = 1\n[optim]\ngrad_clip = 0\n").recipe.optim.grad_clip, 0);
+  EXPECT_TRUE(has(fault_of(kRandom + "[dp]\nmax_grad_norm = -1\n"), "expected at least 0"));
+  // What a run writes down can be made private.
+  const auto written = print_toml(Resolved(kRandom).config);
+  EXPECT_TRUE(has(written, "# from max_grad_norm: grad_clip = 1.0\n"));
+  Recipe recipe;
+  Config config;
+  recipe.declare(config);
+  config.read_toml_text(written, "recipe");
+  config.set("dp.dp", "auto");
+  EXPECT_EQ(recipe.resolve(config).optim.grad_clip, 0);
+}
+
+TEST(Recipe, BatchesAreEpochsUnlessPrivate) {
+  using privacy::Sampler;
+  const auto sampler = [](const std::string& toml) { return Resolved(kRandom + toml).recipe.budget.sampler; };
+  EXPECT_EQ(sampler(""), Sampler::shuffled);
+  EXPECT_EQ(sampler("[dp]\ndp = \"none\"\nsigma = 1\n"), Sampler::shuffled);
+  for (const auto* asked : {"dp = \"auto\"", "sigma = 1.0", "target_epsilon = 8", "max_batch = 64"})
+    EXPECT_EQ(sampler(text("[dp]\n", asked, "\n")), Sampler::poisson) << asked;
+  EXPECT_EQ(sampler("[dp]\nsample_rate = 0.1\n"), Sampler::poisson) << "epochs have no rate";
+  for (const auto* named : {"poisson", "shuffled"})
+    for (const auto* dp : {"auto", "none"})
+      EXPECT_EQ(to_string(sampler(text("[dp]\ndp = \"", dp, "\"\nsampler = \"", named, "\"\n"))), named) << dp;
+  // What a run writes down says what was resolved, and reads back the same.
+  const Resolved plain(kRandom);
+  EXPECT_TRUE(has(print_toml(plain.config), "sampler = \"shuffled\"\n"));
+  const Resolved again(print_toml(plain.config));
+  EXPECT_EQ(again.config.json(), plain.config.json());
 }
 
 TEST(Recipe, SigmaAndTargetEpsilonAreOneTooMany) {

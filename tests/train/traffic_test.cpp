@@ -5,6 +5,7 @@
 #include "shade/models/registry.h"
 #include "shade/optim/config.h"
 #include "shade/profile/memory.h"
+#include "shade/train/slots.h"
 #include "shade/train/step.h"
 #include "tests/support/ranks.h"
 

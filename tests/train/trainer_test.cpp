@@ -96,6 +96,42 @@ TEST(Trainer, MicroBatchesDontChangeTheResult) {
   }
 }
 
+// The gradients of a first step are the same, so that weights differ by their decay alone.
+TEST(Trainer, NormsDecayOnlyIfAllWeightsAreAskedTo) {
+  for (const auto& [ranks, shard] : std::vector<World>{{1, "none"}, {2, "zero3"}}) {
+    const auto words =
+        small(with(kPlain, {{"shard.shard", shard}, {"optim.weight_decay", "0.5"}, {"train.steps", "1"}}));
+    const Scratch a, b;
+    const auto usual = train_in(a.path(), ranks, words);
+    const auto all = train_in(b.path(), ranks, with(words, {{"optim.decay_all", "true"}}));
+    for (size_t i = 0; i < usual.weights.size(); ++i)
+      EXPECT_EQ(at::equal(usual.weights[i], all.weights[i]), usual.weights[i].dim() > 1) << shard << " " << i;
+  }
+}
+
+TEST(Trainer, TheGradientNormIsLoggedBeforeItIsClipped) {
+  const auto norms = [](const Trained& run) {
+    std::vector<double> out;
+    for (const auto& line : run.metrics) out.push_back(line.at("grad_norm"));
+    return out;
+  };
+  const Scratch a, b, c, d;
+  const auto clipped = train_in(a.path(), 1, small({{"optim.grad_clip", "0.01"}}));
+  const auto sharded = train_in(b.path(), 2, small({{"dp.max_grad_norm", "0.01"}, {"shard.shard", "zero3"}}));
+  const auto free = train_in(c.path(), 1, small({{"optim.grad_clip", "0"}}));
+  ASSERT_EQ(norms(clipped).size(), 6u);
+  EXPECT_GT(norms(clipped)[0], 0.1);
+  EXPECT_EQ(norms(clipped)[0], norms(free)[0]);
+  for (size_t i = 0; i < 6; ++i) EXPECT_NEAR(norms(sharded)[i], norms(clipped)[i], 1e-4 * norms(clipped)[i]);
+  EXPECT_LT(distance(sharded, clipped), 1e-4);
+  EXPECT_GT(distance(free, clipped), 1e-5);
+  for (const auto& file : std::filesystem::directory_iterator(a.path()))
+    if (file.path().filename().string().starts_with("events.out"))
+      EXPECT_NE(io::content(file.path()).find("train/grad_norm"), std::string::npos);
+  for (const auto& line : train_in(d.path(), 1, small(kPrivate)).metrics)
+    EXPECT_FALSE(line.contains("grad_norm") || line["not_private"].contains("grad_norm")) << "it follows the records";
+}
+
 TEST(Trainer, EmptyBatchesMakeNoisyStepsThatCount) {
   const Scratch a, b;
   const auto words = small(with(kPrivate, {{"dp.sample_rate", "1e-9"}, {"train.steps", "3"}}));
