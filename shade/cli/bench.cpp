@@ -68,12 +68,12 @@ void require_memory(const experiment::Experiment& experiment, const comm::CommCo
   const auto& config = experiment.bench;
   const auto size = models::size_of(config.model, experiment.sizes, config.options());
   if (config.work == experiment::Work::forward_backward)
-    return train::require_memory(train::plain_states(size, config.dtype));
+    return train::require_memory(train::plain_states(size, train::dtype_of(config.dtype)));
   const bool on_gpus =
       comm.backend == comm::BackendKind::automatic ? comm::nccl_devices() > 0 : comm.backend == comm::BackendKind::nccl;
   if (on_gpus) return;  // they have memory of their own
   train::require_memory(train::model_states(size, {.shard = experiment.shard,
-                                                   .compute = config.dtype,
+                                                   .compute = train::dtype_of(config.dtype),
                                                    .optim = experiment.optim,
                                                    .ranks = place.size,
                                                    .local_ranks = place.local_size}));

@@ -136,7 +136,7 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
   profile::TensorMemory::track();
   train::use_threads(config.threads, {});
   const auto model = models::make_model(config.model, sizes, config.options());
-  const auto type = nn::scalar_type(config.dtype);
+  const auto type = train::scalar_type(config.dtype);
   nn::bind_all(model->parameters(), type, static_cast<uint64_t>(config.seed));
   const models::BatchShape shape{config.batch_size, config.seq_length};
   const auto batch = model->synthetic(shape, static_cast<uint64_t>(config.seed), type);

@@ -9,11 +9,11 @@
 #include "shade/base/private_file.h"
 #include "shade/data/config.h"
 #include "shade/models/registry.h"
-#include "shade/nn/dtype.h"
 #include "shade/optim/config.h"
 #include "shade/privacy/config.h"
 #include "shade/profile/memory.h"
 #include "shade/shard/runtime.h"
+#include "shade/train/compute_type.h"
 
 namespace shade::experiment {
 
@@ -29,7 +29,7 @@ struct BenchConfig {
   models::Task task = models::Task::automatic;
   nn::AttentionKernel attention = nn::AttentionKernel::flash;
   models::Checkpointing checkpointing = models::Checkpointing::none;
-  nn::DType dtype = nn::DType::fp32;
+  train::ComputeType dtype = train::ComputeType::fp32;
   Work work = Work::step;
   int64_t seq_length = 1024, batch_size = 2, num_iter = 3, warmup_iter = 1, grad_accum = 1;
   int64_t threads = 0;

@@ -49,7 +49,7 @@ std::optional<Peer> start_peer(const comm::World& world, const Experiment& exper
   if (!config.peers || world.rank() != 0) return std::nullopt;
   auto words = peer_words(config, model);
   words.insert(words.end(), {"--what", "step"});
-  if (config.dtype == nn::DType::bf16) words.insert(words.end(), {"--dtype", "bf16_mixed"});  // fp32 masters, as ours
+  if (config.dtype == train::ComputeType::bf16) words.insert(words.end(), {"--dtype", "bf16_mixed"});  // fp32 masters, as ours
   if (world.size() > 1) words.insert(words.end(), {"--strategy", peer_strategy(shard.shard)});
   if (dp.is_private()) {  // Opacus has one method that doesn't keep each sample's gradient
     const bool sharded = world.size() > 1 && shard.shard != shard::Strategy::ddp;
@@ -122,7 +122,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   if (!config.bare) profile::TensorMemory::track();
   train::use_threads(config.threads, world.place());
   const auto device = device_of(world);
-  const auto type = nn::scalar_type(config.dtype);
+  const auto type = train::scalar_type(config.dtype);
   const auto model = models::make_model(config.model, sizes, config.options());
   const models::BatchShape shape{config.batch_size * config.grad_accum, config.seq_length};
 
@@ -133,7 +133,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   result.snapshots.push_back(memory_line("after data creation"));
 
   shard::Runtime runtime(model->parameters(), shard::connect_groups(world, shard::policy_of(shard, world.size())),
-                         shard, {.compute = config.dtype, .device = device});
+                         shard, {.compute = train::dtype_of(config.dtype), .device = device});
   runtime.initialise(static_cast<uint64_t>(config.seed));
   const auto optimizer = train::prepared_optimizer(optim, runtime);
   profile::return_unused_heap();  // what only the beginning needed

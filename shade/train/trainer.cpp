@@ -88,7 +88,7 @@ void Trainer::start_model() {
   const auto& recipe = *recipe_;
   const auto seed = static_cast<uint64_t>(recipe.train.seed);
   runtime_ = std::make_unique<shard::Runtime>(model_->parameters(), groups_, recipe.shard,
-                                              shard::Runtime::Options{.compute = recipe.model.dtype});
+                                              shard::Runtime::Options{.compute = dtype_of(recipe.model.dtype)});
   if (recipe.model.weights.empty())
     runtime_->initialise(seed);
   else
