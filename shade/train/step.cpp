@@ -286,10 +286,12 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, W
           on_grid(sum(5) + clipper.count_sigma() * noise.draw(static_cast<uint64_t>(step), -1), clipper.count_sigma()),
           divisor);
   }
-  {
+  if (method_ || record.samples.samples > 0) {
     const Span span("optimizer");
     const MemoryScope scope(MemoryKind::optimizer);
     optimizer_->step(slots, record.learning_rate, scale);
+  } else {  // momentum and weight decay would move the weights
+    optimizer_->skip();
   }
   runtime_->updated();
   return record;

@@ -16,7 +16,8 @@
 namespace shade::train {
 
 struct StepRecord {
-  // Mean over all samples of all ranks; in a private step over those whose loss is finite. Not private. No sample: NaN.
+  // Mean over all samples of all ranks; in a private step over those whose loss is finite. Not private. No sample: NaN,
+  // and no update, unless the step is private: then noise is all it learns from.
   double loss = 0;
   double learning_rate = 0;
   double gradient_norm = 0;         // of the mean gradient; 0 if nobody asked for clipping it

@@ -359,7 +359,7 @@ TrainResult Trainer::run() {
     const auto record =
         step_->run(batch.micro_batches, divisor, {.stop = options_.stop && options_.stop(), .save = save_is_due()});
     result.steps = optimizer_->steps();
-    result.loss = record.loss;
+    if (record.samples.samples > 0) result.loss = record.loss;
     report_->advance();
     if (record.stop) result.ended = Ended::asked;
     const bool end = result.steps == last_ || record.stop;
