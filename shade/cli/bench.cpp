@@ -12,6 +12,11 @@ namespace shade::cli {
 
 namespace {
 
+// A share that is known, in per cent.
+std::string share(const Json& json, const char* key, const char* words) {
+  return json.contains(key) ? text(", ", significant(100 * json[key].get<double>()), words) : "";
+}
+
 void print(const experiment::BenchResult& result, const experiment::Experiment& experiment, const Json& json) {
   Table table({"what", "value"});
   table.add({"model", text(result.description, ", ", significant(static_cast<double>(result.parameters) / 1e6),
@@ -29,9 +34,8 @@ void print(const experiment::BenchResult& result, const experiment::Experiment& 
                           result.ranks == 1 ? " rank" : " ranks", ", average of ", result.times_ms.size(), ")")});
   table.add({"throughput", text(significant(json["tokens_per_second"].get<double>()), " tokens/s, ",
                                 significant(json["gflops_per_second"].get<double>()), " GFLOP/s",
-                                json.contains("mfu") ? text(", ", significant(100 * json["mfu"].get<double>()),
-                                                            " % of this machine's best matrix product (MFU)")
-                                                     : "")});
+                                share(json, "mfu", " % of the stated peak (MFU)"),
+                                share(json, "gemm_share", " % of this machine's best matrix product"))});
   if (result.ranks > 1)
     table.add({"traffic", text(to_string(result.wire), " sent a step, ", significant(result.comm_ms), " ms under way, ",
                                significant(result.exposed_ms), " ms waited for")});

@@ -34,12 +34,13 @@ void Report::step(const StepReport& r) {
   if (r.spent)
     line += text("  epsilon ", rounded_up(r.spent->epsilon), " per ", to_string(options_.unit),
                  options_.void_epsilon ? " (seeded: void)" : "");
-  line += text(options_.is_private ? " | not private: " : "  ", "loss ",
-               has_loss ? significant(r.record.loss, 5) : "-");
+  line +=
+      text(options_.is_private ? " | not private: " : "  ", "loss ", has_loss ? significant(r.record.loss, 5) : "-");
   if (options_.is_private) line += text("  clipped ", samples.clipped, " of ", samples.samples);
   if (samples.not_finite > 0) line += text("  not finite ", samples.not_finite);
-  say(text(line, "  memory ", to_string(r.memory), "  ", significant(r.tokens_per_second), " tokens/s  mfu ",
-           significant(100 * r.mfu, 2), " %"));
+  say(text(line, "  memory ", to_string(r.memory), "  ", significant(r.tokens_per_second), " tokens/s",
+           r.mfu ? text("  mfu ", significant(100 * *r.mfu, 2), " %") : "",
+           r.gemm_share ? text("  gemm_share ", significant(100 * *r.gemm_share, 2), " %") : ""));
 
   Json json{{"step", r.step}, {"lr", r.record.learning_rate}};
   if (r.record.gradient_norm > 0) json["grad_norm"] = r.record.gradient_norm;
@@ -49,8 +50,9 @@ void Report::step(const StepReport& r) {
            {"data_ms", Millis(r.data).count()},
            {"load_ms", Millis(r.load).count()},
            {"memory_bytes", r.memory.count},
-           {"tokens_per_second", r.tokens_per_second},
-           {"mfu", r.mfu}};
+           {"tokens_per_second", r.tokens_per_second}};
+  if (r.mfu) own["mfu"] = *r.mfu;
+  if (r.gemm_share) own["gemm_share"] = *r.gemm_share;
   if (options_.is_private) {
     own["clipped"] = samples.clipped;
     own["not_finite"] = samples.not_finite;

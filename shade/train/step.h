@@ -22,6 +22,7 @@ struct StepRecord {
   double learning_rate = 0;
   double gradient_norm = 0;         // of the mean gradient; 0 if nobody asked for clipping it
   privacy::ClipCounts samples;      // of all ranks; not private
+  int64_t tokens = 0;               // of all ranks, without padding; not private
   double clip_norm = 0;             // of a private step
   bool stop = false, save = false;  // some rank asked for it
 };
