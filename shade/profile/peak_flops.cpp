@@ -4,23 +4,18 @@
 #include <ATen/DeviceAccelerator.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <vector>
 
 #include "shade/base/units.h"
+#include "shade/profile/memory.h"
 
 namespace shade::profile {
 
 double peak_gemm_flops(c10::ScalarType type, c10::Device device) {
   const int64_t side = device.is_cpu() ? 768 : 8192;  // large enough to be limited by arithmetic
-  std::vector<std::vector<std::byte>> memory;         // not libtorch's: the probe is no part of what a run needs
-  const auto matrix = [&] {
-    if (!device.is_cpu()) return at::ones({side, side}, at::TensorOptions(type).device(device));
-    auto& bytes = memory.emplace_back(static_cast<size_t>(side * side) * c10::elementSize(type));
-    return at::from_blob(bytes.data(), {side, side}, type).fill_(1);
-  };
-  const auto a = matrix(), b = matrix();
-  auto out = matrix();
+  const TensorMemory::Uncounted probe;
+  const auto options = at::TensorOptions(type).device(device);
+  const auto a = at::ones({side, side}, options), b = at::ones({side, side}, options);
+  auto out = at::empty({side, side}, options);
   const auto finish = [&] {
     if (!device.is_cpu()) at::accelerator::synchronizeDevice(device.index());
   };

@@ -137,6 +137,26 @@ TEST(Trainer, EmptyBatchesChangeNothingInRunsThatAreNotPrivate) {
   }
 }
 
+// Records of 4 to 6 tokens in a text of 32 positions; on every rank.
+TEST(Trainer, ThroughputCountsNoPadding) {
+  for (const int ranks : {1, 2}) {
+    const Scratch texts, here;
+    std::string lines;
+    for (int i = 0; i < 40; ++i) lines += "{\"text\": \"abcd\"}\n";
+    texts.write("texts.jsonl", lines);
+    const auto found = train_in(here.path(), ranks,
+                                small({{"data.data_folder", texts.path().string()},
+                                       {"model.vocab_size", "300"},
+                                       {"shard.shard", ranks == 1 ? "none" : "ddp"},
+                                       {"train.seq_length", "32"}}));
+    for (const auto& line : found.metrics) {
+      const double tokens = line["tokens_per_second"].get<double>() * line["step_ms"].get<double>() / 1000;
+      EXPECT_NEAR(tokens, 5 * line["samples"].get<double>(), 1.01 * line["samples"].get<double>()) << line;
+      EXPECT_GT(line["mfu"].get<double>(), 0) << "a peak is stated";
+    }
+  }
+}
+
 TEST(Trainer, StopsBeforeTheBudgetWouldBeExceeded) {
   const Scratch here;
   const auto found = train_in(here.path(), 1, small(with(kPrivate, {{"dp.max_epsilon", "9"}, {"train.steps", "50"}})));
