@@ -12,6 +12,11 @@ namespace shade::cli {
 
 namespace {
 
+// A share that is known, in per cent.
+std::string share(const Json& json, const char* key, const char* words) {
+  return json.contains(key) ? text(", ", significant(100 * json[key].get<double>()), words) : "";
+}
+
 void print(const experiment::BenchResult& result, const experiment::Experiment& experiment, const Json& json) {
   Table table({"what", "value"});
   table.add({"model", text(result.description, ", ", significant(static_cast<double>(result.parameters) / 1e6),
@@ -29,9 +34,8 @@ void print(const experiment::BenchResult& result, const experiment::Experiment& 
                           result.ranks == 1 ? " rank" : " ranks", ", average of ", result.times_ms.size(), ")")});
   table.add({"throughput", text(significant(json["tokens_per_second"].get<double>()), " tokens/s, ",
                                 significant(json["gflops_per_second"].get<double>()), " GFLOP/s",
-                                json.contains("mfu") ? text(", ", significant(100 * json["mfu"].get<double>()),
-                                                            " % of this machine's best matrix product (MFU)")
-                                                     : "")});
+                                share(json, "mfu", " % of the stated peak (MFU)"),
+                                share(json, "gemm_share", " % of this machine's best matrix product"))});
   if (result.ranks > 1)
     table.add({"traffic", text(to_string(result.wire), " sent a step, ", significant(result.comm_ms), " ms under way, ",
                                significant(result.exposed_ms), " ms waited for")});
@@ -68,12 +72,12 @@ void require_memory(const experiment::Experiment& experiment, const comm::CommCo
   const auto& config = experiment.bench;
   const auto size = models::size_of(config.model, experiment.sizes, config.options());
   if (config.work == experiment::Work::forward_backward)
-    return train::require_memory(train::plain_states(size, config.dtype));
+    return train::require_memory(train::plain_states(size, train::dtype_of(config.dtype)));
   const bool on_gpus =
       comm.backend == comm::BackendKind::automatic ? comm::nccl_devices() > 0 : comm.backend == comm::BackendKind::nccl;
   if (on_gpus) return;  // they have memory of their own
   train::require_memory(train::model_states(size, {.shard = experiment.shard,
-                                                   .compute = config.dtype,
+                                                   .compute = train::dtype_of(config.dtype),
                                                    .optim = experiment.optim,
                                                    .ranks = place.size,
                                                    .local_ranks = place.local_size}));

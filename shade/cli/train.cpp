@@ -15,7 +15,7 @@ namespace {
 void require_memory(const train::Recipe& recipe, const comm::Place& place) {
   const auto size = models::size_of(recipe.model.model, recipe.sizes, recipe.model.options());
   const auto states = train::model_states(size, {.shard = recipe.shard,
-                                                 .compute = recipe.model.dtype,
+                                                 .compute = dtype_of(recipe.model.dtype),
                                                  .optim = recipe.optim,
                                                  .ranks = place.size,
                                                  .local_ranks = place.local_size});

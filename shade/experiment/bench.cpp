@@ -17,6 +17,7 @@
 #include "shade/experiment/mib.h"
 #include "shade/experiment/peer.h"
 #include "shade/models/decoder.h"
+#include "shade/models/flops.h"
 #include "shade/nn/gradients.h"
 #include "shade/profile/heap.h"
 #include "shade/profile/memory.h"
@@ -55,6 +56,11 @@ void BenchConfig::declare(Fields& f) {
         {.help = "adapters of this rank on q_proj and v_proj, the rest frozen; 0: none",
          .min = 0,
          .flags = {"--lora-rank"}});
+  f.add("peak_gflops", peak_gflops,
+        {.help = "stated peak of the hardware of a rank, which mfu is a share of; 0: unknown, and no mfu is reported",
+         .unit = "GFLOP/s",
+         .min = 0,
+         .flags = {"--peak-gflops"}});
   f.add("trace", trace,
         {.help = "write a Chrome trace of the whole run here, for Perfetto; a name that ends in / is a folder for "
                  "TensorBoard, with one below it for this configuration",
@@ -136,7 +142,7 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
   profile::TensorMemory::track();
   train::use_threads(config.threads, {});
   const auto model = models::make_model(config.model, sizes, config.options());
-  const auto type = nn::scalar_type(config.dtype);
+  const auto type = train::scalar_type(config.dtype);
   nn::bind_all(model->parameters(), type, static_cast<uint64_t>(config.seed));
   const models::BatchShape shape{config.batch_size, config.seq_length};
   const auto batch = model->synthetic(shape, static_cast<uint64_t>(config.seed), type);
@@ -146,8 +152,8 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
   BenchResult result;
   result.describe(*model, log_key(experiment, 1));
   result.length = model->tokens(shape);
-  result.tokens = config.batch_size * result.length;
-  result.flops = 3 * static_cast<double>(config.batch_size) * model->forward_flops(shape);
+  result.tokens = models::real_tokens(*model, batch);
+  result.flops_per_token = models::training_flops_per_token(*model, shape);
   nn::PlainGradients gradients;
   model->parameters().wiring.tap = &gradients;
   profile::TensorMemory::reset_peak();
@@ -259,7 +265,8 @@ Json json_of(const MemoryLine& line, const std::string& key) {
 
 Json BenchResult::json(const Experiment& experiment, const Json& whole_config) const {
   const auto& [c, shard, dp] = std::tie(experiment.bench, experiment.shard, experiment.dp);
-  const double seconds = average_ms() / 1e3;
+  const double tokens_per_second = static_cast<double>(tokens) * 1e3 / average_ms();
+  const double flops_per_second = flops_per_token * tokens_per_second;
   Json out{{"mode", mode_of(dp, shard)},
            {"experiment", experiment_of(dp)},
            {"model", c.model},
@@ -280,8 +287,8 @@ Json BenchResult::json(const Experiment& experiment, const Json& whole_config) c
            {"peak_resident_mb", mib(resident_peak)},
            {"avg_time_ms", average_ms()},
            {"times_ms", times_ms},
-           {"tokens_per_second", static_cast<double>(tokens) / seconds},
-           {"gflops_per_second", flops / seconds / 1e9}};
+           {"tokens_per_second", tokens_per_second},
+           {"gflops_per_second", flops_per_second / 1e9}};
   out["losses"] = losses;
   out["average_memory_mb"] = mib(average);
   out["log_key"] = log_key;
@@ -302,9 +309,13 @@ Json BenchResult::json(const Experiment& experiment, const Json& whole_config) c
                                                    {"bytes", sum.wire.count},
                                                    {"time_ms", sum.time_ms},
                                                    {"exposed_ms", sum.exposed_ms}});
-  if (peak_flops > 0) {
-    out["peak_gflops_per_second"] = peak_flops * ranks / 1e9;
-    out["mfu"] = flops / seconds / (peak_flops * ranks);
+  if (c.peak_gflops > 0) {
+    out["stated_gflops_per_second"] = c.peak_gflops * ranks;
+    out["mfu"] = flops_per_second / (1e9 * c.peak_gflops * ranks);
+  }
+  if (product_flops > 0) {
+    out["gemm_gflops_per_second"] = product_flops * ranks / 1e9;
+    out["gemm_share"] = flops_per_second / (product_flops * ranks);
   }
   out["breakdown"] = by_kind(at_peak);
   if (!peak_owner.is_null()) out["peak_owner"] = peak_owner;

@@ -9,11 +9,11 @@
 #include "shade/base/private_file.h"
 #include "shade/data/config.h"
 #include "shade/models/registry.h"
-#include "shade/nn/dtype.h"
 #include "shade/optim/config.h"
 #include "shade/privacy/config.h"
 #include "shade/profile/memory.h"
 #include "shade/shard/runtime.h"
+#include "shade/train/compute_type.h"
 
 namespace shade::experiment {
 
@@ -29,12 +29,13 @@ struct BenchConfig {
   models::Task task = models::Task::automatic;
   nn::AttentionKernel attention = nn::AttentionKernel::flash;
   models::Checkpointing checkpointing = models::Checkpointing::none;
-  nn::DType dtype = nn::DType::fp32;
+  train::ComputeType dtype = train::ComputeType::fp32;
   Work work = Work::step;
   int64_t seq_length = 1024, batch_size = 2, num_iter = 3, warmup_iter = 1, grad_accum = 1;
   int64_t threads = 0;
   int64_t seed = 0;
   int64_t lora_rank = 0;
+  double peak_gflops = 0;
   bool peers = false;
   bool bare = false, use_profiler = false;
   std::string trace, tensorboard;
@@ -105,7 +106,7 @@ struct BenchResult {
   std::vector<TrafficSum> traffic;              // of a step, by collective and unit
   Json timeline, peak_owner;                    // of the last step; of this rank's peak
   double utilisation = 0;                       // CPU time over wall time of the compute threads, or the GPU's
-  double peak_flops = 0;                        // of this rank's best matrix product, a second
+  double product_flops = 0;                     // of this rank's best matrix product, per second
   int gpus = 0;
   double data_ms = 0;                   // of a step, this rank: loading what it computes with
   std::string data;                     // what it is
@@ -113,9 +114,9 @@ struct BenchResult {
   std::vector<StepFigures> steps;       // the measured ones
   int64_t clipped = 0, not_finite = 0;  // samples of the last step; not private
   double loss = 0;
-  double flops = 0;    // of one step: forward and twice that for backward
-  int64_t tokens = 0;  // of one step
-  int64_t length = 0;  // tokens of one sample: of a text, or the patches of an image
+  double flops_per_token = 0;  // of the model (models/flops.h)
+  int64_t tokens = 0;          // of one step, without padding
+  int64_t length = 0;          // tokens of one sample: of a text, or the patches of an image
 
   void describe(const models::Model& model, const std::string& key);
   double average_ms() const;

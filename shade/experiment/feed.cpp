@@ -34,7 +34,8 @@ Feed::Feed(const Experiment& experiment, const models::Model& model, const comm:
   const auto& config = experiment.bench;
   const auto seed = static_cast<uint64_t>(config.seed + place.rank);  // everybody has other samples
   const auto all =
-      model.synthetic({batch_size_ * micro_steps_, config.seq_length}, seed, nn::scalar_type(config.dtype)).to(device);
+      model.synthetic({batch_size_ * micro_steps_, config.seq_length}, seed, train::scalar_type(config.dtype))
+          .to(device);
   for (int64_t i = 0; i < micro_steps_; ++i) made_up_.push_back(numbered(all.rows(i * batch_size_, batch_size_), i));
 }
 

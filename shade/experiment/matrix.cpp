@@ -75,7 +75,7 @@ Json merged(const MatrixOptions& options, const MatrixRow& row) {
   }
   const double average = std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
   const double scale = average / out["avg_time_ms"].get<double>();
-  for (const auto* rate : {"tokens_per_second", "gflops_per_second"})
+  for (const auto* rate : {"tokens_per_second", "gflops_per_second", "mfu", "gemm_share"})
     if (out.contains(rate)) out[rate] = out[rate].get<double>() / scale;
   out["times_ms"] = times;
   out["avg_time_ms"] = average;

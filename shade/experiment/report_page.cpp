@@ -39,6 +39,7 @@ Json json_of(const Results& results, const ResultRow& row) {
               {"breakdown", object_of(row.breakdown_mb)},
               {"phases_ms", object_of(row.phases_ms)}});
   if (row.mfu) out["mfu"] = *row.mfu;
+  if (row.gemm_share) out["gemm_share"] = *row.gemm_share;
   if (!row.timeline.is_null()) out["timeline"] = row.timeline;
   if (!row.peak_owner.empty()) out["peak_owner"] = row.peak_owner;
   if (row.utilisation) out["utilisation"] = *row.utilisation;

@@ -100,7 +100,9 @@ void read_figures(ResultRow& row, const Json& json) {
   row.average_mb = number_or(json, "average_memory_mb", 0);
   row.tokens_per_second = number_or(json, "tokens_per_second", 0);
   row.utilisation = number_if(json, "utilisation");
-  row.mfu = number_if(json, "mfu");
+  const bool stated = json.contains("stated_gflops_per_second");  // before 0.2 `mfu` was the share of the best product
+  if (stated) row.mfu = number_if(json, "mfu");
+  row.gemm_share = number_if(json, stated || json.contains("gemm_share") ? "gemm_share" : "mfu");
   row.cpu_overhead_ms = number_if(json, "cpu_overhead_ms");
   if (const auto traffic = json.find("communication"); traffic != json.end() && traffic->is_object())
     row.communication = {.bytes = number_or(*traffic, "bytes", 0),

@@ -36,7 +36,7 @@ struct ResultRow {
   Settings privacy;   // the rest of a private method's configuration
   int64_t seq_length = 0, batch_size = 0, ranks = 1, grad_accum = 1;
   double peak_mb = 0, average_mb = 0, time_ms = 0, fastest_ms = 0, slowest_ms = 0, tokens_per_second = 0;
-  std::optional<double> utilisation, mfu, cpu_overhead_ms;
+  std::optional<double> utilisation, mfu, gemm_share, cpu_overhead_ms;
   std::optional<TrafficOfStep> communication;
   Amounts breakdown_mb, phases_ms;
   std::vector<Snapshot> snapshots;

@@ -8,6 +8,7 @@
 #include "shade/experiment/feed.h"
 #include "shade/experiment/peer.h"
 #include "shade/experiment/timeline.h"
+#include "shade/models/flops.h"
 #include "shade/profile/device.h"
 #include "shade/profile/heap.h"
 #include "shade/profile/peak_flops.h"
@@ -49,7 +50,8 @@ std::optional<Peer> start_peer(const comm::World& world, const Experiment& exper
   if (!config.peers || world.rank() != 0) return std::nullopt;
   auto words = peer_words(config, model);
   words.insert(words.end(), {"--what", "step"});
-  if (config.dtype == nn::DType::bf16) words.insert(words.end(), {"--dtype", "bf16_mixed"});  // fp32 masters, as ours
+  if (config.dtype == train::ComputeType::bf16)
+    words.insert(words.end(), {"--dtype", "bf16_mixed"});  // fp32 masters, as ours
   if (world.size() > 1) words.insert(words.end(), {"--strategy", peer_strategy(shard.shard)});
   if (dp.is_private()) {  // Opacus has one method that doesn't keep each sample's gradient
     const bool sharded = world.size() > 1 && shard.shard != shard::Strategy::ddp;
@@ -122,7 +124,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   if (!config.bare) profile::TensorMemory::track();
   train::use_threads(config.threads, world.place());
   const auto device = device_of(world);
-  const auto type = nn::scalar_type(config.dtype);
+  const auto type = train::scalar_type(config.dtype);
   const auto model = models::make_model(config.model, sizes, config.options());
   const models::BatchShape shape{config.batch_size * config.grad_accum, config.seq_length};
 
@@ -133,7 +135,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   result.snapshots.push_back(memory_line("after data creation"));
 
   shard::Runtime runtime(model->parameters(), shard::connect_groups(world, shard::policy_of(shard, world.size())),
-                         shard, {.compute = config.dtype, .device = device});
+                         shard, {.compute = train::dtype_of(config.dtype), .device = device});
   runtime.initialise(static_cast<uint64_t>(config.seed));
   const auto optimizer = train::prepared_optimizer(optim, runtime);
   profile::return_unused_heap();  // what only the beginning needed
@@ -149,8 +151,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   result.ranks = world.size();
   const int64_t samples = config.batch_size * config.grad_accum * world.size();
   result.length = model->tokens(shape);
-  result.tokens = samples * result.length;
-  result.flops = 3 * static_cast<double>(samples) * model->forward_flops(shape);
+  result.flops_per_token = models::training_flops_per_token(*model, shape);
   const NameOf name_of = [&](const char* span, int64_t index) -> std::string {
     if (index < 0) return "";
     const std::string_view of = span;
@@ -199,6 +200,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
     if (measured) {
       const Seconds took = last.end - last.begin;
       mine.push_back(Millis(took).count());
+      result.tokens += record.tokens;
       result.data_ms += loading.count() / static_cast<double>(config.num_iter);
       const double busy = meter ? meter->utilisation().value_or(0)
                                 : (profile::process_cpu_time() - cpu).count() / (took.count() * at::get_num_threads());
@@ -222,9 +224,10 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
     result.peak_owner = json_of(profile::TensorMemory::peak_place(), name_of);
   }
   result.loss = result.losses.back();
+  result.tokens /= config.num_iter;
   if (peer) result.peer_peak = peer->peak_bytes();
   take_largest(result, control, device);
-  if (!config.bare) result.peak_flops = profile::peak_gemm_flops(type, device);
+  if (!config.bare) result.product_flops = profile::peak_gemm_flops(type, device);
   const auto times = exchanged(control, mine);
   for (size_t i = 0; i < mine.size(); ++i) {
     double slowest = 0;

@@ -171,15 +171,15 @@ nn::Batch Decoder::synthetic(const BatchShape& shape, uint64_t seed, at::ScalarT
   return batch;
 }
 
-double Decoder::forward_flops(const BatchShape& shape) const {
-  const auto t = static_cast<double>(shape.seq_length), d = static_cast<double>(config_.hidden);
-  const auto q = static_cast<double>(config_.heads * config_.head_size());
-  const auto kv = static_cast<double>(config_.kv_heads * config_.head_size());
-  const auto f = static_cast<double>(config_.ffn);
-  const double block = 2 * t * d * (2 * q + 2 * kv + 3 * f) + 2 * t * t * q;  // causal: half of 4 T^2 q
-  const double head = options_.task == Task::classify ? 2 * d * static_cast<double>(config_.classes)
-                                                      : 2 * t * d * static_cast<double>(config_.vocab);
-  return static_cast<double>(config_.layers) * block + head;
+int64_t Decoder::positions(const nn::Weight& weight, const BatchShape& shape) const {
+  if (weight.shape().size() < 2) return 0;
+  if (&weight == &embed_->table()) return config_.tied && options_.task == Task::lm ? shape.seq_length : 0;
+  return head_.score && &weight == &head_.score->weight() ? 1 : shape.seq_length;  // classes are read at one position
+}
+
+double Decoder::attention_flops(const BatchShape& shape) const {
+  const auto t = static_cast<double>(shape.seq_length);
+  return 4 * static_cast<double>(config_.layers * config_.heads * config_.head_size()) * t * t;
 }
 
 std::string Decoder::describe() const {

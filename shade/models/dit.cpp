@@ -197,11 +197,16 @@ nn::Batch Dit::synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType 
   return batch;
 }
 
-double Dit::forward_flops(const BatchShape&) const {
-  const auto t = static_cast<double>(config_.tokens()), d = static_cast<double>(config_.hidden);
-  const double block = 2 * t * d * (4 * d + 2 * static_cast<double>(config_.mlp())) + 4 * t * t * d + 12 * d * d;
-  const auto ends = static_cast<double>(config_.patch * config_.patch * (config_.channels + config_.out_channels()));
-  return static_cast<double>(config_.layers) * block + 2 * t * d * ends;
+int64_t Dit::positions(const nn::Weight& weight, const BatchShape&) const {
+  const std::string_view name = weight.name();
+  if (weight.shape().size() < 2 || name == "pos_embed" || name.starts_with("y_embedder")) return 0;
+  const bool of_the_sample = name.starts_with("t_embedder") || name.find("adaLN_modulation") != name.npos;
+  return of_the_sample ? 1 : config_.tokens();
+}
+
+double Dit::attention_flops(const BatchShape&) const {
+  const auto t = static_cast<double>(config_.tokens());
+  return 4 * static_cast<double>(config_.layers * config_.hidden) * t * t;
 }
 
 std::string Dit::describe() const {

@@ -74,10 +74,11 @@ nn::Batch LinearStack::synthetic(const BatchShape& shape, uint64_t seed, at::Sca
   return batch;
 }
 
-double LinearStack::forward_flops(const BatchShape&) const {
-  const auto w = static_cast<double>(config_.width);
-  return 2 * w * w * static_cast<double>(config_.depth);
+int64_t LinearStack::positions(const nn::Weight& weight, const BatchShape&) const {
+  return weight.shape().size() < 2 ? 0 : 1;
 }
+
+double LinearStack::attention_flops(const BatchShape&) const { return 0; }
 
 std::string LinearStack::describe() const { return text("linear ", config_.width, " x ", config_.depth, " layers"); }
 

@@ -59,8 +59,10 @@ class Model {
   // Random data of the right shapes, the same for the same seed.
   virtual nn::Batch synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType type) const = 0;
 
-  // Floating-point operations of forward for one sample, counting products only.
-  virtual double forward_flops(const BatchShape& shape) const = 0;
+  // What model FLOPs are made of (models/flops.h): at how many positions of a sample a weight is a factor of a matrix
+  // product (0: a table, a gain, a bias), and the products of activations with each other in one sample's forward.
+  virtual int64_t positions(const nn::Weight& weight, const BatchShape& shape) const = 0;
+  virtual double attention_flops(const BatchShape& shape) const = 0;
   virtual int64_t tokens(const BatchShape& shape) const = 0;  // per sample: text positions or image patches
   virtual std::string describe() const = 0;
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "shade/nn/function.h"
+#include "shade/nn/wide_product.h"
 
 namespace shade::nn {
 namespace {
@@ -75,21 +76,19 @@ struct LmLoss : torch::autograd::Function<LmLoss> {
     const auto labels_N = labels.reshape({-1});
     const auto factor_N1 = (weights * grads[0].unsqueeze(1)).reshape({-1, 1});
     const Slices slices(weight, h_ND.size(0), context->saved_data["slice"].toInt());
-    at::Tensor dh;
+    // Rounded once, after the last slice: rounded after each, bf16 would lose more with every slice.
+    const auto dh_ND = at::zeros(h_ND.sizes(), h.options().dtype(wide(h.scalar_type())));
     for (int64_t row = 0; row < slices.rows; row += slices.step) {
       auto share = slices.logits(h_ND, row).sub_(lse.unsqueeze(1)).exp_();
       const auto [inside, column] = slices.targets(labels_N, row);
       share.scatter_add_(1, column, inside.to(share.scalar_type()).neg_().unsqueeze(1)).mul_(factor_N1);
       const auto g = share.to(h.scalar_type());
-      if (!dh.defined())
-        dh = at::mm(g, slices.of_weight(row));
-      else
-        dh.addmm_(g, slices.of_weight(row));
+      add_wide_product(dh_ND, g, slices.of_weight(row));
       if (weight.trainable())
         wiring.take(LinearGrad{as_BTD(h), g.view({h.size(0), h.size(1), g.size(1)}), &weight, nullptr, row,
                                row + slices.step >= slices.rows, saved[4]});
     }
-    return {dh.view(h.sizes()), {}, {}, {}, {}};
+    return {dh_ND.to(h.scalar_type()).view(h.sizes()), {}, {}, {}, {}};
   }
 };
 

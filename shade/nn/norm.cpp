@@ -19,18 +19,21 @@ struct Rms : torch::autograd::Function<Rms> {
     const auto& layer = recall<RmsNorm>(context);
     const auto saved = context->get_saved_variables();
     const auto& g = grads[0];
-    const auto normal = xhat(saved[0], saved[1]);
-    // dx = (gs - xhat mean(gs xhat)) / rms, gs = g * scale
-    auto dx = g * layer.scale().value();
-    const auto mean = (dx * normal).sum({-1}, true).div_(-static_cast<double>(g.size(-1)));
-    dx.addcmul_(normal, mean);
-    dx = (dx * saved[1]).to(g.scalar_type());
+    const auto dx = input_grad(g, saved[0], saved[1], layer.scale().value());
     if (const auto* scale = trained(&layer.scale()))
-      layer.wiring().take(ScaleShiftGrad{as_BTD(normal), as_BTD(g), scale, nullptr});
+      layer.wiring().take(ScaleShiftGrad{as_BTD(xhat(saved[0], saved[1])), as_BTD(g), scale, nullptr});
     return {dx, {}};
   }
   // The factor stays in fp32: rounded, it would shift a whole position by up to 0.4 % in bf16.
   static at::Tensor xhat(const at::Tensor& x, const at::Tensor& inverse) { return (x * inverse).to(x.scalar_type()); }
+  // dx = (gs - xhat mean(gs xhat)) / rms, gs = g * scale. The difference of two near numbers: rounded once, at its end.
+  static at::Tensor input_grad(const at::Tensor& g, const at::Tensor& x, const at::Tensor& inverse,
+                               const at::Tensor& scale) {
+    const auto normal = x * inverse;
+    auto dx = g.to(normal.scalar_type()).mul(scale);
+    const auto mean = (dx * normal).sum({-1}, true).div_(-static_cast<double>(g.size(-1)));
+    return dx.addcmul_(normal, mean).mul_(inverse).to(g.scalar_type());
+  }
 };
 
 // libtorch has no shape function for these two in C++.

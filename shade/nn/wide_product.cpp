@@ -6,7 +6,7 @@
 
 // libtorch's `mm` with an output type of its own exists for GPUs only (2.15), but the MKL inside its CPU library has
 // the product, five times as fast as one of widened factors where the CPU multiplies bf16. Weak: null where libtorch
-// was built without MKL. Row-major is 101, as it is 111, transposed 112.
+// was built without MKL. Row-major is 101; `Use` has the rest.
 extern "C" __attribute__((weak)) void cblas_gemm_bf16bf16f32(int layout, int trans_a, int trans_b, int m, int n, int k,
                                                              float alpha, const void* a, int lda, const void* b,
                                                              int ldb, float beta, float* c, int ldc);
@@ -20,25 +20,44 @@ bool plain_rows(const at::Tensor& x) {
          x.size(0) < std::numeric_limits<int>::max();
 }
 
+enum Use { as_it_is = 111, transposed = 112 };
+
+// out = a b, or out += a b if `adds`. False: MKL can't.
+bool multiplied_by_mkl(const at::Tensor& out, const at::Tensor& a, Use a_is, const at::Tensor& b, bool adds) {
+  const auto depth = a.size(a_is == transposed ? 0 : 1);
+  if (cblas_gemm_bf16bf16f32 == nullptr || !a.is_cpu() || out.scalar_type() != at::kFloat ||
+      a.scalar_type() != at::kBFloat16 || b.scalar_type() != at::kBFloat16 || depth == 0 || out.numel() == 0 ||
+      !plain_rows(a) || !plain_rows(b) || !plain_rows(out))
+    return false;
+  const auto number = [](int64_t value) { return static_cast<int>(value); };
+  cblas_gemm_bf16bf16f32(101, a_is, as_it_is, number(out.size(0)), number(out.size(1)), number(depth), 1,
+                         a.const_data_ptr(), number(a.stride(0)), b.const_data_ptr(), number(b.stride(0)),
+                         adds ? 1.0F : 0.0F, out.mutable_data_ptr<float>(), number(out.stride(0)));
+  return true;
+}
+
 }  // namespace
 
 void wide_product(const at::Tensor& out_PD, const at::Tensor& g_NP, const at::Tensor& a_ND) {
   const auto type = out_PD.scalar_type();
   auto out = out_PD;
-  if (type == g_NP.scalar_type()) {
+  if (type == g_NP.scalar_type())
     at::mm_out(out, g_NP.t(), a_ND);
-  } else if (g_NP.is_cuda()) {
+  else if (g_NP.is_cuda())
     out.copy_(at::mm(g_NP.t(), a_ND, type));
-  } else if (cblas_gemm_bf16bf16f32 != nullptr && g_NP.is_cpu() && type == at::kFloat &&
-             g_NP.scalar_type() == at::kBFloat16 && a_ND.scalar_type() == at::kBFloat16 && g_NP.size(0) > 0 &&
-             plain_rows(g_NP) && plain_rows(a_ND) && plain_rows(out)) {
-    const auto number = [](int64_t value) { return static_cast<int>(value); };
-    cblas_gemm_bf16bf16f32(101, 112, 111, number(out.size(0)), number(out.size(1)), number(g_NP.size(0)), 1,
-                           g_NP.const_data_ptr(), number(g_NP.stride(0)), a_ND.const_data_ptr(), number(a_ND.stride(0)),
-                           0, out.mutable_data_ptr<float>(), number(out.stride(0)));
-  } else {
+  else if (!multiplied_by_mkl(out, g_NP, transposed, a_ND, /*adds=*/false))
     at::mm_out(out, g_NP.to(type).t(), a_ND.to(type));
-  }
+}
+
+void add_wide_product(const at::Tensor& out_ND, const at::Tensor& g_NP, const at::Tensor& w_PD) {
+  const auto type = out_ND.scalar_type();
+  auto out = out_ND;
+  if (type == g_NP.scalar_type())
+    out.addmm_(g_NP, w_PD);
+  else if (g_NP.is_cuda())
+    out.add_(at::mm(g_NP, w_PD, type));
+  else if (!multiplied_by_mkl(out, g_NP, as_it_is, w_PD, /*adds=*/true))
+    out.addmm_(g_NP.to(type), w_PD.to(type));
 }
 
 }  // namespace shade::nn

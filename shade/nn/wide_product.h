@@ -9,4 +9,7 @@ namespace shade::nn {
 // which is wider (fp32) or the same as theirs.
 void wide_product(const at::Tensor& out_PD, const at::Tensor& g_NP, const at::Tensor& a_ND);
 
+// out [N, D] += g w, of g [N, P] and w [P, D], in the same way: a sum over many slices of P is rounded when it is read.
+void add_wide_product(const at::Tensor& out_ND, const at::Tensor& g_NP, const at::Tensor& w_PD);
+
 }  // namespace shade::nn

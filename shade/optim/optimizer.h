@@ -66,10 +66,12 @@ class Optimizer {
   // One update of all slots, the same ones as in prepare(). Gradients are multiplied by `scale`: 1 / divisor, times the
   // clip factor.
   void step(std::span<const Slot> slots, double learning_rate, double scale = 1);
+  // A step without an update: there was nothing to learn from. Weights and state stay; schedules and batches go on.
+  void skip() { ++steps_; }
 
   // What a checkpoint needs, to be read or written in place. A state is flat and as long as its slot.
   at::Tensor state(const std::string& slot, std::string_view name) const;
-  int64_t steps() const { return steps_; }  // updates made
+  int64_t steps() const { return steps_; }  // made or skipped
   void set_steps(int64_t steps) { steps_ = steps; }
   Bytes state_bytes() const;  // allocated
 

@@ -160,6 +160,7 @@ Book& book() {
 }
 
 c10::DeleterFnPtr inner_deleter = nullptr;
+thread_local bool counts = true;
 
 void release(void* address) {
   if (address == nullptr) return;
@@ -179,7 +180,7 @@ class Counting final : public c10::Allocator {
     const auto device = data.device();
     auto* address = data.release_context();
     if (address == nullptr) return {nullptr, device};
-    book().put(address, static_cast<int64_t>(bytes));
+    if (counts) book().put(address, static_cast<int64_t>(bytes));
     return {address, address, &release, device};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -210,6 +211,9 @@ void TensorMemory::record_course() { book().record_course(); }
 std::vector<MemoryPoint> TensorMemory::take_course() { return book().take_course(); }
 void TensorMemory::reset_peak() { book().reset_peak(); }
 void TensorMemory::restart_average() { book().restart_average(); }
+
+TensorMemory::Uncounted::Uncounted() : before_(std::exchange(counts, false)) {}
+TensorMemory::Uncounted::~Uncounted() { counts = before_; }
 
 Seconds process_cpu_time() {
   timespec now{};

@@ -53,6 +53,18 @@ class TensorMemory {
   static void record_course();
   static std::vector<MemoryPoint> take_course();  // ends the recording
   static void restart_average();
+
+  // What this thread allocates meanwhile counts nowhere: tensors of a probe, which are no part of a run.
+  class Uncounted {
+   public:
+    Uncounted();
+    ~Uncounted();
+    Uncounted(const Uncounted&) = delete;
+    Uncounted& operator=(const Uncounted&) = delete;
+
+   private:
+    bool before_;
+  };
 };
 
 // What the operating system says of this process.

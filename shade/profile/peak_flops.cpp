@@ -6,11 +6,13 @@
 #include <algorithm>
 
 #include "shade/base/units.h"
+#include "shade/profile/memory.h"
 
 namespace shade::profile {
 
 double peak_gemm_flops(c10::ScalarType type, c10::Device device) {
   const int64_t side = device.is_cpu() ? 768 : 8192;  // large enough to be limited by arithmetic
+  const TensorMemory::Uncounted probe;
   const auto options = at::TensorOptions(type).device(device);
   const auto a = at::ones({side, side}, options), b = at::ones({side, side}, options);
   auto out = at::empty({side, side}, options);

@@ -151,7 +151,9 @@ void TrainConfig::declare(Fields& f) {
          .max = 4096,
          .flags = {"--threads"}});
   f.add("peak_gflops", peak_gflops,
-        {.help = "of a rank, what mfu is a share of; 0: a matrix product is timed at the start",
+        {.help = "stated peak of the hardware of a rank, which mfu is a share of; 0: unknown, and gemm_share is "
+                 "reported, the share of "
+                 "a matrix product timed at the start",
          .unit = "GFLOP/s",
          .min = 0,
          .flags = {"--peak-gflops"}});

@@ -6,11 +6,11 @@
 #include "shade/comm/world.h"
 #include "shade/data/config.h"
 #include "shade/models/registry.h"
-#include "shade/nn/dtype.h"
 #include "shade/optim/config.h"
 #include "shade/privacy/accounting/accountant.h"
 #include "shade/privacy/config.h"
 #include "shade/shard/config.h"
+#include "shade/train/compute_type.h"
 
 namespace shade::train {
 
@@ -22,7 +22,7 @@ struct ModelConfig {
   models::Task task = models::Task::automatic;
   nn::AttentionKernel attention = nn::AttentionKernel::flash;
   models::Checkpointing checkpointing = models::Checkpointing::none;
-  nn::DType dtype = nn::DType::fp32;
+  ComputeType dtype = ComputeType::fp32;
   int64_t lora_rank = 0;
   double lora_alpha = 32;
   std::vector<std::string> lora_targets{"q_proj", "v_proj"};

@@ -66,7 +66,7 @@ std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const mo
   if (decoder != nullptr) check_decoder(recipe, decoder->config());
   if (data.data_folder.empty())
     return std::make_unique<MadeUpData>(model, train.records, train.seq_length, static_cast<uint64_t>(train.seed),
-                                        nn::scalar_type(recipe.model.dtype));
+                                        scalar_type(recipe.model.dtype));
   const auto json = model.config_json();
   const bool images = json.contains("patch_size");
   if (images || (decoder != nullptr && decoder->config().classifier)) check_classes(recipe);
@@ -76,7 +76,7 @@ std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const mo
                                     .classes = json["num_classes"],
                                     .label_dropout = json["class_dropout_prob"],
                                     .seed = static_cast<uint64_t>(train.seed),
-                                    .type = nn::scalar_type(recipe.model.dtype)});
+                                    .type = scalar_type(recipe.model.dtype)});
   SHADE_REQUIRE(decoder != nullptr, "data_folder holds texts or images, and ", model.describe(),
                 " learns from neither; drop it, or ask for synthetic data with --synthetic");
   if (train.sample_corpus.count > 0)

@@ -1,5 +1,6 @@
 #include "shade/train/report.h"
 
+#include <cmath>
 #include <cstdio>
 
 #include "shade/base/visible_text.h"
@@ -27,27 +28,31 @@ void Report::advance() {
 void Report::step(const StepReport& r) {
   if (!options_.speaks) return;
   const auto& samples = r.record.samples;
+  const bool has_loss = !std::isnan(r.record.loss);  // an empty batch has none
   auto line = text("step ", r.step, "/", options_.steps, "  lr ", significant(r.record.learning_rate));
   if (r.record.gradient_norm) line += text("  grad_norm ", significant(*r.record.gradient_norm));
   if (r.spent)
     line += text("  epsilon ", rounded_up(r.spent->epsilon), " per ", to_string(options_.unit),
                  options_.void_epsilon ? " (seeded: void)" : "");
-  line += text(options_.is_private ? " | not private: " : "  ", "loss ", significant(r.record.loss, 5));
+  line +=
+      text(options_.is_private ? " | not private: " : "  ", "loss ", has_loss ? significant(r.record.loss, 5) : "-");
   if (options_.is_private) line += text("  clipped ", samples.clipped, " of ", samples.samples);
   if (samples.not_finite > 0) line += text("  not finite ", samples.not_finite);
-  say(text(line, "  memory ", to_string(r.memory), "  ", significant(r.tokens_per_second), " tokens/s  mfu ",
-           significant(100 * r.mfu, 2), " %"));
+  say(text(line, "  memory ", to_string(r.memory), "  ", significant(r.tokens_per_second), " tokens/s",
+           r.mfu ? text("  mfu ", significant(100 * *r.mfu, 2), " %") : "",
+           r.gemm_share ? text("  gemm_share ", significant(100 * *r.gemm_share, 2), " %") : ""));
 
   Json json{{"step", r.step}, {"lr", r.record.learning_rate}};
   if (r.record.gradient_norm) json["grad_norm"] = *r.record.gradient_norm;
-  Json own{{"loss", r.record.loss},
+  Json own{{"loss", has_loss ? Json(r.record.loss) : Json()},
            {"samples", samples.samples},
            {"step_ms", Millis(r.took).count()},
            {"data_ms", Millis(r.data).count()},
            {"load_ms", Millis(r.load).count()},
            {"memory_bytes", r.memory.count},
-           {"tokens_per_second", r.tokens_per_second},
-           {"mfu", r.mfu}};
+           {"tokens_per_second", r.tokens_per_second}};
+  if (r.mfu) own["mfu"] = *r.mfu;
+  if (r.gemm_share) own["gemm_share"] = *r.gemm_share;
   if (options_.is_private) {
     own["clipped"] = samples.clipped;
     own["not_finite"] = samples.not_finite;
@@ -63,7 +68,7 @@ void Report::step(const StepReport& r) {
   write(json, own);
   events_->scalar("train/lr", r.record.learning_rate, r.step);
   if (r.record.gradient_norm) events_->scalar("train/grad_norm", *r.record.gradient_norm, r.step);
-  events_->scalar(tag("train/loss"), r.record.loss, r.step);
+  if (has_loss) events_->scalar(tag("train/loss"), r.record.loss, r.step);
   events_->scalar(tag("train/tokens_per_second"), r.tokens_per_second, r.step);
   events_->scalar(tag("train/memory_mib"), static_cast<double>(r.memory.count) / static_cast<double>(MiB(1).count),
                   r.step);

@@ -22,11 +22,12 @@ namespace shade::train {
 struct StepReport {
   int64_t step = 0;  // updates made
   StepRecord record;
-  Seconds took{0};  // of the last step
-  Seconds data{0};  // of that, waiting for records
-  Seconds load{0};  // what loading them took, beside the step before
-  Bytes memory;     // peak of tensors on this rank
-  double tokens_per_second = 0, mfu = 0;
+  Seconds took{0};                        // of the last step
+  Seconds data{0};                        // of that, waiting for records
+  Seconds load{0};                        // what loading them took, beside the step before
+  Bytes memory;                           // peak of tensors on this rank
+  double tokens_per_second = 0;           // without padding
+  std::optional<double> mfu, gemm_share;  // model FLOP/s (models/flops.h) over each of the peaks that are known
   std::optional<privacy::Spent> spent;
 };
 

@@ -10,6 +10,7 @@
 #include "shade/base/memory_scope.h"
 #include "shade/base/span.h"
 #include "shade/comm/sealed_words.h"
+#include "shade/models/flops.h"
 #include "shade/optim/gradient_norm.h"
 #include "shade/privacy/grid.h"
 #include "shade/train/slots.h"
@@ -248,13 +249,16 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, W
   // One small sum for everybody: losses, samples, and squares of the elements that this rank owns alone.
   const auto copies = static_cast<double>(runtime_->policy().replicate);
   const auto counts = method_ ? method_->drain_counts() : privacy::ClipCounts{};
-  double present = 0;
-  for (const auto& batch : micro_batches) present += static_cast<double>(batch.samples());
+  double present = 0, tokens = 0;
+  for (const auto& batch : micro_batches) {
+    present += static_cast<double>(batch.samples());
+    tokens += static_cast<double>(models::real_tokens(*model_, batch));
+  }
   const bool normed = !method_ && (options_.grad_clip > 0 || options_.gradient_norm);
   const double squared = normed ? optim::squared_norm(slots) / copies : 0;
   const auto sums = at::tensor(
       {local.sum, present, squared, static_cast<double>(counts.clipped), static_cast<double>(counts.not_finite),
-       counts.below, wishes.stop ? 1.0 : 0.0, wishes.save ? 1.0 : 0.0, static_cast<double>(local.count)},
+       counts.below, wishes.stop ? 1.0 : 0.0, wishes.save ? 1.0 : 0.0, static_cast<double>(local.count), tokens},
       at::kDouble);
   runtime_->groups().control.all_reduce(sums, {.label = "loss and norm"}).wait();
   const auto sum = [&](int64_t i) { return sums[i].item<double>(); };
@@ -263,11 +267,12 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, W
                     .clipped = static_cast<int64_t>(sum(3)),
                     .not_finite = static_cast<int64_t>(sum(4)),
                     .below = sum(5)};
+  record.tokens = static_cast<int64_t>(sum(9));
   record.stop = sum(6) > 0;
   record.save = sum(7) > 0;
   if (normed) record.gradient_norm = std::sqrt(sum(2)) * scale;
   // No factor mends a gradient that is not finite; the record says so (train/finite.h).
-  if (options_.grad_clip > 0 && std::isfinite(*record.gradient_norm))
+  if (normed && options_.grad_clip > 0 && std::isfinite(*record.gradient_norm))
     scale *= optim::clip_factor(*record.gradient_norm, options_.grad_clip);
   if (method_) {
     const auto step = optimizer_->steps();
@@ -281,10 +286,12 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, W
           on_grid(sum(5) + clipper.count_sigma() * noise.draw(static_cast<uint64_t>(step), -1), clipper.count_sigma()),
           divisor);
   }
-  {
+  if (method_ || record.samples.samples > 0) {
     const Span span("optimizer");
     const MemoryScope scope(MemoryKind::optimizer);
     optimizer_->step(slots, record.learning_rate, scale);
+  } else {  // momentum and weight decay would move the weights
+    optimizer_->skip();
   }
   runtime_->updated();
   return record;

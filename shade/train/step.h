@@ -17,12 +17,14 @@
 namespace shade::train {
 
 struct StepRecord {
-  // Mean over all samples of all ranks; in a private step over those whose loss is finite. Not private. No sample: NaN.
+  // Mean over all samples of all ranks; in a private step over those whose loss is finite. Not private. No sample: NaN,
+  // and no update, unless the step is private: then noise is all it learns from.
   double loss = 0;
   double learning_rate = 0;
   // Of the mean gradient of all ranks, before it is clipped. Never of a private step.
   std::optional<double> gradient_norm{};
   privacy::ClipCounts samples;      // of all ranks; not private
+  int64_t tokens = 0;               // of all ranks, without padding; not private
   double clip_norm = 0;             // of a private step
   bool stop = false, save = false;  // some rank asked for it
 };

@@ -12,9 +12,9 @@
 #include "shade/base/stop_signals.h"
 #include "shade/base/strings.h"
 #include "shade/checkpoint/agreement.h"
+#include "shade/models/flops.h"
 #include "shade/profile/heap.h"
 #include "shade/profile/memory.h"
-#include "shade/profile/peak_flops.h"
 #include "shade/train/averaged_weights.h"
 #include "shade/train/changes.h"
 #include "shade/train/deal.h"
@@ -27,13 +27,6 @@
 
 namespace shade::train {
 namespace {
-
-// What a matrix product of this rank reaches while the others do the same, summed over ranks.
-double measured_peak(const comm::Group& group, at::ScalarType type) {
-  const auto sum = at::full({1}, profile::peak_gemm_flops(type, at::kCPU), at::kDouble);
-  group.all_reduce(sum, {.label = "peak flops"}).wait();
-  return sum.item<double>();
-}
 
 std::unique_ptr<models::Model> counted_model(const Recipe& recipe) {
   profile::TensorMemory::track();  // before the first tensor
@@ -89,7 +82,7 @@ void Trainer::start_model() {
   const auto& recipe = *recipe_;
   const auto seed = static_cast<uint64_t>(recipe.train.seed);
   runtime_ = std::make_unique<shard::Runtime>(model_->parameters(), groups_, recipe.shard,
-                                              shard::Runtime::Options{.compute = recipe.model.dtype});
+                                              shard::Runtime::Options{.compute = dtype_of(recipe.model.dtype)});
   if (recipe.model.weights.empty())
     runtime_->initialise(seed);
   else
@@ -127,8 +120,7 @@ void Trainer::resume() {
   step_ = std::make_unique<Step>(*model_, *runtime_, *optimizer_, optim::make_schedule(recipe.optim), step_options());
   if (step_->method() != nullptr && found && recipe.dp.clip_style == privacy::ClipStyle::adaptive)
     step_->method()->clipper().continue_at(found->saved.clip_norm);
-  peak_flops_ = recipe.train.peak_gflops > 0 ? recipe.train.peak_gflops * 1e9 * world_->size()
-                                             : measured_peak(groups_.control, runtime_->compute());
+  peaks_ = peaks_of(groups_.control, recipe.train.peak_gflops, runtime_->compute());
 }
 
 // Of a private run whose checkpoints are gone.
@@ -326,11 +318,12 @@ Trainer::Loaded Trainer::load(int64_t step) const {
 
 StepReport Trainer::measured(const StepRecord& record, const Loaded& batch, Seconds took, Seconds waited) {
   const models::BatchShape shape{.samples = 1, .seq_length = recipe_->train.seq_length};
-  const auto shown = recipe_->dp.is_private() ? event_.divisor : static_cast<double>(batch.samples);
   StepReport out{.step = optimizer_->steps(), .record = record, .took = took, .data = waited, .load = batch.took};
   out.memory = profile::TensorMemory::peak();
-  out.tokens_per_second = shown * static_cast<double>(model_->tokens(shape)) / took.count();
-  out.mfu = 3 * shown * model_->forward_flops(shape) / took.count() / peak_flops_;
+  out.tokens_per_second = static_cast<double>(record.tokens) / took.count();
+  const double flops = out.tokens_per_second * models::training_flops_per_token(*model_, shape);
+  if (peaks_.stated > 0) out.mfu = flops / peaks_.stated;
+  if (peaks_.product > 0) out.gemm_share = flops / peaks_.product;
   if (budget_ && world_->rank() == 0) out.spent = budget_->after(out.step);
   return out;
 }
@@ -363,7 +356,7 @@ TrainResult Trainer::run() {
     const auto record =
         step_->run(batch.micro_batches, divisor, {.stop = options_.stop && options_.stop(), .save = save_is_due()});
     result.steps = optimizer_->steps();
-    result.loss = record.loss;
+    if (record.samples.samples > 0) result.loss = record.loss;
     report_->advance();
     if (record.stop) result.ended = Ended::asked;
     const bool end = result.steps == last_ || record.stop;

@@ -25,6 +25,7 @@
 #include "shade/train/history.h"
 #include "shade/train/identity.h"
 #include "shade/train/micro_batch.h"
+#include "shade/train/peaks.h"
 #include "shade/train/report.h"
 #include "shade/train/saved.h"
 
@@ -118,7 +119,7 @@ class Trainer {
   std::unique_ptr<Exports> exports_;
   std::unique_ptr<Step> step_;
   int64_t micro_batch_ = 0;  // 0: not found yet
-  double peak_flops_ = 0;    // of all ranks
+  Peaks peaks_;
   Identity identity_;
   Json settings_;     // changes.h
   std::string data_;  // number and fingerprint of the records

@@ -39,6 +39,42 @@ TEST(LmLoss, SlicesOfTheVocabularyChangeNothing) {
   }
 }
 
+double relative_error(const at::Tensor& found, const at::Tensor& expected) {
+  return ((found.to(at::kDouble) - expected).norm() / expected.norm()).item<double>();
+}
+
+// A training step's micro-batch decides the number of slices, and must not decide how far a gradient is off.
+TEST(LmLoss, RoundingDoesNotGrowWithTheNumberOfSlices) {
+  constexpr int64_t kRows = 64 * 64;
+  Parameters parameters;
+  parameters.begin_unit("head");
+  const auto& weight = parameters.add("w", {kRows, 32}, Init::normal(0.3));
+  bind_all(parameters, at::kBFloat16, 1);
+  at::manual_seed(1);
+  const auto start = at::randn({4, 8, 32}).to(at::kBFloat16);
+  const auto labels = at::randint(kRows, {4, 8}, at::kLong);
+
+  const auto leaf = weight.value().to(at::kDouble).set_requires_grad(true);
+  const auto exact = start.to(at::kDouble).set_requires_grad(true);
+  at::cross_entropy_loss(at::linear(exact, leaf).transpose(1, 2), labels, {}, at::Reduction::Sum).backward();
+
+  struct Errors {
+    double input, weight;
+  };
+  const auto errors = [&](int64_t slice_bytes) -> Errors {
+    PlainGradients gradients;
+    parameters.wiring.tap = &gradients;
+    const auto h = start.clone().set_requires_grad(true);
+    lm_losses(h, weight, parameters.wiring, labels, {.mean = false, .slice_bytes = slice_bytes}).sum().backward();
+    EXPECT_EQ(h.grad().scalar_type(), at::kBFloat16);
+    return {relative_error(h.grad(), exact.grad()), relative_error(gradients.of(weight), leaf.grad())};
+  };
+  const auto one = errors(int64_t{1} << 30), many = errors(1);  // all rows at once; 64 slices
+  EXPECT_LT(one.input, 0.01);
+  EXPECT_LT(many.input, 1.1 * one.input);
+  EXPECT_LT(many.weight, 1.1 * one.weight);
+}
+
 TEST(LmLoss, ASampleWithoutTokensHasLossZero) {
   Parameters parameters;
   parameters.begin_unit("head");

@@ -6,6 +6,7 @@
 
 #include "shade/base/units.h"
 #include "shade/profile/device.h"
+#include "shade/profile/memory.h"
 
 namespace shade::profile {
 namespace {
@@ -23,6 +24,18 @@ TEST(PeakGemm, NoProductOfTheSameKindIsMuchFaster) {
   }
   EXPECT_LT(best, 2 * peak);
   EXPECT_GT(best, peak / 20);
+}
+
+TEST(PeakGemm, IsNoPartOfTheMemoryOfARun) {
+  TensorMemory::track();
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    TensorMemory::reset_peak();
+    const auto before = TensorMemory::peak();
+    peak_gemm_flops(type, at::kCPU);
+    EXPECT_EQ(TensorMemory::peak(), before);
+    const auto counted = at::ones({1000});
+    EXPECT_GE(TensorMemory::peak() - before, Bytes{4000}) << "what comes after it counts again";
+  }
 }
 
 TEST(DeviceMeter, IsThereForGpusOnly) { EXPECT_EQ(DeviceMeter::open(at::kCPU), nullptr); }

@@ -146,6 +146,53 @@ TEST(Trainer, EmptyBatchesMakeNoisyStepsThatCount) {
   EXPECT_EQ(counted, 3);
 }
 
+// Without noise an empty batch has nothing to say: momentum and weight decay must not move the weights either.
+TEST(Trainer, EmptyBatchesChangeNothingInRunsThatAreNotPrivate) {
+  const auto words = small({{"dp.dp", "none"},
+                            {"dp.sampler", "poisson"},
+                            {"dp.sample_rate", "1e-9"},
+                            {"optim.weight_decay", "0.5"},
+                            {"optim.lr", "0.1"},
+                            {"train.steps", "3"}});
+  const Scratch untouched;
+  const auto before = train_in(untouched.path(), 1, with(words, {{"train.steps", "0"}}));
+  for (const auto& [ranks, shard] : worlds()) {
+    const Scratch here;
+    const auto after = train_in(here.path(), ranks, with(words, {{"shard.shard", shard}}));
+    EXPECT_TRUE(equal(after, before)) << ranks << " " << shard << ": " << distance(after, before);
+    EXPECT_EQ(after.result.steps, 3) << "they count, and the schedule goes on";
+    ASSERT_EQ(after.metrics.size(), 3u);
+    for (const auto& line : after.metrics) {
+      EXPECT_EQ(line["samples"], 0);
+      EXPECT_TRUE(line["loss"].is_null()) << line;
+    }
+    for (const auto& file : std::filesystem::directory_iterator(here.path()))
+      if (file.path().filename().string().starts_with("events.")) {
+        EXPECT_EQ(io::content(file.path()).find("train/loss"), std::string::npos);
+      }
+  }
+}
+
+// Records of 4 to 6 tokens in a text of 32 positions; on every rank.
+TEST(Trainer, ThroughputCountsNoPadding) {
+  for (const int ranks : {1, 2}) {
+    const Scratch texts, here;
+    std::string lines;
+    for (int i = 0; i < 40; ++i) lines += "{\"text\": \"abcd\"}\n";
+    texts.write("texts.jsonl", lines);
+    const auto found = train_in(here.path(), ranks,
+                                small({{"data.data_folder", texts.path().string()},
+                                       {"model.vocab_size", "300"},
+                                       {"shard.shard", ranks == 1 ? "none" : "ddp"},
+                                       {"train.seq_length", "32"}}));
+    for (const auto& line : found.metrics) {
+      const double tokens = line["tokens_per_second"].get<double>() * line["step_ms"].get<double>() / 1000;
+      EXPECT_NEAR(tokens, 5 * line["samples"].get<double>(), 1.01 * line["samples"].get<double>()) << line;
+      EXPECT_GT(line["mfu"].get<double>(), 0) << "a peak is stated";
+    }
+  }
+}
+
 TEST(Trainer, StopsBeforeTheBudgetWouldBeExceeded) {
   const Scratch here;
   const auto found = train_in(here.path(), 1, small(with(kPrivate, {{"dp.max_epsilon", "9"}, {"train.steps", "50"}})));
