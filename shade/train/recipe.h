@@ -20,6 +20,7 @@ struct ModelConfig {
   std::string weights;        // where training starts; empty: those of the model's folder
   bool from_scratch = false;  // random weights
   models::Task task = models::Task::automatic;
+  models::LossMean loss_mean = models::LossMean::automatic;
   nn::AttentionKernel attention = nn::AttentionKernel::flash;
   models::Checkpointing checkpointing = models::Checkpointing::none;
   ComputeType dtype = ComputeType::fp32;

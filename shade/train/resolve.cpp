@@ -61,6 +61,18 @@ void check_unit(const Recipe& recipe) {
                 " is for packed data, and each sample here is a record; drop it, or choose --packing packed");
 }
 
+// The gradient of each record is clipped on its own, so a record counts as one whatever its length; and the number of
+// tokens that were drawn is not public.
+void choose_loss_mean(Recipe& recipe) {
+  using models::LossMean;
+  auto& mean = recipe.model.loss_mean;
+  const bool is_private = recipe.dp.is_private();
+  if (mean == LossMean::automatic) mean = is_private ? LossMean::record : LossMean::token;
+  SHADE_REQUIRE(!is_private || mean == LossMean::record,
+                "--loss-mean token in a private run: each record's gradient is clipped by itself, and the number of "
+                "tokens in a batch is not public; drop it, or set --loss-mean record");
+}
+
 void check_private(const Recipe& recipe, const Config& config) {
   const auto& [dp, budget] = std::tie(recipe.dp, recipe.budget);
   SHADE_REQUIRE(dp.sigma == 0 || budget.target_epsilon == 0 || !config.given("dp.sigma"), "sigma ", dp.sigma,
@@ -157,6 +169,7 @@ Recipe& Recipe::resolve(const Config& config) {
     check_private(*this, config);
   else
     check_plain(*this);
+  choose_loss_mean(*this);
   if (budget.max_epsilon == 0) budget.max_epsilon = budget.target_epsilon;
   decisions.weights = choose_weights(*this);
   decisions.tokenizer = choose_tokenizer(*this);

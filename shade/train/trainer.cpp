@@ -51,11 +51,14 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
       groups_(shard::connect_groups(world, shard::policy_of(recipe.shard, world.size()))),
       dataset_(dataset ? std::move(dataset) : open_records(recipe, *model_, world.place(), groups_.control)),
       test_records_(open_test_records(recipe, *model_, *dataset_, world.place(), groups_.control)),
-      split_(recipe.dp.is_private() ? HeldOut::by_content(*dataset_, recipe.train.eval_records)
-                                    : HeldOut::by_position(dataset_->size(), recipe.train.eval_records)),
+      split_(split_of(recipe, *dataset_)),
       folder_(std::make_unique<RunFolder>(recipe.train.output,
                                           recipe.dp.is_private() ? Readers::owner : Readers::by_umask)) {
   const auto& train = recipe.train;
+  if (const auto classes = classes_for(*model_, *dataset_)) {
+    recipe.sizes.num_classes = *classes;
+    model_ = counted_model(recipe);
+  }
   require_batch(recipe, split_.training());
   use_threads(train.threads, world.place());
   event_ = event_of(recipe, split_.training());
@@ -351,8 +354,7 @@ TrainResult Trainer::run() {
     const auto batch = next.get();
     const Seconds waited = Clock::now() - begin;
     if (result.steps + 1 < last_) next = ahead(result.steps + 1);
-    const double divisor =
-        recipe_->dp.is_private() ? event_.divisor : std::max(1.0, static_cast<double>(batch.samples));
+    const auto divisor = recipe_->dp.is_private() ? std::optional(event_.divisor) : std::nullopt;
     const auto record =
         step_->run(batch.micro_batches, divisor, {.stop = options_.stop && options_.stop(), .save = save_is_due()});
     result.steps = optimizer_->steps();
