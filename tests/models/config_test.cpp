@@ -22,12 +22,34 @@ TEST(Registry, NamedModelsHaveTheirPublishedSizes) {
     return make_model(name, {}, options)->parameters().count();
   };
   EXPECT_EQ(count("llama3-8b"), 8'030'261'248);
+  EXPECT_EQ(count("llama3.1-8b"), 8'030'261'248);
   EXPECT_EQ(count("llama3.2-1b"), 1'235'814'400);
   EXPECT_EQ(count("qwen2-1.5b"), 1'543'714'304);
   EXPECT_EQ(count("llama3-8b", {.task = Task::classify}), 8'030'261'248 - 128256 * 4096 + 3 * 4096);
   // DiT-XL/2 on 32 x 32 latents of 4 channels has 675 M; here 256 x 256 pixels of 3 channels, no learned sigma.
   EXPECT_NEAR(static_cast<double>(count("dit-xl/2")), 693.7e6, 1e5);
   EXPECT_NEAR(static_cast<double>(count("dit-l")), 459e6, 3e6);
+}
+
+// As in the config.json of the published checkpoints.
+TEST(Registry, NamedModelsHaveTheirPublishedPositions) {
+  const auto of = [](const char* name) { return make_model(name, {}, {})->config_json(); };
+  const auto scaling = [](double factor) {
+    return Json{{"rope_type", "llama3"},
+                {"factor", factor},
+                {"low_freq_factor", 1.0},
+                {"high_freq_factor", 4.0},
+                {"original_max_position_embeddings", 8192}};
+  };
+  for (const auto& [name, theta, positions, rope] : {std::tuple{"llama3-8b", 5e5, 8192, Json()},
+                                                     {"llama3.1-8b", 5e5, 131072, scaling(8)},
+                                                     {"llama3.2-1b", 5e5, 131072, scaling(32)},
+                                                     {"qwen2-1.5b", 1e6, 131072, Json()}}) {
+    const auto config = of(name);
+    EXPECT_EQ(config["rope_theta"], theta) << name;
+    EXPECT_EQ(config["max_position_embeddings"], positions) << name;
+    EXPECT_EQ(config.value("rope_scaling", Json()), rope) << name;
+  }
 }
 
 TEST(Registry, AnySizeByOptions) {
