@@ -29,6 +29,7 @@ constexpr int64_t kByteVocabulary = 512;
 void check_decoder(const Recipe& recipe, const models::DecoderConfig& sizes) {
   SHADE_REQUIRE(recipe.train.seq_length <= sizes.max_positions, "--seq-length ", recipe.train.seq_length,
                 " is longer than the ", sizes.max_positions, " positions of the model (max_position_embeddings)");
+  sizes.require_full_attention(recipe.train.seq_length);
   SHADE_REQUIRE(!recipe.data.tokenizer.empty() || recipe.data.data_folder.empty() || recipe.model.weights.empty() ||
                     sizes.vocab < kByteVocabulary,
                 "no tokenizer is set, and neither the model nor its weights have a tokenizer.json: a pretrained model "
