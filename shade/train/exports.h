@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "shade/checkpoint/export.h"
 #include "shade/data/dataset.h"
 #include "shade/models/model.h"
 #include "shade/shard/runtime.h"
@@ -14,10 +15,10 @@ namespace shade::train {
 // All must outlive it. prepare() and write() are collective.
 class Exports {
  public:
-  Exports(const Recipe& recipe, models::Model& model, const data::Dataset& records, shard::Runtime& runtime)
-      : recipe_(&recipe), model_(&model), records_(&records), runtime_(&runtime) {}
+  Exports(const Recipe& recipe, models::Model& model, const data::Dataset& records, shard::Runtime& runtime);
 
-  // A folder that can't be written to is better known before the first step than after the last. Throws UsageError.
+  // A folder that can't be written to, or weights that can't be merged or rounded, are better known before the first
+  // step than after the last. Throws UsageError.
   void prepare() const;
   std::vector<Need> needs() const;
   void write() const;
@@ -30,6 +31,7 @@ class Exports {
   models::Model* model_;
   const data::Dataset* records_;
   shard::Runtime* runtime_;
+  checkpoint::ExportOptions options_;
 };
 
 }  // namespace shade::train
