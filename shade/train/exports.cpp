@@ -1,12 +1,11 @@
 #include "shade/train/exports.h"
 
+#include "shade/base/new_file.h"
 #include "shade/checkpoint/agreement.h"
 #include "shade/io/weight_folder_writer.h"
 #include "shade/models/weights_config.h"
-#include "shade/train/records.h"
 
 namespace shade::train {
-
 namespace {
 
 at::ScalarType type_of(const Recipe& recipe) {
@@ -23,8 +22,9 @@ at::ScalarType type_of(const Recipe& recipe) {
 }  // namespace
 
 Exports::Exports(const Recipe& recipe, models::Model& model, const data::Dataset& records, shard::Runtime& runtime)
-    : recipe_(&recipe), model_(&model), records_(&records), runtime_(&runtime) {
+    : recipe_(&recipe), model_(&model), runtime_(&runtime) {
   const auto& train = recipe.train;
+  if (!train.export_folder.empty() || !train.adapter_folder.empty()) texts_ = text_export(recipe, model, records);
   if (train.export_folder.empty()) return;
   options_.dtype = type_of(recipe);
   if (const auto lora = recipe.model.options().lora) options_.lora_scale = lora->scale();
@@ -59,14 +59,29 @@ void Exports::write() const {
   if (!recipe_->train.export_folder.empty()) write_model();
 }
 
+void Exports::write_files(const std::string& folder, const std::map<std::string, std::string>& files) const {
+  const auto& control = runtime_->groups().control;
+  checkpoint::together(control, text("writing a tokenizer to ", folder), [&] {
+    for (const auto& [name, content] : files) {
+      if (control.rank() != 0) return;
+      NewFile file(std::filesystem::path(folder) / name);
+      file.write_at(0, std::as_bytes(std::span(content)));
+      file.commit();
+    }
+  });
+}
+
 void Exports::write_adapter() const {
+  write_files(recipe_->train.adapter_folder, texts_.tokenizer);
   const bool classifier = model_->parameters().find("score.weight") != nullptr;
   checkpoint::export_adapter(*runtime_, recipe_->train.adapter_folder, recipe_->model.adapter_json(classifier),
                              runtime_->groups().control);
 }
 
 void Exports::write_model() const {
-  checkpoint::export_model(*runtime_, recipe_->train.export_folder, config_with(*model_, *records_), runtime_->groups().control,
+  write_files(recipe_->train.export_folder, texts_.tokenizer);
+  write_files(recipe_->train.export_folder, texts_.generation);
+  checkpoint::export_model(*runtime_, recipe_->train.export_folder, texts_.config, runtime_->groups().control,
                            options_);
 }
 

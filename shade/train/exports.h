@@ -9,6 +9,7 @@
 #include "shade/shard/runtime.h"
 #include "shade/train/recipe.h"
 #include "shade/train/space.h"
+#include "shade/train/text_export.h"
 
 namespace shade::train {
 
@@ -24,14 +25,15 @@ class Exports {
   void write() const;
 
  private:
+  void write_files(const std::string& folder, const std::map<std::string, std::string>& files) const;
   void write_model() const;
   void write_adapter() const;
 
   const Recipe* recipe_;
   models::Model* model_;
-  const data::Dataset* records_;
   shard::Runtime* runtime_;
   checkpoint::ExportOptions options_;
+  TextExport texts_;  // if anything is exported
 };
 
 }  // namespace shade::train

@@ -110,23 +110,4 @@ std::unique_ptr<const data::Dataset> open_test_records(const Recipe& recipe, con
   return found;
 }
 
-Json config_with(const models::Model& model, const data::Dataset& trained_on) {
-  auto config = model.config_json();
-  const auto* texts = dynamic_cast<const data::TextDataset*>(&trained_on);
-  if (texts == nullptr) return config;
-  const auto classes = texts->classes();
-  for (size_t i = 0; i < classes.size(); ++i) config["id2label"][std::to_string(i)] = classes[i];
-  if (config.contains("id2label"))
-    for (const auto& [number, name] : config["id2label"].items())
-      config["label2id"][name.get<std::string>()] = *parse_integer(number);
-  const auto& tokens = texts->tokenizer();
-  const auto say = [&](const char* key, data::TokenId id) {
-    if (!config.contains(key)) config[key] = id;
-  };
-  if (tokens.bos()) say("bos_token_id", *tokens.bos());
-  say("eos_token_id", tokens.eos());
-  say("pad_token_id", tokens.pad());
-  return config;
-}
-
 }  // namespace shade::train

@@ -107,5 +107,46 @@ TEST_F(ExportedRuns, WhatCantBeExportedIsRefusedBeforeTheFirstStep) {
   EXPECT_FALSE(std::filesystem::exists(place("run/metrics.jsonl")));
 }
 
+// transformers' defaults, or nothing, in the config.json of a model that reads bytes now.
+TEST_F(ExportedRuns, NameTheTokensThatTrainingFramedTextsWith) {
+  scratch.write("a.txt", "a text\nanother one\na third\nand one more\n");
+  const Words texts{{"data.data_folder", place("a.txt")},
+                    {"data.cache_folder", place("cache")},
+                    {"data.text_unit", "line"},
+                    {"model.vocab_size", "260"}};
+  run("base", texts);
+  const auto said = [&](const char* name, const Json& ends, const char* generation) {
+    std::filesystem::copy(place("base"), place(text(name, "_base")), std::filesystem::copy_options::recursive);
+    auto config = read_json(place(text(name, "_base/config.json")));
+    for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) config.erase(key);
+    config.update(ends);
+    write_json(place(text(name, "_base/config.json")), config);
+    std::ofstream(place(text(name, "_base/generation_config.json"))) << generation;
+    const auto base = place(text(name, "_base"));
+    run(name, {{"model.model", base},
+               {"model.weights", base},
+               {"data.data_folder", place("a.txt")},
+               {"data.cache_folder", place("cache")},
+               {"data.text_unit", "line"}});
+    config = read_json(place(text(name, "/config.json")));
+    return std::pair(config, read_json(place(text(name, "/generation_config.json"))));
+  };
+  for (const auto& [name, ends] :
+       {std::pair{"absent", Json::object()},
+        {"null", {{"bos_token_id", nullptr}, {"eos_token_id", nullptr}, {"pad_token_id", nullptr}}},
+        {"defaults", {{"bos_token_id", 1}, {"eos_token_id", 2}, {"pad_token_id", 0}}}}) {
+    const auto [config, generation] = said(name, ends, R"({"temperature": 0.5, "eos_token_id": 2})");
+    for (const auto& json : {config, generation}) {
+      EXPECT_EQ(json["bos_token_id"], 257) << name;
+      EXPECT_EQ(json["eos_token_id"], 258) << name;
+      EXPECT_EQ(json["pad_token_id"], 256) << name;
+    }
+    EXPECT_EQ(generation["temperature"], 0.5) << "what else came with the weights stays";
+  }
+  const auto [config, generation] = said("several", {{"eos_token_id", {7, 258}}}, R"({"eos_token_id": [258, 9]})");
+  EXPECT_EQ(config["eos_token_id"], Json({7, 258})) << "the tokenizer's is among them";
+  EXPECT_EQ(generation["eos_token_id"], Json({258, 9}));
+}
+
 }  // namespace
 }  // namespace shade::train
