@@ -60,6 +60,17 @@ Found find(const Part& part, const std::function<at::Tensor(const std::string&)>
   return found;
 }
 
+// As it is written: merged in the adapters' type, which is the masters', and rounded once. A frozen weight may be bf16.
+at::Tensor exported(const Part& part, const Found& found, const ExportOptions& options) {
+  auto value = found.value;
+  if (part.adapted) value = at::addmm(value.to(found.down.scalar_type()), found.up, found.down, 1, *options.lora_scale);
+  auto out = value.to(options.dtype);
+  SHADE_REQUIRE(
+      options.dtype != at::kHalf || at::isfinite(out).all().item<bool>(), "'", part.name,
+      "' has elements beyond the range of fp16 (65504); export in another type (--export-dtype bf16 or fp32)");
+  return out;
+}
+
 class Writer {
  public:
   Writer(const std::filesystem::path& folder, const std::vector<Part>& parts, const Json& config,
@@ -70,10 +81,7 @@ class Writer {
         weights_(folder, specs(parts, options.dtype), {.max_shard = options.max_shard}) {
     config_["torch_dtype"] = io::hf_name(options.dtype);
   }
-  void put(const Part& part, Found found) {  // merged in the masters' type and rounded once
-    if (part.adapted) found.value.addmm_(found.up, found.down, 1, *options_.lora_scale);
-    weights_.put(part.name, found.value.to(options_.dtype));
-  }
+  void put(const Part& part, const Found& found) { weights_.put(part.name, exported(part, found, options_)); }
   void commit() {
     write_json(folder_ / "config.json", config_);
     weights_.commit();
@@ -115,15 +123,32 @@ void for_weights(const shard::Runtime& runtime, Act&& act) {
       for (const auto& piece : flat.pieces) act(*piece.weight);
 }
 
+// A weight by its name, gathered. Collective.
+std::function<at::Tensor(const std::string&)> gathered(shard::Runtime& runtime) {
+  std::map<std::string, const nn::Weight*> weights;
+  for_weights(runtime, [&](const nn::Weight& weight) { weights[weight.name()] = &weight; });
+  return [&runtime, weights = std::move(weights)](const std::string& name) { return runtime.whole(*weights.at(name)); };
+}
+
 }  // namespace
+
+void try_export(shard::Runtime& runtime, const std::filesystem::path& folder, const comm::Group& group,
+                const ExportOptions& options) {
+  const OnRank0 on_rank0(group, folder);
+  const auto whole = gathered(runtime);
+  std::set<std::pair<std::vector<int64_t>, bool>> tried;
+  for (const auto& part : parts_of(weights_of(runtime), options)) {
+    if (!tried.emplace(part.shape, part.adapted).second) continue;
+    const auto found = find(part, whole);
+    on_rank0([&] { exported(part, found, options); });
+  }
+}
 
 void export_model(shard::Runtime& runtime, const std::filesystem::path& folder, const Json& config,
                   const comm::Group& group, const ExportOptions& options) {
   const OnRank0 on_rank0(group, folder);
   std::optional<Writer> writer;
-  std::map<std::string, const nn::Weight*> weights;
-  for_weights(runtime, [&](const nn::Weight& weight) { weights[weight.name()] = &weight; });
-  const auto whole = [&](const std::string& name) { return runtime.whole(*weights.at(name)); };
+  const auto whole = gathered(runtime);
   const auto parts = parts_of(weights_of(runtime), options);
   on_rank0([&] { writer.emplace(folder, parts, config, options); });
   for (const auto& part : parts) {

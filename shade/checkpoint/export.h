@@ -22,6 +22,11 @@ struct ExportOptions {
 void export_model(shard::Runtime& runtime, const std::filesystem::path& folder, const Json& config,
                   const comm::Group& group, const ExportOptions& options = {});
 
+// Makes one weight of each shape as export_model() would, and writes nothing: what can fail in that shows before the
+// first step, not after the last. Collective as above; `folder` is for the message.
+void try_export(shard::Runtime& runtime, const std::filesystem::path& folder, const comm::Group& group,
+                const ExportOptions& options = {});
+
 // Makes the folder if it is not there, and refuses one that has adapters.
 void prepare_adapter_folder(const std::filesystem::path& folder);
 

@@ -3,6 +3,7 @@
 //   text -> added tokens are cut out -> NFC -> words by the patterns -> bytes joined by the merges -> ids
 #pragma once
 
+#include <filesystem>
 #include <unordered_map>
 
 #include "shade/data/added_tokens.h"
@@ -57,6 +58,9 @@ class BpeTokenizer final : public Tokenizer {
   TokenId eos_ = 0, pad_ = 0;
   Merges merges_;
 };
+
+// The file that a place names: itself, or the tokenizer.json of a folder. Throws UsageError if there is none.
+std::filesystem::path tokenizer_path(const std::string& place);
 
 // A tokenizer.json, or a folder that has one; eos and pad are named by the tokenizer_config.json beside it, if there is
 // one. Throws io::FormatError naming the file.

@@ -47,10 +47,15 @@ TextEnds read_ends(const fs::path& config) {
 
 }  // namespace
 
-std::shared_ptr<const Tokenizer> read_tokenizer(const std::string& place) {
+fs::path tokenizer_path(const std::string& place) {
   fs::path path = place;
   if (fs::is_directory(path)) path /= "tokenizer.json";
   SHADE_REQUIRE(fs::exists(path), "no tokenizer at ", path, "; expected a tokenizer.json or its folder");
+  return path;
+}
+
+std::shared_ptr<const Tokenizer> read_tokenizer(const std::string& place) {
+  const auto path = tokenizer_path(place);
   const auto ends = read_ends(path.parent_path() / "tokenizer_config.json");
   return read_file(path, [&](std::string_view json) { return std::make_shared<const BpeTokenizer>(json, ends); });
 }

@@ -39,6 +39,13 @@ Dtype dtype_of(at::ScalarType type, std::string_view tensor) {
                         join(all_names<Dtype>(), ", ")));
 }
 
+std::optional<at::ScalarType> from_hf_name(std::string_view name) {
+  if (name.starts_with("torch.")) name.remove_prefix(6);
+  for (const auto type : {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf})
+    if (name == hf_name(type)) return type;
+  return std::nullopt;
+}
+
 const char* hf_name(at::ScalarType type) {
   switch (type) {
     case at::kDouble: return "float64";

@@ -3,6 +3,7 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <optional>
 #include <string_view>
 
 #include "shade/io/dtype.h"
@@ -17,5 +18,7 @@ Dtype dtype_of(at::ScalarType type, std::string_view tensor);
 // As config.json has it; transformers makes the model in this type, whatever the files hold. Throws UsageError for
 // types that weights don't have.
 const char* hf_name(at::ScalarType type);
+// The type of such a name, "torch.bfloat16" too; none if weights don't have it.
+std::optional<at::ScalarType> from_hf_name(std::string_view name);
 
 }  // namespace shade::io

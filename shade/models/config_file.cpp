@@ -45,6 +45,15 @@ std::optional<ConfigFile> ConfigFile::object(const char* key) const {
   return ConfigFile(*value, source_);
 }
 
+std::vector<std::string> ConfigFile::words(const char* key) const {
+  const auto* value = find(key);
+  if (value == nullptr) return {};
+  SHADE_REQUIRE(value->is_array(), source_, ": ", key, " is ", shown(*value), "; expected a list of texts");
+  std::vector<std::string> out;
+  for (const auto& word : *value) out.push_back(as<std::string>(key, word));
+  return out;
+}
+
 template <>
 int64_t ConfigFile::as(const char* key, const Json& value) const {
   const auto number = whole(value);

@@ -109,6 +109,7 @@ at::Tensor Decoder::run_block(const Block& block, const at::Tensor& x, const nn:
 }
 
 at::Tensor Decoder::hidden(const nn::Batch& batch) {
+  config_.require_full_attention(batch.ids_BT.size(1));
   const auto& wiring = parameters_.wiring;
   const auto start = nn::enter_unit(wiring, embed_unit_, {nn::anchor()})[0];
   auto x = nn::leave_unit(wiring, embed_unit_, (*embed_)(batch.ids_BT, start));

@@ -2,6 +2,7 @@
 
 #include "shade/base/error.h"
 #include "shade/models/config_file.h"
+#include "shade/models/unsupported.h"
 
 namespace shade::models {
 namespace {
@@ -54,15 +55,19 @@ void DecoderConfig::check(const std::string& source) const {
   if (rope_scaling) check_scaling(*rope_scaling, source);
 }
 
+void DecoderConfig::require_full_attention(int64_t tokens) const {
+  SHADE_REQUIRE(window == 0 || tokens <= window, "--seq-length ", tokens, " is longer than the sliding window of ",
+                window, " tokens (sliding_window in config.json), which is not supported; choose --seq-length ", window,
+                " or less");
+}
+
 DecoderConfig DecoderConfig::from_hf(const Json& json, const std::string& source) {
   const ConfigFile file(json, source);
   DecoderConfig c;
   c.family = file.need<std::string>("model_type");
   SHADE_REQUIRE(c.family == "llama" || c.family == "qwen2", source, ": model_type '", c.family,
                 "' is not supported; expected llama or qwen2");
-  const auto activation = file.get<std::string>("hidden_act", "silu");
-  SHADE_REQUIRE(activation == "silu", source, ": hidden_act '", activation, "' is not supported; expected silu");
-  SHADE_REQUIRE(!file.get("use_sliding_window", false), source, ": sliding-window attention is not supported");
+  refuse_unsupported(file);
   c.hidden = file.need<int64_t>("hidden_size");
   c.layers = file.need<int64_t>("num_hidden_layers");
   c.heads = file.need<int64_t>("num_attention_heads");
@@ -87,8 +92,11 @@ DecoderConfig DecoderConfig::from_hf(const Json& json, const std::string& source
   const auto rope = file.object("rope_parameters");
   c.rope_theta = (rope ? *rope : file).get("rope_theta", 10000.0);
   c.rope_scaling = scaling_from(rope ? rope : file.object("rope_scaling"));
+  c.window = sliding_window(file, c.layers);
   for (const char* key : {"bos_token_id", "eos_token_id"})
-    if (json.contains(key)) c.text_ends[key] = json[key];
+    if (json.contains(key)) c.kept[key] = json[key];
+  for (const char* key : {"use_sliding_window", "sliding_window", "max_window_layers", "layer_types"})
+    if (c.window > 0 && json.contains(key)) c.kept[key] = json[key];
   if (const auto names = json.find("architectures"); names != json.end() && names->is_array() && !names->empty())
     c.classifier = (*names)[0].dump().find("SequenceClassification") != std::string::npos;
   c.classes_stated = c.classifier;
@@ -132,7 +140,7 @@ Json DecoderConfig::to_hf() const {
                            {"high_freq_factor", rope_scaling->high_freq_factor},
                            {"original_max_position_embeddings", rope_scaling->original_max_position}};
   }
-  out.update(text_ends);
+  out.update(kept);
   if (padding >= 0) out["pad_token_id"] = padding;
   if (classifier)
     for (int64_t i = 0; i < classes; ++i) out["id2label"][std::to_string(i)] = text("LABEL_", i);

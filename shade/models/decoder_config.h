@@ -26,12 +26,15 @@ struct DecoderConfig {
   int64_t padding = -1;         // this token's embedding gets no gradient; -1: none
   bool classifier = false;      // architectures says ...ForSequenceClassification
   int64_t max_positions = 131072;
-  // bos_token_id and eos_token_id as found: nothing to us, but who generates with what we write needs them.
-  Json text_ends = Json::object();
+  int64_t window = 0;  // the longest sequence: above it attention would slide; 0: it never does
+  // Fields as found that are nothing to us, but transformers needs them: which tokens begin and end a text, windows.
+  Json kept = Json::object();
 
   int64_t head_size() const { return head_dim > 0 ? head_dim : hidden / heads; }
   // Throws UsageError naming the field, and the file if it comes from one.
   void check(const std::string& source = "") const;
+  // Throws UsageError if attention would be another one for so many tokens.
+  void require_full_attention(int64_t tokens) const;
 
   // Hugging Face's config.json, in the keys of transformers 4 and 5.
   static DecoderConfig from_hf(const Json& json, const std::string& source);

@@ -8,6 +8,7 @@
 #include "shade/models/decoder.h"
 #include "shade/models/dit.h"
 #include "shade/models/linear_stack.h"
+#include "shade/models/unsupported.h"
 
 namespace shade::models {
 namespace {
@@ -30,6 +31,15 @@ const std::map<std::string, DecoderConfig>& decoders() {
                                     .qkv_bias = true};
   static const std::map<std::string, DecoderConfig> table{
       {"llama3-8b",
+       {.hidden = 4096,
+        .layers = 32,
+        .heads = 32,
+        .kv_heads = 8,
+        .ffn = 14336,
+        .vocab = 128256,
+        .rope_theta = 500000,
+        .max_positions = 8192}},
+      {"llama3.1-8b",
        {.hidden = 4096,
         .layers = 32,
         .heads = 32,
@@ -221,6 +231,16 @@ std::optional<std::filesystem::path> model_folder(const std::string& name) {
       decoders().contains(name) || stacks().contains(name) || dits().contains(name.substr(0, name.find('/')));
   if (size || !std::filesystem::exists(std::filesystem::path(name) / "config.json")) return std::nullopt;
   return name;
+}
+
+Json config_in(const std::filesystem::path& folder) {
+  return std::visit([](const auto& config) { return build(config, {})->config_json(); }, from_folder(folder, {}));
+}
+
+std::vector<std::string> not_trained_with(const std::filesystem::path& folder) {
+  const auto file = folder / "config.json";
+  const auto json = read_json(file);
+  return not_trained_with(ConfigFile(json, file.string()));
 }
 
 std::unique_ptr<Model> make_model(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options) {

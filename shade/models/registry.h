@@ -25,6 +25,12 @@ std::vector<std::string> model_names();
 // The folder that a name stands for; none if it names a size of model_names(), or nothing.
 std::optional<std::filesystem::path> model_folder(const std::string& name);
 
+// The config.json of a folder as a model made from it would write it: every field has its value, defaults too.
+Json config_in(const std::filesystem::path& folder);
+
+// Fields of a folder's config.json that transformers trains with and we don't: "attention_dropout 0.1".
+std::vector<std::string> not_trained_with(const std::filesystem::path& folder);
+
 // A name of model_names(), "dit-xl/2" for another patch, or a folder with a config.json. Throws UsageError with the
 // nearest name. Weights are declared, not bound.
 std::unique_ptr<Model> make_model(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options);

@@ -14,8 +14,21 @@
 namespace shade::models {
 namespace {
 
-// Files in the wild carry buffers that are no weights.
-bool is_buffer(std::string_view name) { return name.ends_with("rotary_emb.inv_freq"); }
+constexpr const char *kHead = "lm_head.weight", *kEmbedding = "model.embed_tokens.weight";
+
+// Files in the wild carry buffers that are no weights; a classifier has another head than the language model it is made
+// from.
+bool may_be_left_out(const std::string& name, bool classifier) {
+  return name.ends_with("rotary_emb.inv_freq") || (classifier && name == kHead);
+}
+
+// A tied head is sometimes stored all the same. It must repeat the embedding, or it is another model's.
+bool repeats_embedding(const io::WeightFolder& folder, const std::string& name) {
+  if (name != kHead || !folder.contains(kEmbedding)) return false;
+  const auto &head = folder.info(kHead), &table = folder.info(kEmbedding);
+  return head.dtype == table.dtype && head.shape == table.shape &&
+         at::equal(folder.tensor(kHead), folder.tensor(kEmbedding));
+}
 
 }  // namespace
 
@@ -36,10 +49,14 @@ void load_weights(nn::Parameters& parameters, const std::filesystem::path& from,
 void refuse_strangers(const io::WeightFolder& folder, const nn::Parameters& parameters) {
   std::set<std::string> known;
   for (const auto& weight : parameters.weights()) known.insert(weight.name());
+  const bool classifier = known.contains("score.weight");
   std::vector<std::string> strangers;
   for (const auto& name : folder.names())
-    // A tied head is sometimes stored all the same; it repeats the embedding.
-    if (!known.contains(name) && !is_buffer(name) && name != "lm_head.weight") strangers.push_back(name);
+    if (!known.contains(name) && !may_be_left_out(name, classifier) && !repeats_embedding(folder, name))
+      strangers.push_back(name);
+  SHADE_REQUIRE(strangers != std::vector<std::string>{kHead}, folder.path().string(), " has an ", kHead,
+                " that is not its embedding, and the model's head is tied to the embedding; choose an architecture "
+                "that is not tied (tie_word_embeddings in config.json)");
   SHADE_REQUIRE(strangers.empty(), folder.path().string(), " has ", strangers.size(),
                 " tensors that the model doesn't know, e.g. '", strangers.empty() ? "" : strangers.front(), "'");
 }

@@ -15,7 +15,8 @@ namespace shade::models {
 // doesn't know is an error that names it.
 void load_weights(nn::Parameters& parameters, const std::filesystem::path& from, at::ScalarType type, bool copy = true);
 
-// Throws UsageError if the folder has tensors that are no weights of the model: it would be another model's.
+// Throws UsageError if the folder has tensors that are no weights of the model: it would be another model's. Left out
+// are rotary_emb.inv_freq, the lm_head of what becomes a classifier, and a tied lm_head that equals the embedding.
 void refuse_strangers(const io::WeightFolder& folder, const nn::Parameters& parameters);
 
 // Writes what is bound, in the layout above.

@@ -3,33 +3,37 @@
 
 #include <vector>
 
+#include "shade/checkpoint/export.h"
 #include "shade/data/dataset.h"
 #include "shade/models/model.h"
 #include "shade/shard/runtime.h"
 #include "shade/train/recipe.h"
 #include "shade/train/space.h"
+#include "shade/train/text_export.h"
 
 namespace shade::train {
 
 // All must outlive it. prepare() and write() are collective.
 class Exports {
  public:
-  Exports(const Recipe& recipe, models::Model& model, const data::Dataset& records, shard::Runtime& runtime)
-      : recipe_(&recipe), model_(&model), records_(&records), runtime_(&runtime) {}
+  Exports(const Recipe& recipe, models::Model& model, const data::Dataset& records, shard::Runtime& runtime);
 
-  // A folder that can't be written to is better known before the first step than after the last. Throws UsageError.
+  // A folder that can't be written to, or weights that can't be merged or rounded, are better known before the first
+  // step than after the last. Throws UsageError.
   void prepare() const;
   std::vector<Need> needs() const;
   void write() const;
 
  private:
+  void write_files(const std::string& folder, const std::map<std::string, std::string>& files) const;
   void write_model() const;
   void write_adapter() const;
 
   const Recipe* recipe_;
   models::Model* model_;
-  const data::Dataset* records_;
   shard::Runtime* runtime_;
+  checkpoint::ExportOptions options_;
+  TextExport texts_;  // if anything is exported
 };
 
 }  // namespace shade::train

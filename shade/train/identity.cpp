@@ -59,8 +59,8 @@ Json deciding(Json recipe) {
   const std::pair<const char*, std::vector<const char*>> without[] = {
       {"train",
        {"steps", "log_every", "save_every", "save_interval", "keep", "restart", "resume_from", "keep_key", "output",
-        "export_folder", "adapter_folder", "test_folder", "eval_every", "memory_limit", "peak_gflops", "threads",
-        "sample_corpus"}},
+        "export_folder", "adapter_folder", "export_dtype", "test_folder", "eval_every", "memory_limit", "peak_gflops",
+        "threads", "sample_corpus"}},
       {"dp", {"target_epsilon", "max_epsilon", "delta", "accountant"}},
       {"model", {"weights"}},
       {"data", {"data_folder", "cache_folder"}},

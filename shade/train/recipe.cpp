@@ -146,6 +146,10 @@ void TrainConfig::declare(Fields& f) {
          .flags = {"--export"}});
   f.add("adapter_folder", adapter_folder,
         {.help = "at the end, write the LoRA adapters alone here as PEFT reads them", .flags = {"--export-adapter"}});
+  f.add("export_dtype", export_dtype,
+        {.help = "type of the exported model; auto: that of the weights training started from, or of computation for "
+                 "random ones; adapters are exported in fp32",
+         .flags = {"--export-dtype"}});
   f.add("keep_key", keep_key,
         {.help = "keep the noise key of a private run when it is finished; anyone who reads it can subtract the noise",
          .flags = {"--keep-key"}});

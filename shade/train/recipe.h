@@ -45,6 +45,16 @@ struct BudgetConfig {
   void declare(Fields& fields);
 };
 
+// In which type a model is exported.
+enum class ExportType { automatic, fp32, bf16, fp16 };
+inline std::span<const Name<ExportType>> names_of(ExportType) {
+  static constexpr Name<ExportType> kNames[] = {{"auto", ExportType::automatic},
+                                                {"fp32", ExportType::fp32},
+                                                {"bf16", ExportType::bf16},
+                                                {"fp16", ExportType::fp16}};
+  return kNames;
+}
+
 struct TrainConfig {
   int64_t steps = 100;
   int64_t batch_size = 64;  // logical, expected under Poisson sampling
@@ -60,6 +70,7 @@ struct TrainConfig {
   Seconds save_interval{600};
   bool restart = false;
   std::string resume_from, test_folder, output, export_folder, adapter_folder;
+  ExportType export_dtype = ExportType::automatic;
   int64_t seed = 0, threads = 0;
   bool keep_key = false;
   double peak_gflops = 0;

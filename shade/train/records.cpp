@@ -32,6 +32,7 @@ constexpr int64_t kByteVocabulary = 512;
 void check_decoder(const Recipe& recipe, const models::DecoderConfig& sizes) {
   SHADE_REQUIRE(recipe.train.seq_length <= sizes.max_positions, "--seq-length ", recipe.train.seq_length,
                 " is longer than the ", sizes.max_positions, " positions of the model (max_position_embeddings)");
+  sizes.require_full_attention(recipe.train.seq_length);
   SHADE_REQUIRE(!recipe.data.tokenizer.empty() || recipe.data.data_folder.empty() || recipe.model.weights.empty() ||
                     sizes.vocab < kByteVocabulary,
                 "no tokenizer is set, and neither the model nor its weights have a tokenizer.json: a pretrained model "
@@ -142,25 +143,6 @@ std::unique_ptr<const data::Dataset> open_test_records(const Recipe& recipe, con
                 join(found->classes(), ", "), "; data_folder has ", join(trained_on.classes(), ", "),
                 ", and both must have the same");
   return found;
-}
-
-Json config_with(const models::Model& model, const data::Dataset& trained_on) {
-  auto config = model.config_json();
-  const auto* texts = dynamic_cast<const data::TextDataset*>(&trained_on);
-  if (texts == nullptr) return config;
-  const auto classes = texts->classes();
-  for (size_t i = 0; i < classes.size(); ++i) config["id2label"][std::to_string(i)] = classes[i];
-  if (config.contains("id2label"))
-    for (const auto& [number, name] : config["id2label"].items())
-      config["label2id"][name.get<std::string>()] = *parse_integer(number);
-  const auto& tokens = texts->tokenizer();
-  const auto say = [&](const char* key, data::TokenId id) {
-    if (!config.contains(key)) config[key] = id;
-  };
-  if (tokens.bos()) say("bos_token_id", *tokens.bos());
-  say("eos_token_id", tokens.eos());
-  say("pad_token_id", tokens.pad());
-  return config;
 }
 
 }  // namespace shade::train

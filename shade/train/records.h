@@ -37,7 +37,4 @@ std::unique_ptr<const data::Dataset> open_test_records(const Recipe& recipe, con
                                                        const data::Dataset& trained_on, const comm::Place& place,
                                                        const comm::Group& group);
 
-// The model's config.json with what its readers need to know of the data: the classes' names, the special tokens.
-Json config_with(const models::Model& model, const data::Dataset& trained_on);
-
 }  // namespace shade::train

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "shade/base/error.h"
+#include "shade/base/strings.h"
 #include "shade/io/weight_folder.h"
+#include "shade/models/weights_config.h"
 #include "shade/train/recipe.h"
 #include "shade/train/step.h"
 
@@ -102,7 +104,18 @@ std::string choose_weights(Recipe& recipe) {
       !model.weights.empty(), "no weights to start from: ", model.model,
       folder ? " has a config.json, and no model.safetensors or its index" : " is the name of an architecture",
       "; name weights (--weights FOLDER), or ask for random ones (--from-scratch)");
-  return text("from ", model.weights);
+  models::require_same_function(model.model, recipe.sizes, model.options(), model.weights);
+  return text("from ", model.weights,
+              fs::exists(model.weights) && !models::config_folder(model.weights)
+                  ? text("; no config.json is beside them: ", model.model, " is assumed to be their architecture")
+                  : "");
+}
+
+// What transformers would do with the model's config.json, and is not done here.
+std::string left_out(const Recipe& recipe) {
+  const auto folder = models::model_folder(recipe.model.model);
+  const auto fields = folder ? models::not_trained_with(*folder) : std::vector<std::string>();
+  return fields.empty() ? "" : text("; of the model's config.json not applied in training: ", join(fields, ", "));
 }
 
 // The tokenizer that the model was trained with, where it is known.
@@ -171,7 +184,7 @@ Recipe& Recipe::resolve(const Config& config) {
     check_plain(*this);
   choose_loss_mean(*this);
   if (budget.max_epsilon == 0) budget.max_epsilon = budget.target_epsilon;
-  decisions.weights = choose_weights(*this);
+  decisions.weights = choose_weights(*this) + left_out(*this);
   decisions.tokenizer = choose_tokenizer(*this);
   check_places(*this);
   return *this;

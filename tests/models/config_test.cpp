@@ -22,12 +22,34 @@ TEST(Registry, NamedModelsHaveTheirPublishedSizes) {
     return make_model(name, {}, options)->parameters().count();
   };
   EXPECT_EQ(count("llama3-8b"), 8'030'261'248);
+  EXPECT_EQ(count("llama3.1-8b"), 8'030'261'248);
   EXPECT_EQ(count("llama3.2-1b"), 1'235'814'400);
   EXPECT_EQ(count("qwen2-1.5b"), 1'543'714'304);
   EXPECT_EQ(count("llama3-8b", {.task = Task::classify}), 8'030'261'248 - 128256 * 4096 + 3 * 4096);
   // DiT-XL/2 on 32 x 32 latents of 4 channels has 675 M; here 256 x 256 pixels of 3 channels, no learned sigma.
   EXPECT_NEAR(static_cast<double>(count("dit-xl/2")), 693.7e6, 1e5);
   EXPECT_NEAR(static_cast<double>(count("dit-l")), 459e6, 3e6);
+}
+
+// As in the config.json of the published checkpoints.
+TEST(Registry, NamedModelsHaveTheirPublishedPositions) {
+  const auto of = [](const char* name) { return make_model(name, {}, {})->config_json(); };
+  const auto scaling = [](double factor) {
+    return Json{{"rope_type", "llama3"},
+                {"factor", factor},
+                {"low_freq_factor", 1.0},
+                {"high_freq_factor", 4.0},
+                {"original_max_position_embeddings", 8192}};
+  };
+  for (const auto& [name, theta, positions, rope] : {std::tuple{"llama3-8b", 5e5, 8192, Json()},
+                                                     {"llama3.1-8b", 5e5, 131072, scaling(8)},
+                                                     {"llama3.2-1b", 5e5, 131072, scaling(32)},
+                                                     {"qwen2-1.5b", 1e6, 131072, Json()}}) {
+    const auto config = of(name);
+    EXPECT_EQ(config["rope_theta"], theta) << name;
+    EXPECT_EQ(config["max_position_embeddings"], positions) << name;
+    EXPECT_EQ(config.value("rope_scaling", Json()), rope) << name;
+  }
 }
 
 TEST(Registry, AnySizeByOptions) {
@@ -89,8 +111,49 @@ TEST(HfConfig, WhatIsNotSupportedIsSaid) {
   EXPECT_EQ(with("hidden_act", "gelu"), "c.json: hidden_act 'gelu' is not supported; expected silu");
   EXPECT_EQ(with("hidden_size", "big"), "c.json: hidden_size is \"big\"; expected a whole number");
   EXPECT_EQ(with("vocab_size", nullptr), "c.json: vocab_size is missing");
+  EXPECT_EQ(with("hidden_act", "swish"), "no error") << "another name of silu";
+  EXPECT_EQ(with("quantization_config", {{"quant_method", "gptq"}}).find("c.json: quantization_config is set"), 0u);
+  EXPECT_EQ(with("partial_rotary_factor", 0.5), "c.json: partial_rotary_factor is 0.5; expected 1, or none");
+  EXPECT_EQ(with("rope_parameters", {{"partial_rotary_factor", 0.25}}),
+            "c.json: partial_rotary_factor is 0.25; expected 1, or none");
   EXPECT_EQ(with("rope_scaling", {{"type", "yarn"}}),
             "c.json: rope_type 'yarn' is not supported; expected default or llama3");
+}
+
+// A window that the sequence fits into changes nothing; what is longer is refused wherever it comes from.
+TEST(HfConfig, ASlidingWindowLimitsTheSequence) {
+  const test::Golden golden("qwen2_lm");
+  const auto sound = read_json(golden.folder() / "config.json");
+  const auto with = [&](const Json& change) {
+    auto json = sound;
+    json.erase("layer_types");
+    json.merge_patch(change);
+    return DecoderConfig::from_hf(json, "c.json");
+  };
+  const auto length = golden.batch(at::kFloat).ids_BT.size(1);
+  EXPECT_EQ(with({{"sliding_window", 4}}).window, 0) << "not used";
+  EXPECT_EQ(with({{"use_sliding_window", true}, {"sliding_window", 4}}).window, 0) << "from the 28th layer";
+  const Json slides{{"use_sliding_window", true}, {"sliding_window", length - 1}, {"max_window_layers", 1}};
+  const auto narrow = with(slides);
+  EXPECT_EQ(narrow.window, length - 1);
+  EXPECT_EQ(with({{"use_sliding_window", true}, {"sliding_window", 4}, {"layer_types", {"full_attention"}}}).window, 0);
+  EXPECT_EQ(with({{"use_sliding_window", true}, {"sliding_window", 4}, {"layer_types", {"sliding_attention"}}}).window,
+            4);
+  for (const auto& [key, value] : slides.items()) EXPECT_EQ(narrow.to_hf()[key], value) << "transformers needs it";
+  Decoder model(narrow, {});
+  nn::bind_all(model.parameters(), at::kFloat, 1);
+  EXPECT_EQ(fault([&] { model.outputs(golden.batch(at::kFloat)); }),
+            text("--seq-length ", length, " is longer than the sliding window of ", length - 1,
+                 " tokens (sliding_window in config.json), which is not supported; choose --seq-length ", length - 1,
+                 " or less"));
+}
+
+TEST(HfConfig, WhatOnlyTrainingInTransformersDoesIsNamed) {
+  const io::Scratch folder;
+  folder.write("config.json", R"({"attention_dropout": 0.1, "hidden_dropout": 0.0, "classifier_dropout": 0.25,
+                                  "problem_type": "regression"})");
+  EXPECT_EQ(not_trained_with(folder.path()),
+            (std::vector<std::string>{"attention_dropout 0.1", "classifier_dropout 0.25", "problem_type regression"}));
 }
 
 // --- what no configuration may say --------------------------------------------------------------------------------
@@ -165,6 +228,7 @@ TEST(ConfigChecks, EveryFieldOfADecoder) {
                                    {"attention_bias", kNoSwitch},
                                    {"mlp_bias", kNoSwitch},
                                    {"use_sliding_window", kNoSwitch},
+                                   {"partial_rotary_factor", kNoPositive},
                                    {"rope_scaling", kNoObject},
                                    {"rope_parameters", kNoObject},
                                    {"id2label", kNoObject}};

@@ -7,7 +7,9 @@
 #include <set>
 
 #include "shade/base/error.h"
+#include "shade/io/weight_folder_writer.h"
 #include "shade/models/registry.h"
+#include "shade/models/weights_config.h"
 #include "tests/models/golden.h"
 #include "tests/support/fault.h"
 
@@ -136,6 +138,89 @@ TEST(Weights, WhatDoesNotFitIsNamed) {
   EXPECT_NE(fault(folder, {.vocab_size = 50}, {}).find("has shape [41, 24], the model expects [50, 24]"),
             std::string::npos)
       << fault(folder, {.vocab_size = 50}, {});
+}
+
+// The tensors of a golden, changed, in a folder of their own.
+void write_changed(const std::filesystem::path& folder, const char* golden,
+                   const std::function<void(io::TensorMap&)>& change) {
+  const io::WeightFolder source(test::Golden(golden).folder() / "model.safetensors");
+  io::TensorMap tensors;
+  for (const auto& name : source.names()) tensors[name] = source.tensor(name).clone();
+  change(tensors);
+  io::write_weight_folder(folder, tensors);
+}
+
+TEST(Weights, AHeadIsDroppedOnlyIfItRepeatsTheEmbedding) {
+  const auto folder = test::Golden("llama_lm_tied").folder().string();
+  const auto load = [&](Task task, double factor) {
+    const Folder changed;
+    write_changed(changed.path, "llama_lm_tied", [&](io::TensorMap& tensors) {
+      tensors["lm_head.weight"] = tensors.at("model.embed_tokens.weight") * factor;
+      if (task == Task::classify) tensors["score.weight"] = at::ones({2, 24}, at::kDouble);
+    });
+    return test::fault([&] {
+      const auto model = make_model(folder, {.num_classes = 2}, {.task = task});
+      load_weights(model->parameters(), changed.path, at::kFloat);
+    });
+  };
+  EXPECT_EQ(load(Task::lm, 1), "no error");
+  EXPECT_NE(load(Task::lm, 1.001).find("has an lm_head.weight that is not its embedding, and the model's head is tied"),
+            std::string::npos);
+  EXPECT_EQ(load(Task::classify, 1.001), "no error") << "a classifier has a head of its own";
+}
+
+// The config.json beside weights is compared with the model field by field.
+TEST(WeightsConfig, AnotherFunctionIsRefusedByField) {
+  const test::Golden golden("llama_lm_rope_llama3");
+  const auto sound = read_json(golden.folder() / "config.json");
+  const auto said = [&](const Json& change, const ModelOptions& options = {}) {
+    const Folder folder;
+    std::filesystem::create_directories(folder.path);
+    auto config = sound;
+    config.merge_patch(change);
+    write_json(folder.path / "config.json", config);
+    auto out = test::fault([&] { require_same_function(golden.folder().string(), {}, options, folder.path); });
+    const auto file = (folder.path / "config.json").string() + ": ";
+    return out.starts_with(file) ? out.substr(file.size()) : out;
+  };
+  EXPECT_EQ(said(Json::object()), "no error");
+  const std::vector<std::pair<const char*, Json>> table{
+      {"rms_norm_eps", 1e-4},
+      {"tie_word_embeddings", !sound.value("tie_word_embeddings", false)},
+      {"hidden_size", 96},
+      {"num_hidden_layers", 7},
+      {"num_attention_heads", 2},
+      {"num_key_value_heads", 1},
+      {"head_dim", 2},
+      {"intermediate_size", 1000},
+      {"vocab_size", 1000},
+      {"attention_bias", true},
+      {"mlp_bias", true},
+      {"model_type", "qwen2"}};
+  for (const auto& [key, value] : table) {
+    const auto found = said({{key, value}});
+    EXPECT_NE(found.find(text(key, " is ", value.dump(), ", and ")), std::string::npos) << key << ": " << found;
+    EXPECT_NE(found.find("--model "), std::string::npos) << found;
+  }
+  EXPECT_TRUE(said({{"rope_parameters", {{"rope_theta", 100.0}}}}).starts_with("rope_theta is 100.0, and "));
+  EXPECT_TRUE(said({{"rope_parameters", {{"factor", 7.0}}}}).starts_with("rope_scaling is {"));
+  EXPECT_TRUE(said({{"rope_parameters", {{"rope_type", "default"}}}}).starts_with("rope_scaling is not set, and {"));
+  for (const Json& same : {Json{{"initializer_range", 0.5}},
+                           {{"max_position_embeddings", 9}},
+                           {{"eos_token_id", 7}},
+                           {{"architectures", {"LlamaForSequenceClassification"}}}})
+    EXPECT_EQ(said(same), "no error") << same;
+  EXPECT_EQ(said({{"tie_word_embeddings", true}}, {.task = Task::classify}), "no error");
+}
+
+TEST(WeightsConfig, IsFoundBesideAFileAndMayBeMissing) {
+  const test::Golden golden("llama_lm");
+  EXPECT_EQ(config_folder(golden.folder() / "model.safetensors"), golden.folder());
+  EXPECT_EQ(config_folder(golden.folder()), golden.folder());
+  const Folder folder;
+  write_changed(folder.path, "llama_lm", [](io::TensorMap&) {});
+  EXPECT_EQ(config_folder(folder.path), std::nullopt);
+  EXPECT_EQ(test::fault([&] { require_same_function("llama-nano", {}, {}, folder.path); }), "no error");
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ class LargeRecipe : public testing::Test {
 };
 
 TEST_F(LargeRecipe, Llama3LoraPrivate) {
-  write_weights("llama3-8b", "1", "16384");
+  write_weights("llama3.1-8b", "1", "16384");
   run("llama3_8b_lora.toml", text("--num-layers 1 --vocab-size 16384 --weights ", place("weights"), " --tokenizer ",
                                   test::source_root(), "/tests/golden/tokenizer_llama3 --data-folder ", place("texts"),
                                   " --sample-corpus 64KiB --seq-length 64 --batch-size 4 --delta 1e-3"));

@@ -180,6 +180,9 @@ TEST(Recipe, SigmaAndTargetEpsilonAreOneTooMany) {
   EXPECT_EQ(fault_of(print_toml(found.config)), "no error");
 }
 
+// The config.json of the model that a recipe trains if it names none.
+std::string nano_config() { return models::make_model("llama-nano", {}, {})->config_json().dump(); }
+
 TEST(Recipe, RandomWeightsAreAskedFor) {
   EXPECT_EQ(fault_of("[model]\nmodel = \"llama-nano\"\n"),
             "no weights to start from: llama-nano is the name of an architecture; name weights (--weights FOLDER), or "
@@ -187,7 +190,7 @@ TEST(Recipe, RandomWeightsAreAskedFor) {
   EXPECT_TRUE(has(fault_of(kRandom + "weights = \"x\"\n"), "from_scratch is set, and so are the weights x"));
   const io::Scratch folder;
   const auto model = text("[model]\nmodel = \"", folder.path().string(), "\"\n");
-  folder.write("config.json", "{}");
+  folder.write("config.json", nano_config());
   EXPECT_TRUE(has(fault_of(model), "has a config.json, and no model.safetensors"));
   folder.write("model.safetensors", "");
   EXPECT_EQ(Resolved(model).recipe.model.weights, folder.path().string());
@@ -199,7 +202,8 @@ TEST(Recipe, RandomWeightsAreAskedFor) {
 
 TEST(Recipe, TheTokenizerIsTheModels) {
   const io::Scratch folder;
-  for (const char* name : {"config.json", "model.safetensors", "tokenizer.json"}) folder.write(name, "{}");
+  for (const char* name : {"model.safetensors", "tokenizer.json"}) folder.write(name, "{}");
+  folder.write("config.json", nano_config());
   const auto place = folder.path().string();
   for (const auto* key : {"model", "weights"}) {
     const auto model = text("[model]\n", key, " = \"", place, "\"\n");
@@ -207,6 +211,25 @@ TEST(Recipe, TheTokenizerIsTheModels) {
     EXPECT_EQ(Resolved(model + "[data]\ndata_folder = \"x\"\ntokenizer = \"bytes\"\n").recipe.data.tokenizer, "bytes");
     EXPECT_EQ(Resolved(model).recipe.data.tokenizer, "") << "without texts there is nothing to read";
   }
+}
+
+TEST(Recipe, WeightsOfAnotherFunctionAreRefused) {
+  const io::Scratch folder;
+  auto config = parse_json(nano_config());
+  config.update({{"rope_theta", 100.0}, {"attention_dropout", 0.1}});
+  folder.write("config.json", config.dump());
+  const auto place = folder.path().string();
+  EXPECT_EQ(fault_of(text("[model]\nmodel = \"llama-nano\"\nweights = \"", place, "\"\n")),
+            text(place,
+                 "/config.json: rope_theta is 100.0, and 500000.0 in llama-nano: with these weights the model would "
+                 "compute something else; train them as they are described, with --model ",
+                 place, " and no option that changes its sizes"));
+  EXPECT_EQ(Resolved(text("[model]\nmodel = \"", place, "\"\nfrom_scratch = true\n")).recipe.decisions.weights,
+            "random (from scratch, seed 0); of the model's config.json not applied in training: attention_dropout 0.1");
+  folder.write("model.safetensors", "");
+  std::filesystem::remove(folder.path() / "config.json");
+  EXPECT_TRUE(has(Resolved(text("[model]\nweights = \"", place, "\"\n")).recipe.decisions.weights,
+                  "no config.json is beside them: llama-nano is assumed to be their architecture"));
 }
 
 TEST(Recipe, ARunDoesntWriteIntoItsModel) {

@@ -1,0 +1,67 @@
+#include "shade/train/text_export.h"
+
+#include <algorithm>
+
+#include "shade/base/error.h"
+#include "shade/base/strings.h"
+#include "shade/data/text_dataset.h"
+#include "shade/data/tokenizer_export.h"
+
+namespace shade::train {
+namespace {
+
+void name_classes(Json& config, const std::vector<std::string>& classes) {
+  for (size_t i = 0; i < classes.size(); ++i) config["id2label"][std::to_string(i)] = classes[i];
+  if (!config.contains("id2label")) return;
+  auto numbers = Json::object();  // a key more in `config` would move what is iterated over
+  for (const auto& [number, name] : config["id2label"].items())
+    numbers[name.get<std::string>()] = *parse_integer(number);
+  config["label2id"] = std::move(numbers);
+}
+
+// One id, or a list of them.
+bool has_id(const Json& ids, data::TokenId id) {
+  return ids.is_array() ? std::find(ids.begin(), ids.end(), Json(id)) != ids.end() : ids == id;
+}
+
+// Which tokens begin and end a text. Several ends stay if the tokenizer's is one of them. Without a word on the
+// beginning transformers would assume one.
+void set_ends(Json& config, const data::Tokenizer& tokens) {
+  if (tokens.bos())
+    config["bos_token_id"] = *tokens.bos();
+  else if (!config.contains("bos_token_id"))
+    config["bos_token_id"] = nullptr;
+  if (!config.contains("eos_token_id") || !has_id(config["eos_token_id"], tokens.eos()))
+    config["eos_token_id"] = tokens.eos();
+}
+
+// The settings that came with the weights, with the same ends.
+Json generation_config(const Recipe& recipe, const data::Tokenizer& tokens) {
+  const auto file = std::filesystem::path(recipe.model.weights) / "generation_config.json";
+  auto out = !recipe.model.weights.empty() && std::filesystem::exists(file) ? read_json(file) : Json::object();
+  set_ends(out, tokens);
+  if (!out.contains("pad_token_id")) out["pad_token_id"] = tokens.pad();
+  return out;
+}
+
+}  // namespace
+
+TextExport text_export(const Recipe& recipe, const models::Model& model, const data::Dataset& trained_on) {
+  TextExport out{.config = model.config_json(), .tokenizer = {}, .generation = {}};
+  const auto* texts = dynamic_cast<const data::TextDataset*>(&trained_on);
+  if (texts == nullptr) return out;
+  const bool classifier = texts->options().task == data::Task::classify;
+  const auto& tokens = texts->tokenizer();
+  auto exported = data::export_tokenizer(
+      recipe.data.tokenizer, tokens,
+      {.classifier = classifier, .vocab = out.config["vocab_size"], .seq_length = recipe.train.seq_length});
+  name_classes(out.config, texts->classes());
+  set_ends(out.config, tokens);
+  // As pad_token_id, the end of texts would keep its embedding from being trained by who reads this.
+  if (exported.pad != tokens.eos()) out.config["pad_token_id"] = exported.pad;
+  out.tokenizer = std::move(exported.files);
+  if (!classifier) out.generation["generation_config.json"] = generation_config(recipe, tokens).dump(2);
+  return out;
+}
+
+}  // namespace shade::train

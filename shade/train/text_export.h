@@ -1,0 +1,23 @@
+// What an exported language model says beside its weights: config.json with its classes and special tokens, the
+// tokenizer, and how to generate.
+#pragma once
+
+#include <map>
+
+#include "shade/data/dataset.h"
+#include "shade/models/model.h"
+#include "shade/train/recipe.h"
+
+namespace shade::train {
+
+struct TextExport {
+  Json config;                                    // of any model
+  std::map<std::string, std::string> tokenizer;   // files by name
+  std::map<std::string, std::string> generation;  // generation_config.json, if the model generates
+};
+
+// The ids are the tokenizer's: those of the model's own config.json may be defaults that nobody set, or of another
+// tokenizer. Throws UsageError if a classifier's texts can't be padded.
+TextExport text_export(const Recipe& recipe, const models::Model& model, const data::Dataset& trained_on);
+
+}  // namespace shade::train
