@@ -53,10 +53,11 @@ Words recipe_on(const data::Folder& images, const Words& more = {}) {
   return out;
 }
 
-TEST(TrainerImages, RunAndResumeToTheBit) {
+void expect_resumed_to_the_bit(const Words& more) {
   const Pictures images;
   const io::Scratch whole, parts;
-  const auto words = recipe_on(images, {{"shard.shard", "zero3"}});
+  auto words = recipe_on(images, {{"shard.shard", "zero3"}});
+  words.insert(words.end(), more.begin(), more.end());
   const auto wanted = train_in(whole.path(), 2, words);
   EXPECT_EQ(wanted.result.steps, 6);
   ASSERT_TRUE(wanted.result.evaluation);
@@ -68,6 +69,13 @@ TEST(TrainerImages, RunAndResumeToTheBit) {
   EXPECT_TRUE(equal(found, wanted));
   EXPECT_EQ(io::content(parts.path() / "ledger"), io::content(whole.path() / "ledger"));
   EXPECT_EQ(found.losses(), wanted.losses());
+  EXPECT_EQ(found.result.evaluation->loss, wanted.result.evaluation->loss);
+}
+
+TEST(TrainerImages, RunAndResumeToTheBit) {
+  expect_resumed_to_the_bit({});
+  expect_resumed_to_the_bit(
+      {{"data.flip", "true"}, {"optim.ema", "0.9"}, {"model.learn_sigma", "true"}, {"model.positions", "sincos"}});
 }
 
 // All images in every batch, frozen weights (no step): the losses differ because each step draws its own noise and
