@@ -242,13 +242,16 @@ std::vector<VerifyModel> models_of(const VerifyConfig& config, const models::Siz
   }
   models::SizeOverrides odd;  // T, D and P all different
   odd.vocab_size = 71;
-  std::vector<VerifyModel> out{
-      {"llama classify", "llama-nano", odd, {.task = Task::classify}, config.seq_length},
-      {"llama lm, sum loss", "llama-nano", odd, {.task = Task::lm, .mean_loss = false}, config.seq_length},
-      {"qwen2 tied, mean loss", "qwen2-nano", odd, {.task = Task::lm}, config.seq_length},
-      {"dit", "dit-nano", {}, {.task = Task::denoise}, config.seq_length},
-      {"linear with bias", "linear-nano", {}, {.task = Task::regress}, config.seq_length},
-      {"llama LoRA", "llama-nano", odd, {.task = Task::classify}, config.seq_length}};
+  std::vector<VerifyModel> out{{"llama classify", "llama-nano", odd, {.task = Task::classify}, config.seq_length},
+                               {"llama lm, sum loss",
+                                "llama-nano",
+                                odd,
+                                {.task = Task::lm, .loss_mean = models::LossMean::token},
+                                config.seq_length},
+                               {"qwen2 tied, mean loss", "qwen2-nano", odd, {.task = Task::lm}, config.seq_length},
+                               {"dit", "dit-nano", {}, {.task = Task::denoise}, config.seq_length},
+                               {"linear with bias", "linear-nano", {}, {.task = Task::regress}, config.seq_length},
+                               {"llama LoRA", "llama-nano", odd, {.task = Task::classify}, config.seq_length}};
   out.back().options.lora = nn::LoraOptions{.rank = 3};
   if (config.all) {
     out.push_back(out[0]);

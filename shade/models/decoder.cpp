@@ -142,11 +142,18 @@ at::Tensor Decoder::losses(const nn::Batch& batch) {
     losses = nn::class_losses(class_logits(h, batch), batch.labels);
   } else {
     losses = nn::lm_losses((*norm_)(h), lm_weight(), wiring, nn::shifted_labels(batch.labels),
-                           {.mean = options_.mean_loss, .looked_up_BT = config_.tied ? batch.ids_BT : at::Tensor()});
+                           {.mean = !sums_tokens(), .looked_up_BT = config_.tied ? batch.ids_BT : at::Tensor()});
   }
   losses = nn::leave_unit(wiring, head_unit_, losses);
   return tied_head ? nn::leave_unit(wiring, embed_unit_, losses) : losses;
 }
+
+at::Tensor Decoder::loss_tokens(const nn::Batch& batch) const {
+  if (options_.task != Task::lm) return {};
+  return nn::counted_tokens(nn::shifted_labels(batch.labels));
+}
+
+bool Decoder::sums_tokens() const { return options_.task == Task::lm && options_.loss_mean == LossMean::token; }
 
 at::Tensor Decoder::outputs(const nn::Batch& batch) {
   const at::NoGradGuard no_graph;

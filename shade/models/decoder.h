@@ -16,6 +16,8 @@ class Decoder : public Model {
   Decoder(DecoderConfig config, const ModelOptions& options);
 
   at::Tensor losses(const nn::Batch& batch) override;
+  at::Tensor loss_tokens(const nn::Batch& batch) const override;
+  bool sums_tokens() const override;
   at::Tensor outputs(const nn::Batch& batch) override;
   nn::Batch synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType type) const override;
   double forward_flops(const BatchShape& shape) const override;

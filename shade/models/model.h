@@ -29,6 +29,15 @@ inline std::span<const Name<Checkpointing>> names_of(Checkpointing) {
   return kNames;
 }
 
+// What the loss of a language model is a mean of. token: all counted tokens of a batch; a sample's loss is then a sum,
+// and whoever has the whole batch divides. record: each sample's loss is the mean over its tokens.
+enum class LossMean { automatic, token, record };
+inline std::span<const Name<LossMean>> names_of(LossMean) {
+  static constexpr Name<LossMean> kNames[] = {
+      {"auto", LossMean::automatic}, {"token", LossMean::token}, {"record", LossMean::record}};
+  return kNames;
+}
+
 // What is independent of the architecture.
 struct ModelOptions {
   Task task = Task::automatic;
@@ -36,7 +45,7 @@ struct ModelOptions {
   Checkpointing checkpointing = Checkpointing::none;
   std::optional<nn::LoraOptions> lora;  // adapters on the chosen linears, everything else frozen
   std::vector<std::string> lora_targets{"q_proj", "v_proj"};
-  bool mean_loss = true;  // lm: a sample's loss is the mean over its tokens; false: their sum
+  LossMean loss_mean = LossMean::record;  // lm
 };
 
 // Sizes of a made-up batch.
@@ -51,6 +60,10 @@ class Model {
 
   // One loss per sample: [B]; nobody averages in secret.
   virtual at::Tensor losses(const nn::Batch& batch) = 0;
+  // How many tokens each sample's loss counts: [B] int64; undefined if it is no language model's.
+  virtual at::Tensor loss_tokens(const nn::Batch& /*batch*/) const { return {}; }
+  // losses() are sums over tokens, and a batch's mean is over its tokens; otherwise over its samples.
+  virtual bool sums_tokens() const { return false; }
 
   // Logits [B, T, V] or [B, C], or the predicted noise: for tests and evaluation, without a graph.
   virtual at::Tensor outputs(const nn::Batch& batch) = 0;

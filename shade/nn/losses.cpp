@@ -114,6 +114,10 @@ at::Tensor shifted_labels(const at::Tensor& labels_BT, int64_t ignore_index) {
   return at::cat({labels_BT.narrow(1, 1, labels_BT.size(1) - 1), last}, 1);
 }
 
+at::Tensor counted_tokens(const at::Tensor& labels_BT, int64_t ignore_index) {
+  return (labels_BT != ignore_index).sum(1);
+}
+
 at::Tensor last_position(const at::Tensor& h_BTD, const at::Tensor& mask_BT) {
   const auto positions = at::arange(mask_BT.size(1), mask_BT.options());
   const auto last = (mask_BT * positions).argmax(1);

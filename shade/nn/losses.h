@@ -31,6 +31,9 @@ at::Tensor lm_losses(const at::Tensor& h_BTD, const Weight& weight, const Wiring
 // labels as Hugging Face gives them (position t carries token t) -> what each position must predict.
 at::Tensor shifted_labels(const at::Tensor& labels_BT, int64_t ignore_index = -100);
 
+// How many positions of each sample have something to predict: [B].
+at::Tensor counted_tokens(const at::Tensor& labels_BT, int64_t ignore_index = -100);
+
 // The hidden state of each sample's last position that is not padding: h [B, T, D], mask [B, T] -> [B, D].
 at::Tensor last_position(const at::Tensor& h_BTD, const at::Tensor& mask_BT);
 

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "shade/base/memory_scope.h"
 #include "shade/base/span.h"
 #include "shade/nn/losses.h"
@@ -11,6 +13,7 @@ namespace shade::train {
 
 Json Evaluation::json(const std::string& what) const {
   Json out{{what + "_loss", loss}, {what + "_records", records}};
+  if (perplexity) out[what + "_perplexity"] = *perplexity;
   if (accuracy) out[what + "_accuracy"] = *accuracy;
   if (majority) out[what + "_majority"] = *majority;
   return out;
@@ -26,6 +29,19 @@ bool stops(const comm::Group& group, const std::function<bool()>& stop) {
   return wishes.item<double>() > 0;
 }
 
+// The sum of the losses of a micro-batch and what they are a mean of: tokens, or records.
+struct LossSum {
+  double sum = 0, count = 0;
+  bool of_tokens = false;
+};
+LossSum summed(const models::Model& model, const nn::Batch& batch, const at::Tensor& losses_B) {
+  const auto wide_B = losses_B.to(at::kDouble);
+  const auto tokens_B = model.loss_tokens(batch);
+  if (!tokens_B.defined()) return {wide_B.sum().item<double>(), static_cast<double>(batch.samples())};
+  const auto sums_B = model.sums_tokens() ? wide_B : wide_B * tokens_B;
+  return {sums_B.sum().item<double>(), tokens_B.sum().item<double>(), /*of_tokens=*/true};
+}
+
 }  // namespace
 
 std::optional<Evaluation> evaluate(models::Model& model, shard::Runtime& runtime, const data::Dataset& dataset,
@@ -35,7 +51,8 @@ std::optional<Evaluation> evaluate(models::Model& model, shard::Runtime& runtime
   const MemoryScope scope(MemoryKind::activations);
   const at::NoGradGuard no_graph;
   const auto& control = runtime.groups().control;
-  double loss = 0, right = 0, count = 0;
+  double loss = 0, counted = 0, right = 0, count = 0;
+  bool of_tokens = false;
   auto seen = at::zeros({0}, at::kDouble);  // records of each class
   for (const auto& mine : deal(records, control.size(), control.rank(), micro_batch)) {
     if (stops(control, stop)) return std::nullopt;
@@ -44,18 +61,22 @@ std::optional<Evaluation> evaluate(models::Model& model, shard::Runtime& runtime
     runtime.begin_forward();
     const auto logits_BC = has_classes ? model.outputs(batch) : at::Tensor();
     const auto losses = has_classes ? nn::class_losses(logits_BC, batch.labels) : model.losses(batch);
-    loss += losses.sum(at::kDouble).item<double>();
+    const auto part = summed(model, batch, losses);
+    loss += part.sum;
+    counted += part.count;
+    of_tokens = part.of_tokens;
     count += static_cast<double>(mine.size());
     if (!has_classes) continue;
     right += logits_BC.argmax(-1).eq(batch.labels).sum().item<double>();
     if (seen.numel() == 0) seen = at::zeros({logits_BC.size(-1)}, at::kDouble);
     seen += at::bincount(batch.labels, {}, logits_BC.size(-1));
   }
-  const auto sums = at::cat({at::tensor({loss, right, count}, at::kDouble), seen});
+  const auto sums = at::cat({at::tensor({loss, right, count, counted}, at::kDouble), seen});
   control.all_reduce(sums, {.label = "evaluation"}).wait();
   const auto sum = [&](int64_t i) { return sums[i].item<double>(); };
-  Evaluation out{.loss = sum(0) / std::max(1.0, sum(2)), .records = static_cast<int64_t>(sum(2))};
-  seen = sums.slice(0, 3);
+  Evaluation out{.loss = sum(0) / std::max(1.0, sum(3)), .records = static_cast<int64_t>(sum(2))};
+  if (of_tokens) out.perplexity = std::exp(out.loss);
+  seen = sums.slice(0, 4);
   if (const auto classified = seen.sum().item<double>(); classified > 0) {
     out.accuracy = sum(1) / classified;
     out.majority = seen.max().item<double>() / classified;

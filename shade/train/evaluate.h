@@ -14,9 +14,10 @@
 namespace shade::train {
 
 struct Evaluation {
-  double loss = 0;                 // mean over records
-  std::optional<double> accuracy;  // of classes
-  std::optional<double> majority;  // what always naming the most frequent class would reach
+  double loss = 0;                   // mean over tokens of a language model, otherwise over records
+  std::optional<double> perplexity;  // of a language model: exp(loss)
+  std::optional<double> accuracy;    // of classes
+  std::optional<double> majority;    // what always naming the most frequent class would reach
   int64_t records = 0;
 
   Json json(const std::string& what) const;  // {"eval_loss": ..., ...} if that is "eval"

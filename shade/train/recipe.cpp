@@ -14,6 +14,10 @@ void ModelConfig::declare(Fields& f) {
   f.add("from_scratch", from_scratch,
         {.help = "start from random weights, initialised by --seed", .flags = {"--from-scratch"}});
   f.add("task", task, {.help = "what is trained", .flags = {"--task"}});
+  f.add("loss_mean", loss_mean,
+        {.help = "what a language model's loss is a mean of; token: all tokens of the batch that are predicted; "
+                 "record: records, each with the mean over its tokens; auto: token, in a private run record",
+         .flags = {"--loss-mean"}});
   f.add("attention", attention, {.help = "kernel", .flags = {"--attention"}});
   f.add("checkpointing", checkpointing, {.help = "recompute activations in backward", .flags = {"--checkpointing"}});
   f.add("dtype", dtype, {.help = "of computation; masters are fp32", .flags = {"--dtype"}});
@@ -26,6 +30,7 @@ void ModelConfig::declare(Fields& f) {
 
 models::ModelOptions ModelConfig::options() const {
   models::ModelOptions out{.task = task, .attention = attention, .checkpointing = checkpointing};
+  out.loss_mean = chosen_mean;
   if (lora_rank > 0) out.lora = nn::LoraOptions{.rank = lora_rank, .alpha = lora_alpha};
   out.lora_targets = lora_targets;
   return out;

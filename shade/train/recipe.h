@@ -20,6 +20,8 @@ struct ModelConfig {
   std::string weights;        // where training starts; empty: those of the model's folder
   bool from_scratch = false;  // random weights
   models::Task task = models::Task::automatic;
+  models::LossMean loss_mean = models::LossMean::automatic;
+  models::LossMean chosen_mean = models::LossMean::record;  // what that stands for, by Recipe::resolve()
   nn::AttentionKernel attention = nn::AttentionKernel::flash;
   models::Checkpointing checkpointing = models::Checkpointing::none;
   nn::DType dtype = nn::DType::fp32;

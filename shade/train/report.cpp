@@ -75,12 +75,14 @@ void Report::evaluation(int64_t step, const Evaluation& found, const std::string
   if (!options_.speaks) return;
   auto line = text("  ", what == "eval" ? "evaluation" : what, " after step ", step,
                    options_.is_private ? " (not private)" : "", ": loss ", significant(found.loss, 5));
+  if (found.perplexity) line += text(", perplexity ", significant(*found.perplexity));
   if (found.accuracy)
     line += text(", accuracy ", significant(100 * *found.accuracy),
                  " %; always the most frequent class: ", significant(100 * *found.majority), " %");
   say(text(line, " (", found.records, what == "eval" ? " held-out records)" : " records)"));
   write({{"step", step}}, found.json(what));
   events_->scalar(tag(what + "/loss"), found.loss, step);
+  if (found.perplexity) events_->scalar(tag(what + "/perplexity"), *found.perplexity, step);
   if (found.accuracy) events_->scalar(tag(what + "/accuracy"), *found.accuracy, step);
   events_->flush();
 }

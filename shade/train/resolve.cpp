@@ -47,6 +47,19 @@ void check_unit(const Recipe& recipe) {
                 " is for packed data, and each sample here is a record; drop it, or choose --packing packed");
 }
 
+// The gradient of each record is clipped on its own, so a record counts as one whatever its length; and the number of
+// tokens that were drawn is not public.
+void choose_loss_mean(Recipe& recipe) {
+  using models::LossMean;
+  auto& model = recipe.model;
+  const bool is_private = recipe.dp.is_private();
+  const auto standard = is_private ? LossMean::record : LossMean::token;
+  model.chosen_mean = model.loss_mean == LossMean::automatic ? standard : model.loss_mean;
+  SHADE_REQUIRE(!is_private || model.chosen_mean == LossMean::record,
+                "--loss-mean token in a private run: each record's gradient is clipped by itself, and the number of "
+                "tokens in a batch is not public; drop it, or set --loss-mean record");
+}
+
 void check_private(const Recipe& recipe, const Config& config) {
   const auto& [dp, budget] = std::tie(recipe.dp, recipe.budget);
   SHADE_REQUIRE(dp.sigma == 0 || budget.target_epsilon == 0 || !config.given("dp.sigma"), "sigma ", dp.sigma,
@@ -141,6 +154,7 @@ Recipe& Recipe::resolve(const Config& config) {
     check_private(*this, config);
   else
     check_plain(*this);
+  choose_loss_mean(*this);
   if (budget.max_epsilon == 0) budget.max_epsilon = budget.target_epsilon;
   decisions.weights = choose_weights(*this);
   decisions.tokenizer = choose_tokenizer(*this);

@@ -39,12 +39,12 @@ privacy::DpConfig reckoned(const StepOptions& options) {
   return dp;
 }
 
-// The sum of the losses, and how many are in it.
-at::Tensor summed(const at::Tensor& losses_B, bool finite_alone) {
+// The sum of the losses, and of what each of them counts.
+at::Tensor summed(const at::Tensor& losses_B, const at::Tensor& counts_B, bool finite_alone) {
   const auto wide_B = losses_B.to(at::kDouble);
-  if (!finite_alone) return at::stack({wide_B.sum(), at::full({}, wide_B.numel(), wide_B.options())});
+  if (!finite_alone) return at::stack({wide_B.sum(), counts_B.sum(at::kDouble)});
   const auto finite_B = at::isfinite(wide_B);
-  return at::stack({wide_B.masked_fill(finite_B.logical_not(), 0).sum(), finite_B.sum(at::kDouble)});
+  return at::stack({wide_B.masked_fill(finite_B.logical_not(), 0).sum(), (counts_B * finite_B).sum(at::kDouble)});
 }
 
 }  // namespace
@@ -151,7 +151,9 @@ at::Tensor Step::micro_step(const nn::Batch& present) {
     runtime_->begin_forward();
     losses_B = model_->losses(batch);
   }
-  const auto loss = summed(losses_B.detach().narrow(0, 0, present.samples()), /*finite_alone=*/method_ != nullptr);
+  const auto present_B = losses_B.detach().narrow(0, 0, present.samples());
+  const auto loss = summed(present_B, model_->sums_tokens() ? model_->loss_tokens(present) : at::ones_like(present_B),
+                           /*finite_alone=*/method_ != nullptr);
   if (!method_) {
     backward("backward", losses_B.sum(), {});
   } else {
@@ -239,8 +241,11 @@ io::Digest Step::digest_of_sum(int64_t step, std::span<const shard::LocalShard> 
   return sum_digest(options_.key(step), shards, {below, method_->clipper().clip_norm()}, runtime_->groups().control);
 }
 
-StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, Wishes wishes) {
-  SHADE_REQUIRE(!micro_batches.empty() && divisor > 0, "a step needs at least one micro-batch, and a positive divisor");
+StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<double> divisor, Wishes wishes) {
+  SHADE_REQUIRE(!micro_batches.empty() && divisor.value_or(1) > 0,
+                "a step needs at least one micro-batch, and a positive divisor");
+  SHADE_REQUIRE(!method_ || divisor,
+                "a private step needs a divisor that is public: a number of samples or tokens tells about the records");
   SHADE_REQUIRE(!method_ || runtime_->compute() != at::kBFloat16 || shapes_,
                 "a private step in bf16 needs StepOptions::fixed_samples, the number of samples of its micro-batches: "
                 "if that followed the records that were drawn, one of them could change how the others are rounded");
@@ -250,7 +255,6 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, W
   wishes.stop = wishes.stop || (options_.stop && options_.stop());
   const auto shards = runtime_->shards();
   const auto slots = slots_of(shards);
-  double scale = 1 / divisor;
   // One small sum for everybody: losses, samples, and squares of the elements that this rank owns alone.
   const auto copies = static_cast<double>(runtime_->policy().replicate);
   const auto counts = method_ ? method_->drain_counts() : privacy::ClipCounts{};
@@ -264,6 +268,7 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, W
   runtime_->groups().control.all_reduce(sums, {.label = "loss and norm"}).wait();
   const auto sum = [&](int64_t i) { return sums[i].item<double>(); };
   record.loss = sum(0) / sum(8);
+  double scale = 1 / divisor.value_or(std::max(1.0, sum(8)));
   record.samples = {.samples = static_cast<int64_t>(sum(1)),
                     .clipped = static_cast<int64_t>(sum(3)),
                     .not_finite = static_cast<int64_t>(sum(4)),
@@ -284,7 +289,7 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, double divisor, W
     if (clipper.adaptive())
       clipper.follow(
           on_grid(sum(5) + clipper.count_sigma() * noise.draw(static_cast<uint64_t>(step), -1), clipper.count_sigma()),
-          divisor);
+          *divisor);
   }
   {
     const Span span("optimizer");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 
 #include "shade/io/digest.h"
@@ -16,7 +17,8 @@
 namespace shade::train {
 
 struct StepRecord {
-  // Mean over all samples of all ranks; in a private step over those whose loss is finite. Not private. No sample: NaN.
+  // Mean over all samples, or all counted tokens (Model::sums_tokens), of all ranks; in a private step over samples
+  // whose loss is finite. Not private. No sample: NaN.
   double loss = 0;
   double learning_rate = 0;
   double gradient_norm = 0;         // of the mean gradient; 0 if nobody asked for clipping it
@@ -55,17 +57,20 @@ class Step {
   ~Step();
 
   // Every rank brings the same number of micro-batches; their sizes may differ, and be 0. The sum of the gradients is
-  // divided by `divisor`: the number of samples of all ranks together; in a private run a public constant. `wishes` are
-  // this rank's for the time after this step; all ranks learn of them in the record, without another message. A private
-  // step throws if a record comes twice, on whatever ranks, or if the noise of the optimizer's step was drawn before.
+  // divided by `divisor`; none: by what the losses of all ranks and micro-batches are a mean of, samples or tokens. A
+  // private step needs one that is public. `wishes` are this rank's for the time after this step; all ranks learn of
+  // them in the record, without another message. A private step throws if a record comes twice, on whatever ranks, or
+  // if the noise of the optimizer's step was drawn before.
   struct Wishes {
     bool stop = false, save = false;
   };
-  StepRecord run(std::span<const nn::Batch> micro_batches, double divisor, Wishes wishes);
-  StepRecord run(std::span<const nn::Batch> micro_batches, double divisor) { return run(micro_batches, divisor, {}); }
+  StepRecord run(std::span<const nn::Batch> micro_batches, std::optional<double> divisor, Wishes wishes);
+  StepRecord run(std::span<const nn::Batch> micro_batches, std::optional<double> divisor = {}) {
+    return run(micro_batches, divisor, {});
+  }
 
   // The first half: the (clipped) summed gradient is with its owners, without noise, nothing is updated. Returns the
-  // sum of this rank's losses, and how many are in it.
+  // sum of this rank's losses, and how many samples or tokens are in it.
   struct Losses {
     double sum = 0;
     int64_t count = 0;

@@ -354,8 +354,7 @@ TrainResult Trainer::run() {
     const auto batch = next.get();
     const Seconds waited = Clock::now() - begin;
     if (result.steps + 1 < last_) next = ahead(result.steps + 1);
-    const double divisor =
-        recipe_->dp.is_private() ? event_.divisor : std::max(1.0, static_cast<double>(batch.samples));
+    const auto divisor = recipe_->dp.is_private() ? std::optional(event_.divisor) : std::nullopt;
     const auto record =
         step_->run(batch.micro_batches, divisor, {.stop = options_.stop && options_.stop(), .save = save_is_due()});
     result.steps = optimizer_->steps();

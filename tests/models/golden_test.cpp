@@ -146,7 +146,7 @@ TEST(PerSample, NormsOneByOne) {
 
 TEST(SumLoss, IsTheSumOverTokens) {
   const Golden golden("llama_lm");
-  const auto model = golden.model({.mean_loss = false}, at::kDouble);
+  const auto model = golden.model({.loss_mean = models::LossMean::token}, at::kDouble);
   EXPECT_LT(relative_difference(model->losses(golden.batch(at::kDouble)), golden.tensor("losses_sum")), 1e-10);
 }
 

@@ -68,6 +68,17 @@ TEST(Recipe, IsWrittenDownAsItReadsBack) {
   EXPECT_EQ(again.model.lora_targets, (std::vector<std::string>{"a", "b"}));
 }
 
+TEST(Recipe, LossMeanFollowsPrivacy) {
+  using models::LossMean;
+  const auto chosen = [](const std::string& more) { return Resolved(kRandom + more).recipe.model.chosen_mean; };
+  EXPECT_EQ(chosen(""), LossMean::token);
+  EXPECT_EQ(chosen("loss_mean = \"record\"\n"), LossMean::record);
+  EXPECT_EQ(chosen("[dp]\ndp = \"auto\"\n"), LossMean::record);
+  EXPECT_EQ(fault_of(kRandom + "loss_mean = \"token\"\n[dp]\ndp = \"auto\"\n"),
+            "--loss-mean token in a private run: each record's gradient is clipped by itself, and the number of tokens "
+            "in a batch is not public; drop it, or set --loss-mean record");
+}
+
 TEST(Recipe, RefusesWhatCantBeKept) {
   EXPECT_EQ(
       fault_of("[dp]\ndp = \"none\"\ntarget_epsilon = 8\n"),
