@@ -51,6 +51,16 @@ int64_t TextDataset::fill_framed(const TokenStore::Entry& entry, uint64_t from, 
   return static_cast<int64_t>(at);
 }
 
+int64_t TextDataset::fill_record(const TokenStore::Entry& entry, std::span<int64_t> ids) const {
+  size_t at = 0;
+  if (tokenizer_->bos()) ids[at++] = *tokenizer_->bos();
+  const auto tokens = std::min<uint64_t>(entry.end - entry.begin, ids.size() - frame());
+  store_->read(entry.begin, ids.subspan(at, tokens));
+  at += tokens;
+  ids[at++] = tokenizer_->eos();
+  return static_cast<int64_t>(at);
+}
+
 int64_t TextDataset::fill_window(int64_t window, std::span<int64_t> ids) const {
   auto position = static_cast<uint64_t>(window) * ids.size();
   auto [record, begin] = store_->find(position, frame());
@@ -64,7 +74,7 @@ int64_t TextDataset::fill_window(int64_t window, std::span<int64_t> ids) const {
 
 int64_t TextDataset::fill(int64_t record, std::span<int64_t> ids) const {
   SHADE_REQUIRE(record >= 0 && record < size(), "record ", record, " of ", size());
-  return options_.packing == Packing::packed ? fill_window(record, ids) : fill_framed(store_->entry(record), 0, ids);
+  return options_.packing == Packing::packed ? fill_window(record, ids) : fill_record(store_->entry(record), ids);
 }
 
 nn::Batch TextDataset::batch(std::span<const int64_t> records) const {

@@ -1,6 +1,7 @@
 // Texts as batches of T tokens.
 //
-//   records   each record is a sample: [bos] tokens [eos], cut at T or padded to it.
+//   records   each record is a sample: [bos] tokens [eos]. Of one that is longer than T the tokens are cut, never the
+//             eos; a shorter one is padded.
 //   packed    all records, framed in the same way, form one stream that is cut into windows of T tokens, the last one
 //             padded. Nothing is wasted, but a window holds parts of several records and a record may reach into
 //             several windows: what a private run protects is a window, not a text or a person.
@@ -56,6 +57,7 @@ class TextDataset final : public Dataset {
   int64_t fill(int64_t record, std::span<int64_t> ids) const;   // how many were filled
   int64_t class_of(int64_t record) const { return class_numbers_.at(static_cast<size_t>(store_->entry(record).label)); }
   int64_t fill_window(int64_t window, std::span<int64_t> ids) const;
+  int64_t fill_record(const TokenStore::Entry& entry, std::span<int64_t> ids) const;
   int64_t fill_framed(const TokenStore::Entry& entry, uint64_t from, std::span<int64_t> ids) const;
 
   std::shared_ptr<const TokenStore> store_;

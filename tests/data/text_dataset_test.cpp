@@ -29,10 +29,26 @@ TEST(TextDataset, ARecordIsASample) {
   EXPECT_EQ(row(batch.ids_BT, 0), (Row{S, 'a', 'b', 'c', E, P}));
   EXPECT_EQ(row(batch.mask_BT, 0), (Row{1, 1, 1, 1, 1, 0}));
   EXPECT_EQ(row(batch.labels, 0), (Row{S, 'a', 'b', 'c', E, I}));
-  EXPECT_EQ(row(batch.ids_BT, 1), (Row{S, 'a', 'b', 'c', 'd', 'e'}));  // cut, so the text has no end
+  EXPECT_EQ(row(batch.ids_BT, 1), (Row{S, 'a', 'b', 'c', 'd', E})) << "cut, but not its end";
   EXPECT_EQ(row(batch.mask_BT, 1), (Row{1, 1, 1, 1, 1, 1}));
   EXPECT_EQ(row(batch.ids_BT, 2), (Row{S, 'a', 'b', 'c', 'd', E}));
   EXPECT_EQ(data->describe(), "3 records, 15 tokens (bytes), cut at 6 tokens, 1 empty records left out");
+}
+
+// A classifier pools the last token: of every text, however long, that is the same one.
+TEST(TextDataset, EveryRecordEndsWithEos) {
+  const Folder folder;
+  std::string lines;
+  for (size_t length = 1; length < 12; ++length)
+    lines += text("{\"text\":\"", std::string(length, 'a'), "\",\"label\":", length % 2, "}\n");
+  folder.put("a.jsonl", lines);
+  for (const int64_t t : {2, 3, 8}) {
+    const auto data = open_dataset(folder.config(), t, Task::classify);
+    const auto batch = data->batch(all_records(*data));
+    const auto last = batch.mask_BT.sum(1, true) - 1;
+    EXPECT_TRUE(batch.ids_BT.gather(1, last).eq(E).all().item<bool>()) << batch.ids_BT;
+    EXPECT_EQ(batch.ids_BT.eq(E).sum().item<int64_t>(), data->size());
+  }
 }
 
 TEST(TextDataset, ContentIsWhatABatchHasOfARecord) {
