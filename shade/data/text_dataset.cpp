@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 
 #include "shade/base/error.h"
 #include "shade/base/memory_scope.h"
@@ -17,6 +18,7 @@ TextDataset::TextDataset(std::shared_ptr<const TokenStore> store, std::shared_pt
     : store_(std::move(store)), tokenizer_(std::move(tokenizer)), options_(options) {
   SHADE_REQUIRE(options_.seq_length >= 2, "a text of ", options_.seq_length,
                 " tokens has nothing to predict; expected a length of at least 2");
+  if (options_.packing == Packing::packed) pack({});
   if (options_.task != Task::classify) options_.classes.clear();
   if (options_.task != Task::classify) return;
   SHADE_REQUIRE(options_.packing == Packing::records,
@@ -32,23 +34,18 @@ TextDataset::TextDataset(std::shared_ptr<const TokenStore> store, std::shared_pt
 
 int64_t TextDataset::size() const {
   if (options_.packing == Packing::records) return store_->records();
-  const auto all = store_->tokens() + store_->records() * static_cast<int64_t>(frame());
-  return (all + options_.seq_length - 1) / options_.seq_length;
+  return windows(Use::training) + windows(Use::held_out);
 }
 
-// Tokens [from, from + ids.size()) of a record with its frame, as many as there are. How many there were.
-int64_t TextDataset::fill_framed(const TokenStore::Entry& entry, uint64_t from, std::span<int64_t> ids) const {
-  const uint64_t head = tokenizer_->bos() ? 1 : 0;
-  const uint64_t length = head + (entry.end - entry.begin) + 1;
-  const auto count = std::min<uint64_t>(ids.size(), length - from);
-  uint64_t at = 0;
-  if (from < head && at < count) ids[at++] = *tokenizer_->bos();
-  const auto first = entry.begin + (from + at - head);
-  const auto tokens = std::min(entry.end - std::min(first, entry.end), count - at);
-  store_->read(first, ids.subspan(at, tokens));
-  at += tokens;
-  if (at < count) ids[at++] = tokenizer_->eos();
-  return static_cast<int64_t>(at);
+int64_t TextDataset::windows(Use use) const {
+  const auto t = static_cast<uint64_t>(options_.seq_length);
+  return static_cast<int64_t>((stream_->positions(use) + t - 1) / t);
+}
+
+void TextDataset::pack(PackOptions options) {
+  SHADE_REQUIRE(options_.packing == Packing::packed, "these records are not packed");
+  packing_ = std::move(options);
+  stream_.emplace(store_, packing_.held_out);
 }
 
 int64_t TextDataset::fill_record(const TokenStore::Entry& entry, std::span<int64_t> ids) const {
@@ -61,20 +58,36 @@ int64_t TextDataset::fill_record(const TokenStore::Entry& entry, std::span<int64
   return static_cast<int64_t>(at);
 }
 
-int64_t TextDataset::fill_window(int64_t window, std::span<int64_t> ids) const {
-  auto position = static_cast<uint64_t>(window) * ids.size();
-  auto [record, begin] = store_->find(position, frame());
-  int64_t filled = 0;
-  for (; filled < static_cast<int64_t>(ids.size()) && record < store_->records(); ++record) {
-    filled += fill_framed(store_->entry(record), position - begin, ids.subspan(static_cast<size_t>(filled)));
-    position = begin = 0;  // further records from their begin
-  }
-  return filled;
+// From position `from` of a record on.
+int64_t TextDataset::fill_positions(const TokenStore::Entry& entry, uint64_t from, const Window& window) const {
+  const auto tokens = entry.end - entry.begin;
+  const auto count = std::min<uint64_t>(window.ids.size(), tokens + 1 - from);
+  const auto targets = window.targets.first(count);
+  store_->read(entry.begin + from, targets.first(std::min(count, tokens - from)));
+  if (from + count > tokens) targets.back() = tokenizer_->eos();
+  std::copy_n(targets.begin(), count - 1, window.ids.begin() + 1);
+  window.ids[0] = tokenizer_->bos().value_or(tokenizer_->eos());
+  if (from > 0 && packing_.share_tokens) store_->read(entry.begin + from - 1, window.ids.first(1));
+  return static_cast<int64_t>(count);
 }
 
-int64_t TextDataset::fill(int64_t record, std::span<int64_t> ids) const {
-  SHADE_REQUIRE(record >= 0 && record < size(), "record ", record, " of ", size());
-  return options_.packing == Packing::packed ? fill_window(record, ids) : fill_record(store_->entry(record), ids);
+int64_t TextDataset::fill_window(int64_t number, const Window& window) const {
+  const auto use = number < windows(Use::training) ? Use::training : Use::held_out;
+  const auto first = use == Use::training ? number : number - windows(Use::training);
+  auto [record, from] = stream_->find(use, static_cast<uint64_t>(first) * window.ids.size());
+  int64_t filled = 0, document = 0;
+  while (filled < std::ssize(window.ids) && record < store_->records()) {
+    const auto at = static_cast<size_t>(filled);
+    const auto count =
+        fill_positions(store_->entry(record), from,
+                       {window.ids.subspan(at), window.targets.subspan(at), window.documents.subspan(at)});
+    std::fill_n(window.documents.begin() + filled, count, document++);
+    filled += count;
+    record = stream_->after(use, record);
+    from = 0;
+  }
+  std::fill(window.documents.begin() + filled, window.documents.end(), document);  // padding
+  return filled;
 }
 
 nn::Batch TextDataset::batch(std::span<const int64_t> records) const {
@@ -85,18 +98,22 @@ nn::Batch TextDataset::batch(std::span<const int64_t> records) const {
   batch.mask_BT = at::zeros({b, t}, at::kLong);
   const bool classify = options_.task == Task::classify;
   batch.labels = classify ? at::empty({b}, at::kLong) : at::full({b, t}, kIgnored, at::kLong);
-  auto* ids = batch.ids_BT.data_ptr<int64_t>();
-  auto* mask = batch.mask_BT.data_ptr<int64_t>();
-  auto* labels = batch.labels.data_ptr<int64_t>();
+  const bool packed = options_.packing == Packing::packed;
+  if (packed) batch.documents_BT = at::empty({b, t}, at::kLong);
+  const auto row = [&](const at::Tensor& tensor, int64_t i) {
+    return std::span(tensor.data_ptr<int64_t>() + i * t, static_cast<size_t>(t));
+  };
   for (int64_t i = 0; i < b; ++i) {
     const auto record = records[static_cast<size_t>(i)];
-    const std::span row(ids + i * t, static_cast<size_t>(t));
-    const auto filled = fill(record, row);
-    std::fill_n(mask + i * t, filled, 1);
+    SHADE_REQUIRE(record >= 0 && record < size(), "record ", record, " of ", size());
+    const auto ids = row(batch.ids_BT, i);
+    const auto filled = packed ? fill_window(record, {ids, row(batch.labels, i), row(batch.documents_BT, i)})
+                               : fill_record(store_->entry(record), ids);
+    std::fill_n(row(batch.mask_BT, i).begin(), filled, 1);
     if (classify)
-      labels[i] = class_of(record);
-    else
-      std::copy_n(row.data(), filled, labels + i * t);
+      batch.labels.data_ptr<int64_t>()[i] = class_of(record);
+    else if (!packed)
+      std::copy_n(ids.begin(), filled, row(batch.labels, i).begin());
   }
   return batch;
 }
@@ -113,15 +130,31 @@ std::string TextDataset::describe() const {
 std::string TextDataset::fingerprint() const {
   const Json all{{"content", store_->content()},           {"tokenizer", tokenizer_->fingerprint()},
                  {"seq_length", options_.seq_length},      {"task", to_string(options_.task)},
-                 {"packing", to_string(options_.packing)}, {"classes", options_.classes}};
+                 {"packing", to_string(options_.packing)}, {"classes", options_.classes},
+                 {"held_out", packing_.held_out},          {"share_tokens", packing_.share_tokens}};
   return io::to_hex(io::digest_of(all.dump()));
 }
 
 uint64_t TextDataset::content_of(int64_t record) const {
-  std::vector<int64_t> held(static_cast<size_t>(options_.seq_length));
-  held.resize(static_cast<size_t>(fill(record, held)));
-  if (options_.task == Task::classify) held.push_back(class_of(record));
-  return io::content_hash(std::as_bytes(std::span(held)))[0];
+  const auto one = batch(std::array{record});
+  const auto filled = one.mask_BT.sum().item<int64_t>();
+  auto held = one.ids_BT[0].narrow(0, 0, filled);
+  if (options_.packing == Packing::packed) held = at::cat({held, one.labels[0].narrow(0, 0, filled)});
+  if (options_.task == Task::classify) held = at::cat({held, one.labels});
+  return io::content_hash(std::as_bytes(std::span(held.data_ptr<int64_t>(), static_cast<size_t>(held.numel()))))[0];
+}
+
+uint64_t TextDataset::content_of_document(int64_t record) const {
+  constexpr uint64_t kPart = uint64_t{1} << 16;  // a document may be large: hashed part by part
+  const auto entry = store_->entry(record);
+  uint64_t hash = 0;
+  for (auto at = entry.begin; at < entry.end; at += kPart) {
+    std::vector<int64_t> part(1 + std::min(kPart, entry.end - at));
+    part[0] = static_cast<int64_t>(hash);
+    store_->read(at, std::span(part).subspan(1));
+    hash = io::content_hash(std::as_bytes(std::span(part)))[0];
+  }
+  return hash;
 }
 
 }  // namespace shade::data

@@ -2,12 +2,23 @@
 //
 //   records   each record is a sample: [bos] tokens [eos]. Of one that is longer than T the tokens are cut, never the
 //             eos; a shorter one is padded.
-//   packed    all records, framed in the same way, form one stream that is cut into windows of T tokens, the last one
-//             padded. Nothing is wasted, but a window holds parts of several records and a record may reach into
-//             several windows: what a private run protects is a window, not a text or a person.
+//   packed    all records form one stream that is cut into windows of T positions, the last one padded. Nothing is
+//             wasted, but a window holds parts of several records and a record may reach into several windows: what a
+//             private run protects is a window, not a text or a person.
+//
+// In the stream a record x1 .. xn takes n + 1 positions:
+//
+//   input     start x1 .. xn      start: the tokenizer's bos or, if it has none, its eos
+//   target    x1 .. xn eos
+//
+// So every token is predicted exactly once, the first of a record from `start`, and none from another record: a
+// position sees the positions before it in its window that are of the same record. The first input of a window that
+// begins inside a record is the token before, which is the last target of the window before; if windows share no tokens
+// (PackOptions), it is `start`.
 #pragma once
 
 #include "shade/data/dataset.h"
+#include "shade/data/document_stream.h"
 #include "shade/data/token_store.h"
 
 namespace shade::data {
@@ -33,20 +44,34 @@ struct TextOptions {
   std::vector<std::string> classes{};  // classify: in this order; empty: the labels that occur, sorted
 };
 
+// Of packed texts.
+struct PackOptions {
+  std::vector<int64_t> held_out{};  // records, ascending, whose windows follow those of all others
+  bool share_tokens = true;         // two windows that divide a record both have the token at the border
+};
+
 class TextDataset final : public Dataset {
  public:
   // Throws UsageError: packed classification, a record without label (naming it), a label that is none of the classes.
   TextDataset(std::shared_ptr<const TokenStore> store, std::shared_ptr<const Tokenizer> tokenizer,
               const TextOptions& options);
 
-  int64_t size() const override;
+  // Packs anew. Throws UsageError if records are not packed.
+  void pack(PackOptions options);
 
-  // ids_BT, mask_BT; labels: lm: the ids again, kIgnored at padding (models shift them), classify: classes [B].
+  int64_t size() const override;
+  int64_t windows(Use use) const;                                     // of packed texts
+  int64_t held_out() const { return std::ssize(packing_.held_out); }  // records
+
+  // ids_BT, mask_BT; labels: lm: the ids again, kIgnored at padding (models shift them), classify: classes [B]. Packed:
+  // documents_BT, and labels are what each position must predict.
   nn::Batch batch(std::span<const int64_t> records) const override;
   std::string describe() const override;
   std::vector<std::string> classes() const override { return options_.classes; }
   std::string fingerprint() const override;
-  uint64_t content_of(int64_t record) const override;  // its ids as a batch has them, and its class
+  // Of its ids as a batch has them and of its class; of a packed window, of ids and labels.
+  uint64_t content_of(int64_t record) const override;
+  uint64_t content_of_document(int64_t record) const;  // of all tokens of a record of the store
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const TokenStore& store() const { return *store_; }
@@ -54,16 +79,23 @@ class TextDataset final : public Dataset {
 
  private:
   uint64_t frame() const { return tokenizer_->bos() ? 2 : 1; }  // tokens set around a record
-  int64_t fill(int64_t record, std::span<int64_t> ids) const;   // how many were filled
   int64_t class_of(int64_t record) const { return class_numbers_.at(static_cast<size_t>(store_->entry(record).label)); }
-  int64_t fill_window(int64_t window, std::span<int64_t> ids) const;
+  // Both return how many positions were filled.
   int64_t fill_record(const TokenStore::Entry& entry, std::span<int64_t> ids) const;
-  int64_t fill_framed(const TokenStore::Entry& entry, uint64_t from, std::span<int64_t> ids) const;
+
+  // A row of a batch of packed texts.
+  struct Window {
+    std::span<int64_t> ids, targets, documents;
+  };
+  int64_t fill_window(int64_t number, const Window& window) const;
+  int64_t fill_positions(const TokenStore::Entry& entry, uint64_t from, const Window& window) const;
 
   std::shared_ptr<const TokenStore> store_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   TextOptions options_;
   std::vector<int64_t> class_numbers_;  // of the store's labels
+  PackOptions packing_;
+  std::optional<DocumentStream> stream_;  // of packed texts
 };
 
 }  // namespace shade::data

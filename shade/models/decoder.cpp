@@ -94,13 +94,14 @@ Decoder::Decoder(DecoderConfig config, const ModelOptions& options) : config_(st
   }
 }
 
-at::Tensor Decoder::run_block(const Block& block, const at::Tensor& x, const nn::RopeTable& rope) const {
+at::Tensor Decoder::run_block(const Block& block, const at::Tensor& x, const nn::RopeTable& rope,
+                              const std::vector<int64_t>& runs) const {
   const auto b = x.size(0), t = x.size(1), d = config_.head_size();
   const auto y = block.attention_norm(x);
   const auto q = nn::rotate(block.q(y).view({b, t, config_.heads, d}), rope);
   const auto k = nn::rotate(block.k(y).view({b, t, config_.kv_heads, d}), rope);
   const auto v = block.v(y).view({b, t, config_.kv_heads, d});
-  const auto mixed = nn::attention(q, k, v, {.causal = true, .kernel = options_.attention});
+  const auto mixed = nn::attention(q, k, v, {.causal = true, .kernel = options_.attention, .runs = runs});
   const auto h = x + block.o(mixed.reshape({b, t, config_.heads * d}));
   const auto z = block.mlp_norm(h);
   const auto gate = block.gate(z), up = block.up(z);
@@ -114,9 +115,13 @@ at::Tensor Decoder::hidden(const nn::Batch& batch) {
   const auto rope =
       nn::rope_table({.head_dim = config_.head_size(), .theta = config_.rope_theta, .scaling = config_.rope_scaling},
                      batch.ids_BT.size(1), x.options());
+  // Rotary positions are relative, so a document may begin at any of them.
+  const auto runs = batch.documents_BT.defined() ? nn::runs_of(batch.documents_BT) : std::vector<int64_t>();
   for (const auto& block : blocks_) {
     x = nn::enter_unit(wiring, block.unit, {x})[0];
-    const nn::Block body = [this, &block, rope](const nn::Tensors& in) { return run_block(block, in[0], rope); };
+    const nn::Block body = [this, &block, rope, runs](const nn::Tensors& in) {
+      return run_block(block, in[0], rope, runs);
+    };
     x = options_.checkpointing == Checkpointing::block ? nn::checkpointed(body, {x}) : body({x});
     x = nn::leave_unit(wiring, block.unit, x);
   }
@@ -141,16 +146,20 @@ at::Tensor Decoder::losses(const nn::Batch& batch) {
   if (options_.task == Task::classify) {
     losses = nn::class_losses(class_logits(h, batch), batch.labels);
   } else {
-    losses = nn::lm_losses((*norm_)(h), lm_weight(), wiring, nn::shifted_labels(batch.labels),
+    losses = nn::lm_losses((*norm_)(h), lm_weight(), wiring, targets(batch),
                            {.mean = !sums_tokens(), .looked_up_BT = config_.tied ? batch.ids_BT : at::Tensor()});
   }
   losses = nn::leave_unit(wiring, head_unit_, losses);
   return tied_head ? nn::leave_unit(wiring, embed_unit_, losses) : losses;
 }
 
+at::Tensor Decoder::targets(const nn::Batch& batch) {
+  return batch.documents_BT.defined() ? batch.labels : nn::shifted_labels(batch.labels);
+}
+
 at::Tensor Decoder::loss_tokens(const nn::Batch& batch) const {
   if (options_.task != Task::lm) return {};
-  return nn::counted_tokens(nn::shifted_labels(batch.labels));
+  return nn::counted_tokens(targets(batch));
 }
 
 bool Decoder::sums_tokens() const { return options_.task == Task::lm && options_.loss_mean == LossMean::token; }

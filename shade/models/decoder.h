@@ -42,8 +42,10 @@ class Decoder : public Model {
 
   // The hidden states after the last norm, inside of the head's unit.
   at::Tensor hidden(const nn::Batch& batch);
-  at::Tensor run_block(const Block& block, const at::Tensor& x, const nn::RopeTable& rope) const;
+  at::Tensor run_block(const Block& block, const at::Tensor& x, const nn::RopeTable& rope,
+                       const std::vector<int64_t>& runs) const;
   const nn::Weight& lm_weight() const;
+  static at::Tensor targets(const nn::Batch& batch);  // lm: what each position must predict
   at::Tensor class_logits(const at::Tensor& h_BTD, const nn::Batch& batch) const;
 
   DecoderConfig config_;

@@ -94,11 +94,35 @@ struct Standard : torch::autograd::Function<Standard> {
   }
 };
 
+at::Tensor attention_by_run(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const AttentionOptions& options) {
+  SHADE_CHECK(!options.visible_BT.defined(), "attention over runs that hides keys, too");
+  const auto cut = [&](const at::Tensor& x) { return x.reshape({1, -1, x.size(2), x.size(3)}).split(options.runs, 1); };
+  const auto queries = cut(q), keys = cut(k), values = cut(v);
+  std::vector<at::Tensor> out;
+  for (size_t i = 0; i < queries.size(); ++i)
+    out.push_back(attention(queries[i], keys[i], values[i], {.causal = options.causal, .kernel = options.kernel}));
+  return at::cat(out, 1).view(q.sizes());
+}
+
 }  // namespace
+
+std::vector<int64_t> runs_of(const at::Tensor& documents_BT) {
+  const auto numbers = documents_BT.cpu().contiguous();
+  const auto rows = numbers.accessor<int64_t, 2>();
+  std::vector<int64_t> out;
+  for (int64_t b = 0; b < rows.size(0); ++b)
+    for (int64_t t = 0; t < rows.size(1); ++t) {
+      if (t == 0 || rows[b][t] != rows[b][t - 1]) out.push_back(0);
+      ++out.back();
+    }
+  return out;
+}
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options) {
   SHADE_CHECK(q.dim() == 4 && q.size(2) % k.size(2) == 0 && k.sizes() == v.sizes(), "attention of q ", q.sizes(),
               ", k ", k.sizes(), ", v ", v.sizes());
+  if (!options.runs.empty()) return attention_by_run(q, k, v, options);
   const auto visible = options.visible_BT.defined() ? std::optional(options.visible_BT) : std::nullopt;
   if (options.kernel == AttentionKernel::flash) return Flash::apply(q, k, v, visible, options.causal);
   return Standard::apply(q, k, v, visible, options.causal);

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <span>
+#include <vector>
 
 #include "shade/base/names.h"
 
@@ -24,7 +25,14 @@ struct AttentionOptions {
   // [B, T] true where a key may be seen; undefined: all. Causal attention over right-padded samples needs none: what
   // follows a position can't reach it, and what a padding position computes is used by nobody.
   at::Tensor visible_BT;
+  // How the B x T positions, sample by sample, are cut into runs that see themselves alone; empty: a run is a sample.
+  // Each is a call of the kernel, so that memory stays O(T) and no product of two runs is made; the outputs are copied
+  // once more.
+  std::vector<int64_t> runs;
 };
+
+// AttentionOptions::runs of samples that hold several documents: [B, T], equal numbers are one document.
+std::vector<int64_t> runs_of(const at::Tensor& documents_BT);
 
 // q [B, T, H, d], k and v [B, T, H_kv, d], H a multiple of H_kv -> [B, T, H, d]. Works on meta tensors.
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options);

@@ -9,9 +9,12 @@ namespace shade::nn {
 
 // B samples (0 is allowed), T tokens, C x H x W images.
 struct Batch {
-  at::Tensor ids_BT;       // int64
-  at::Tensor mask_BT;      // int64, 1 where a token is real; undefined: all are. Padding is on the right.
-  at::Tensor labels;       // [B] classes, or [B, T] tokens with ignore_index
+  at::Tensor ids_BT;   // int64
+  at::Tensor mask_BT;  // int64, 1 where a token is real; undefined: all are. Padding is on the right.
+  at::Tensor labels;   // [B] classes, or [B, T] tokens with ignore_index: the token at t, as Hugging Face has it
+  // Packed samples: which document of its sample a position is part of, in ascending order; no position sees another
+  // document. labels are then what each position must predict. Undefined: a sample is one document.
+  at::Tensor documents_BT;
   at::Tensor images_BCHW;  // noisy images
   at::Tensor noise_BCHW;   // what a denoiser must predict
   at::Tensor timesteps_B;
@@ -39,8 +42,8 @@ struct Batch {
   template <class Change>
   Batch each(const Change& change) const {
     Batch out = *this;
-    for (auto* tensor : {&out.ids_BT, &out.mask_BT, &out.labels, &out.images_BCHW, &out.noise_BCHW, &out.timesteps_B,
-                         &out.x_BD, &out.y_BD})
+    for (auto* tensor : {&out.ids_BT, &out.mask_BT, &out.labels, &out.documents_BT, &out.images_BCHW, &out.noise_BCHW,
+                         &out.timesteps_B, &out.x_BD, &out.y_BD})
       if (tensor->defined()) *tensor = change(*tensor);
     return out;
   }

@@ -2,11 +2,13 @@
 //
 //   by position   every k-th record, so that a sorted data set is seen whole by both. One record more moves others from
 //                 one use to the other, so private runs must not use it.
+//   behind        the last ones: windows of packed texts, whose documents were divided before (train/records.h).
 //   by content    a record is held out if the hash of its content is below rate * 2^64: no other record decides. The
 //                 number held out is approximate.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,9 @@ class HeldOut {
   // Throw UsageError: no records, or more than half of them asked for.
   static HeldOut by_position(int64_t records, int64_t wanted);
   static HeldOut by_content(const data::Dataset& dataset, int64_t wanted);  // reads all records unless wanted is 0
+  static HeldOut by_content(int64_t records, const std::function<uint64_t(int64_t)>& content_of, int64_t wanted);
+  // The last ones. `how` is added to describe().
+  static HeldOut behind(int64_t records, int64_t held_out, std::string how);
 
   // wanted / records, rounded to a power of 2^(1/8): a public grid that one record more or less rarely steps over.
   static double rate(int64_t records, int64_t wanted);

@@ -107,7 +107,7 @@ void TrainConfig::declare(Fields& f) {
          .flags = {"--sample-corpus"}});
   f.add("eval_records", eval_records,
         {.help = "held out of training: evenly over the data or, in a private run, by each record's content, and then "
-                 "approximately as many",
+                 "approximately as many; of packed data whole records, not windows",
          .unit = "records",
          .min = 0,
          .flags = {"--eval-records"}});

@@ -45,6 +45,19 @@ void check_classes(const Recipe& recipe) {
                 recipe.data.data_folder, " shows the labels)");
 }
 
+// Windows of a private run have no token in common: what one of them protects is in no other.
+data::PackOptions packing_of(const Recipe& recipe, const data::TextDataset& texts) {
+  const auto records = texts.store().records(), wanted = recipe.train.eval_records;
+  SHADE_REQUIRE(wanted * 2 <= records, "eval_records is ", wanted, " of ", records,
+                " records, which packed texts are held out by; expected at most half of them. Choose smaller records "
+                "(--text-unit paragraph or line), or evaluate on a --test-folder");
+  const bool is_private = recipe.dp.is_private();
+  const auto split = is_private ? HeldOut::by_content(
+                                      records, [&](int64_t i) { return texts.content_of_document(i); }, wanted)
+                                : HeldOut::by_position(records, wanted);
+  return {.held_out = split.evaluation_records(), .share_tokens = !is_private};
+}
+
 }  // namespace
 
 void require_data(const Recipe& recipe) {
@@ -91,7 +104,18 @@ std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const mo
     checkpoint::together(group, "opening the data", [&] {
       if (first == (place.local_rank == 0)) texts = open_texts(data, train.seq_length, *decoder, /*proven=*/!first);
     });
+  if (data.packing == data::Packing::packed) texts->pack(packing_of(recipe, *texts));
   return texts;
+}
+
+HeldOut split_of(const Recipe& recipe, const data::Dataset& dataset) {
+  const auto wanted = recipe.train.eval_records;
+  const auto* texts = dynamic_cast<const data::TextDataset*>(&dataset);
+  if (texts != nullptr && texts->options().packing == data::Packing::packed)
+    return HeldOut::behind(texts->size(), texts->windows(data::Use::held_out),
+                           text(" (windows; those held out are of ", texts->held_out(), " records of their own)"));
+  return recipe.dp.is_private() ? HeldOut::by_content(dataset, wanted)
+                                : HeldOut::by_position(dataset.size(), wanted);
 }
 
 std::unique_ptr<const data::Dataset> open_test_records(const Recipe& recipe, const models::Model& model,
@@ -102,6 +126,7 @@ std::unique_ptr<const data::Dataset> open_test_records(const Recipe& recipe, con
   other.data.data_folder = recipe.train.test_folder;
   other.data.max_records = 0;
   other.train.sample_corpus = Bytes{0};
+  other.train.eval_records = 0;
   auto found = open_records(other, model, place, group);
   SHADE_REQUIRE(found->classes() == trained_on.classes(), "test_folder ", recipe.train.test_folder, " has the classes ",
                 join(found->classes(), ", "), "; data_folder has ", join(trained_on.classes(), ", "),

@@ -57,8 +57,7 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
       groups_(shard::connect_groups(world, shard::policy_of(recipe.shard, world.size()))),
       dataset_(dataset ? std::move(dataset) : open_records(recipe, *model_, world.place(), groups_.control)),
       test_records_(open_test_records(recipe, *model_, *dataset_, world.place(), groups_.control)),
-      split_(recipe.dp.is_private() ? HeldOut::by_content(*dataset_, recipe.train.eval_records)
-                                    : HeldOut::by_position(dataset_->size(), recipe.train.eval_records)),
+      split_(split_of(recipe, *dataset_)),
       folder_(std::make_unique<RunFolder>(recipe.train.output,
                                           recipe.dp.is_private() ? Readers::owner : Readers::by_umask)) {
   const auto& train = recipe.train;

@@ -72,7 +72,7 @@ TEST(TextDataset, ContentIsWhatABatchHasOfARecord) {
   EXPECT_NE(classified[0], classified[1]);
   EXPECT_EQ(classified[2], classified[3]);
   const auto windows = contents(Task::lm, Packing::packed);
-  ASSERT_EQ(windows.size(), 5u);  // S abc E S | abc E S a | bcdefg | h E S abc | defxy E
+  ASSERT_EQ(windows.size(), 5u);  // targets abc E ab | c E abcd | efgh E a | bcdefx | y E
   EXPECT_EQ(std::set<uint64_t>(windows.begin(), windows.end()).size(), 5u);
 }
 
@@ -180,17 +180,56 @@ TEST(TextDataset, ClassificationNeedsALabelEverywhere) {
             "a packed window holds several texts and has no class; classify with --packing records");
 }
 
-TEST(TextDataset, PackedWindowsAreTheStreamCut) {
+// What each position sees and must predict, written down record by record.
+struct Stream {
+  Row inputs, targets, records;
+  void add(const std::string& words, int64_t record) {
+    inputs.push_back(S);
+    inputs.insert(inputs.end(), words.begin(), words.end());
+    targets.insert(targets.end(), words.begin(), words.end());
+    targets.push_back(E);
+    records.insert(records.end(), words.size() + 1, record);
+  }
+};
+
+// The windows from `first` on are the stream, cut.
+void expect_cut(const Stream& stream, const TextDataset& data, int64_t first, Use use, bool share) {
+  const auto t = data.options().seq_length, length = std::ssize(stream.inputs);
+  ASSERT_EQ(data.windows(use), (length + t - 1) / t);
+  std::vector<int64_t> windows(static_cast<size_t>(data.windows(use)));
+  std::iota(windows.begin(), windows.end(), first);
+  const auto batch = data.batch(windows);
+  const auto padded = [&](const Row& row, int64_t blank) {
+    auto out = at::full({std::ssize(windows) * t}, blank, at::kLong);
+    out.narrow(0, 0, length).copy_(at::tensor(row));
+    return out.view({-1, t});
+  };
+  auto inputs = padded(stream.inputs, P);
+  if (!share) inputs.select(1, 0).fill_(S);
+  EXPECT_TRUE(batch.ids_BT.equal(inputs)) << t;
+  EXPECT_TRUE(batch.labels.equal(padded(stream.targets, I))) << t;
+  EXPECT_EQ(batch.mask_BT.sum().item<int64_t>(), length);
+  const auto records = padded(stream.records, -1);
+  EXPECT_TRUE(batch.documents_BT.diff().ne(0).equal(records.diff().ne(0))) << "a border where another record begins";
+  EXPECT_TRUE((batch.documents_BT.select(1, 0) == 0).all().item<bool>());
+  EXPECT_TRUE((batch.documents_BT.diff() >= 0).all().item<bool>());
+  const auto middle = std::ssize(windows) / 2;
+  EXPECT_TRUE(data.batch(std::array{first + middle}).ids_BT[0].equal(batch.ids_BT[middle]));
+}
+
+TEST(TextDataset, PackedWindowsPredictEveryTokenOnce) {
   const Folder folder;
   // Lengths from 1 to 40 and more records than a stride, so that windows begin and end everywhere in a record.
-  Row stream;
+  Stream all, training, held_out;
   std::string lines;
-  for (int i = 0; i < 3000; ++i) {
+  std::vector<int64_t> chosen;
+  for (int64_t i = 0; i < 3000; ++i) {
     const auto words = std::string(static_cast<size_t>(1 + i * 7 % 40), static_cast<char>('a' + i % 26));
     lines += words + "\n";
-    stream.push_back(S);
-    stream.insert(stream.end(), words.begin(), words.end());
-    stream.push_back(E);
+    const bool out = i < 2 || i % 100 == 50 || i % 100 == 51 || (i > 1000 && i < 1100) || i == 2999;
+    if (out) chosen.push_back(i);
+    all.add(words, i);
+    (out ? held_out : training).add(words, i);
   }
   folder.put("a.txt", lines);
   auto config = folder.config();
@@ -198,19 +237,48 @@ TEST(TextDataset, PackedWindowsAreTheStreamCut) {
   config.text_unit = TextUnit::line;
   for (const int64_t t : {2, 3, 17, 128, 100000}) {
     const auto data = open_dataset(config, t, Task::lm);
-    const auto length = static_cast<int64_t>(stream.size());
-    ASSERT_EQ(data->size(), (length + t - 1) / t);
-    const auto batch = data->batch(all_records(*data));
-    auto expected = at::full({data->size() * t}, P, at::kLong);
-    expected.narrow(0, 0, length).copy_(at::tensor(stream));
-    EXPECT_TRUE(batch.ids_BT.flatten().equal(expected)) << t;
-    EXPECT_EQ(batch.mask_BT.sum().item<int64_t>(), length);
-    EXPECT_TRUE(batch.labels.flatten().narrow(0, 0, length).equal(at::tensor(stream)));
-    EXPECT_TRUE((batch.labels.flatten().narrow(0, length, expected.numel() - length) == I).all().item<bool>());
-    const auto middle = data->size() / 2;
-    EXPECT_TRUE(data->batch(std::array{middle}).ids_BT[0].equal(batch.ids_BT[middle]));
+    EXPECT_EQ(data->windows(Use::held_out), 0);
+    expect_cut(all, *data, 0, Use::training, true);
     EXPECT_NE(data->describe().find(text("packed into ", data->size(), " windows")), std::string::npos);
+    const auto before = data->fingerprint();
+    for (const bool share : {true, false}) {
+      data->pack({.held_out = chosen, .share_tokens = share});
+      EXPECT_NE(data->fingerprint(), before);
+      expect_cut(training, *data, 0, Use::training, share);
+      expect_cut(held_out, *data, data->windows(Use::training), Use::held_out, share);
+    }
   }
+}
+
+// Qwen2 has no bos: its eos begins a text, too.
+TEST(TextDataset, PackedTextsWithoutBosBeginWithEos) {
+  const Folder folder;
+  folder.put("a.jsonl", "{\"text\":\"one two\"}\n{\"text\":\"three\"}\n");
+  auto config = folder.config();
+  config.tokenizer = std::string(std::getenv("SHADE_SOURCE")) + "/tests/golden/tokenizer_qwen2";
+  const auto records = open_dataset(config, 32, Task::lm)->batch(std::array<int64_t, 2>{0, 1});
+  Row inputs, targets;
+  for (const int64_t i : {0, 1}) {
+    auto ids = row(records.ids_BT, i);
+    ids.resize(static_cast<size_t>(records.mask_BT[i].sum().item<int64_t>()));  // x1 .. xn eos
+    inputs.push_back(ids.back());
+    inputs.insert(inputs.end(), ids.begin(), ids.end() - 1);
+    targets.insert(targets.end(), ids.begin(), ids.end());
+  }
+  config.packing = Packing::packed;
+  const auto packed = open_dataset(config, std::ssize(inputs), Task::lm)->batch(std::array<int64_t, 1>{0});
+  EXPECT_EQ(row(packed.ids_BT, 0), inputs);
+  EXPECT_EQ(row(packed.labels, 0), targets);
+}
+
+TEST(TextDataset, HeldOutRecordsAreNumbersInAscendingOrder) {
+  const Folder folder;
+  folder.put("a.jsonl", "{\"text\":\"abc\"}\n{\"text\":\"d\"}\n");
+  auto config = folder.config();
+  config.packing = Packing::packed;
+  const auto data = open_dataset(config, 4, Task::lm);
+  for (const auto& records : std::vector<Row>{{1, 0}, {1, 1}, {2}, {-1}})
+    EXPECT_NE(message_of<UsageError>([&] { data->pack({.held_out = records}); }).find("ascending"), std::string::npos);
 }
 
 TEST(TextDataset, ThreadsReadAtOnce) {

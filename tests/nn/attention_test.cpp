@@ -55,6 +55,36 @@ TEST(Attention, BothKernelsEqualTheTextbook) {
   }
 }
 
+// Several runs in a sample are as many calls, forward and backward.
+TEST(Attention, RunsSeeThemselvesAlone) {
+  const auto documents = at::tensor({0, 0, 0, 1, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0}, at::kLong).view({2, 7});
+  EXPECT_EQ(runs_of(documents), (std::vector<int64_t>{3, 2, 1, 1, 7}));
+  EXPECT_TRUE(runs_of(documents.narrow(0, 0, 0)).empty());
+  for (const auto kernel : {AttentionKernel::flash, AttentionKernel::standard}) {
+    std::vector<at::Tensor> mine, theirs;
+    for (const int64_t heads : {4, 2, 2}) {
+      const auto start = at::randn({2, 7, heads, 8}, at::kDouble);
+      mine.push_back(start.clone().set_requires_grad(true));
+      theirs.push_back(start.clone().set_requires_grad(true));
+    }
+    const auto a = attention(mine[0], mine[1], mine[2], {.causal = true, .kernel = kernel, .runs = runs_of(documents)});
+    std::vector<at::Tensor> parts;
+    struct Run {
+      int64_t sample, begin, size;
+    };
+    for (const auto& r : {Run{0, 0, 3}, Run{0, 3, 2}, Run{0, 5, 1}, Run{0, 6, 1}, Run{1, 0, 7}}) {
+      const auto run = [&](const at::Tensor& x) { return x.narrow(0, r.sample, 1).narrow(1, r.begin, r.size); };
+      parts.push_back(textbook(run(theirs[0]), run(theirs[1]), run(theirs[2]), {4, 2, true, false}, {}));
+    }
+    const auto b = at::cat(parts, 1).view({2, 7, 4, 8});
+    EXPECT_TRUE(at::allclose(a, b, 1e-10, 1e-12));
+    const auto g = at::randn(a.sizes(), at::kDouble);
+    torch::autograd::backward({a}, {g});
+    torch::autograd::backward({b}, {g});
+    for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(at::allclose(mine[i].grad(), theirs[i].grad(), 1e-10, 1e-12)) << i;
+  }
+}
+
 TEST(Attention, ShapesOnMeta) {
   const auto meta = at::TensorOptions(at::kMeta).dtype(at::kBFloat16);
   auto q = at::empty({1, 131072, 32, 128}, meta).set_requires_grad(true);

@@ -267,12 +267,12 @@ TEST(Trainer, LearnsFromTheSampleCorpus) {
                                {"train.batch_size", "16"},
                                {"train.seq_length", "32"},
                                {"train.micro_batch", "16"},
-                               {"train.eval_records", "32"},
+                               {"train.eval_records", "4"},
                                {"dp.sampler", "shuffled"},
                                {"optim.lr", "1e-2"}});
   EXPECT_GT(found.losses().front(), 5);
   EXPECT_LT(found.result.evaluation->loss, 3.2);
-  EXPECT_EQ(found.result.evaluation->records, 32);
+  EXPECT_GT(found.result.evaluation->records, 16) << "windows of four texts";
 }
 
 // A language model, written as it begins; from it, adapters that classify, trained on two ranks and written alone and
