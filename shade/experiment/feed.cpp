@@ -15,7 +15,11 @@ std::unique_ptr<data::Dataset> opened(const Experiment& experiment, const models
   const auto* const decoder = dynamic_cast<const models::Decoder*>(&model);
   SHADE_REQUIRE(decoder != nullptr, "--data-folder holds texts and ", model.describe(),
                 " doesn't read them; drop it, or choose a language model");
-  return train::open_texts(experiment.data, experiment.bench.seq_length, *decoder);
+  auto texts = train::open_texts(experiment.data, experiment.bench.seq_length, *decoder);
+  const auto classes = std::ssize(texts->classes());
+  SHADE_REQUIRE(classes <= decoder->config().classes, "the data has ", classes, " classes, the model ",
+                decoder->config().classes, "; set --num-classes ", classes);
+  return texts;
 }
 
 }  // namespace

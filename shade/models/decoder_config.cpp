@@ -91,8 +91,11 @@ DecoderConfig DecoderConfig::from_hf(const Json& json, const std::string& source
     if (json.contains(key)) c.text_ends[key] = json[key];
   if (const auto names = json.find("architectures"); names != json.end() && names->is_array() && !names->empty())
     c.classifier = (*names)[0].dump().find("SequenceClassification") != std::string::npos;
+  c.classes_stated = c.classifier;
   if (const auto labels = file.object("id2label"))
     c.classes = static_cast<int64_t>(labels->size());
+  else if (file.has("num_labels"))
+    c.classes = file.need<int64_t>("num_labels");
   else if (c.classifier)
     c.classes = 2;  // transformers writes no labels if they are its default
   c.check(source);

@@ -21,9 +21,10 @@ struct DecoderConfig {
   std::optional<nn::RopeScaling> rope_scaling;
   bool tied = false;  // the head is the embedding
   bool qkv_bias = false, o_bias = false, mlp_bias = false;
-  int64_t classes = 3;      // of the classification head
-  int64_t padding = -1;     // this token's embedding gets no gradient; -1: none
-  bool classifier = false;  // architectures says ...ForSequenceClassification
+  int64_t classes = 3;          // of the classification head
+  bool classes_stated = false;  // by a classifier's config.json or --num-classes; otherwise the data decides
+  int64_t padding = -1;         // this token's embedding gets no gradient; -1: none
+  bool classifier = false;      // architectures says ...ForSequenceClassification
   int64_t max_positions = 131072;
   // bos_token_id and eos_token_id as found: nothing to us, but who generates with what we write needs them.
   Json text_ends = Json::object();

@@ -102,6 +102,7 @@ AnyConfig resized(DecoderConfig c, const SizeOverrides& s) {
   replace(c.ffn, s.ffn_dim);
   replace(c.vocab, s.vocab_size);
   replace(c.classes, s.num_classes);
+  c.classes_stated = c.classes_stated || s.num_classes > 0;
   return c;
 }
 
@@ -187,7 +188,8 @@ void SizeOverrides::declare(Fields& fields) {
   add("vocab_size", vocab_size, "--vocab-size", "vocabulary");
   add("image_size", image_size, "--image-size", "side of the image in pixels");
   add("patch_size", patch_size, "--patch-size", "side of a patch in pixels");
-  add("num_classes", num_classes, "--num-classes", "classes");
+  add("num_classes", num_classes, "--num-classes",
+      "classes; of a text classifier only if neither --classes nor the data says");
 }
 
 std::vector<std::string> model_names() {

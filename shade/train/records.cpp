@@ -16,8 +16,11 @@ std::unique_ptr<data::TextDataset> open_texts(const data::DataConfig& config, in
   const int64_t words = texts->tokenizer().vocab(), classes = std::ssize(texts->classes());
   SHADE_REQUIRE(words <= sizes.vocab, "the tokenizer (", texts->tokenizer().describe(), ") has ", words,
                 " tokens, the model ", sizes.vocab, "; set --vocab-size ", words, " or more");
-  SHADE_REQUIRE(!sizes.classifier || classes <= sizes.classes, "the data has ", classes, " classes, the model ",
-                sizes.classes, "; set --num-classes ", classes);
+  SHADE_REQUIRE(!sizes.classifier || !sizes.classes_stated || classes == sizes.classes, "the data has ", classes,
+                " classes, the model ", sizes.classes,
+                " (--num-classes, or num_labels of its config.json), and both must be the same; drop --num-classes, or "
+                "state the names of all ",
+                sizes.classes, " (--classes)");
   return texts;
 }
 
@@ -108,14 +111,21 @@ std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const mo
   return texts;
 }
 
+std::optional<int64_t> classes_for(const models::Model& model, const data::Dataset& dataset) {
+  const auto* decoder = dynamic_cast<const models::Decoder*>(&model);
+  const int64_t classes = std::ssize(dataset.classes());
+  if (decoder == nullptr || !decoder->config().classifier || decoder->config().classes_stated || classes == 0)
+    return std::nullopt;
+  return classes;
+}
+
 HeldOut split_of(const Recipe& recipe, const data::Dataset& dataset) {
   const auto wanted = recipe.train.eval_records;
   const auto* texts = dynamic_cast<const data::TextDataset*>(&dataset);
   if (texts != nullptr && texts->options().packing == data::Packing::packed)
     return HeldOut::behind(texts->size(), texts->windows(data::Use::held_out),
                            text(" (windows; those held out are of ", texts->held_out(), " records of their own)"));
-  return recipe.dp.is_private() ? HeldOut::by_content(dataset, wanted)
-                                : HeldOut::by_position(dataset.size(), wanted);
+  return recipe.dp.is_private() ? HeldOut::by_content(dataset, wanted) : HeldOut::by_position(dataset.size(), wanted);
 }
 
 std::unique_ptr<const data::Dataset> open_test_records(const Recipe& recipe, const models::Model& model,

@@ -24,9 +24,13 @@ void require_batch(const Recipe& recipe, int64_t training_records);
 std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const models::Model& model,
                                                   const comm::Place& place, const comm::Group& group);
 
-// What is trained on and what is held out of what open_records() gave. Packed texts are divided by document, before they
-// are cut into windows: no window that is evaluated has a token of a document that is trained on.
+// What is trained on and what is held out of what open_records() gave. Packed texts are divided by document, before
+// they are cut into windows: no window that is evaluated has a token of a document that is trained on.
 HeldOut split_of(const Recipe& recipe, const data::Dataset& dataset);
+
+// How many classes a classifier of texts must have for these records, if nobody stated a number: the model is then to
+// be made with it.
+std::optional<int64_t> classes_for(const models::Model& model, const data::Dataset& dataset);
 
 // Those of test_folder; null if none is set. `trained_on` must have the same classes.
 std::unique_ptr<const data::Dataset> open_test_records(const Recipe& recipe, const models::Model& model,

@@ -61,6 +61,10 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
       folder_(std::make_unique<RunFolder>(recipe.train.output,
                                           recipe.dp.is_private() ? Readers::owner : Readers::by_umask)) {
   const auto& train = recipe.train;
+  if (const auto classes = classes_for(*model_, *dataset_)) {
+    recipe.sizes.num_classes = *classes;
+    model_ = counted_model(recipe);
+  }
   require_batch(recipe, split_.training());
   use_threads(train.threads, world.place());
   event_ = event_of(recipe, split_.training());

@@ -194,7 +194,7 @@ TEST_F(Accident, APrivateRunStatesItsClasses) {
   EXPECT_FALSE(fs::exists(texts() + "/.shade")) << "refused before the data is read";
   expect_said(with({"--classes", "wood,hill,sea", "--export", place("exported")}), "finished");
   EXPECT_EQ(read_json(place("exported/config.json"))["id2label"], (Json{{"0", "wood"}, {"1", "hill"}, {"2", "sea"}}));
-  expect_refused(with({"--classes", "a,b,c,hill,sea"}), "5 classes, the model 3");
+  expect_refused(with({"--classes", "a,b,c,hill,sea", "--num-classes", "3"}), "5 classes, the model 3");
   expect_said(with({"--classes", "@" + scratch_.write("classes", "sea\nhill\n").string()}), "finished");
 
   fs::create_directories(place("other"));
