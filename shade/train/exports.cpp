@@ -16,7 +16,7 @@ at::ScalarType type_of(const Recipe& recipe) {
     case ExportType::automatic: break;
   }
   const auto& model = recipe.model;
-  return model.weights.empty() ? nn::scalar_type(model.dtype) : models::type_of_weights(model.weights);
+  return model.weights.empty() ? scalar_type(model.dtype) : models::type_of_weights(model.weights);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ void ModelConfig::declare(Fields& f) {
 
 models::ModelOptions ModelConfig::options() const {
   models::ModelOptions out{.task = task, .attention = attention, .checkpointing = checkpointing};
-  out.loss_mean = loss_mean;
+  out.loss_mean = chosen_mean;
   if (lora_rank > 0) out.lora = nn::LoraOptions{.rank = lora_rank, .alpha = lora_alpha};
   out.lora_targets = lora_targets;
   return out;

@@ -67,10 +67,11 @@ void check_unit(const Recipe& recipe) {
 // tokens that were drawn is not public.
 void choose_loss_mean(Recipe& recipe) {
   using models::LossMean;
-  auto& mean = recipe.model.loss_mean;
+  auto& model = recipe.model;
   const bool is_private = recipe.dp.is_private();
-  if (mean == LossMean::automatic) mean = is_private ? LossMean::record : LossMean::token;
-  SHADE_REQUIRE(!is_private || mean == LossMean::record,
+  const auto standard = is_private ? LossMean::record : LossMean::token;
+  model.chosen_mean = model.loss_mean == LossMean::automatic ? standard : model.loss_mean;
+  SHADE_REQUIRE(!is_private || model.chosen_mean == LossMean::record,
                 "--loss-mean token in a private run: each record's gradient is clipped by itself, and the number of "
                 "tokens in a batch is not public; drop it, or set --loss-mean record");
 }

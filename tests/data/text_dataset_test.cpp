@@ -250,6 +250,27 @@ TEST(TextDataset, PackedWindowsPredictEveryTokenOnce) {
   }
 }
 
+// Qwen2 has no bos: its eos begins a text, too.
+TEST(TextDataset, PackedTextsWithoutBosBeginWithEos) {
+  const Folder folder;
+  folder.put("a.jsonl", "{\"text\":\"one two\"}\n{\"text\":\"three\"}\n");
+  auto config = folder.config();
+  config.tokenizer = std::string(std::getenv("SHADE_SOURCE")) + "/tests/golden/tokenizer_qwen2";
+  const auto records = open_dataset(config, 32, Task::lm)->batch(std::array<int64_t, 2>{0, 1});
+  Row inputs, targets;
+  for (const int64_t i : {0, 1}) {
+    auto ids = row(records.ids_BT, i);
+    ids.resize(static_cast<size_t>(records.mask_BT[i].sum().item<int64_t>()));  // x1 .. xn eos
+    inputs.push_back(ids.back());
+    inputs.insert(inputs.end(), ids.begin(), ids.end() - 1);
+    targets.insert(targets.end(), ids.begin(), ids.end());
+  }
+  config.packing = Packing::packed;
+  const auto packed = open_dataset(config, std::ssize(inputs), Task::lm)->batch(std::array<int64_t, 1>{0});
+  EXPECT_EQ(row(packed.ids_BT, 0), inputs);
+  EXPECT_EQ(row(packed.labels, 0), targets);
+}
+
 TEST(TextDataset, HeldOutRecordsAreNumbersInAscendingOrder) {
   const Folder folder;
   folder.put("a.jsonl", "{\"text\":\"abc\"}\n{\"text\":\"d\"}\n");

@@ -71,7 +71,7 @@ TEST(Recipe, IsWrittenDownAsItReadsBack) {
 
 TEST(Recipe, LossMeanFollowsPrivacy) {
   using models::LossMean;
-  const auto chosen = [](const std::string& more) { return Resolved(kRandom + more).recipe.model.loss_mean; };
+  const auto chosen = [](const std::string& more) { return Resolved(kRandom + more).recipe.model.chosen_mean; };
   EXPECT_EQ(chosen(""), LossMean::token);
   EXPECT_EQ(chosen("loss_mean = \"record\"\n"), LossMean::record);
   EXPECT_EQ(chosen("[dp]\ndp = \"auto\"\n"), LossMean::record);

@@ -385,7 +385,7 @@ struct Adapters {
                   {"model.lora_alpha", "12"},
                   {"model.lora_targets", "q_proj,v_proj,down_proj"},
                   {"shard.shard", "zero3"},
-                  {"train.steps", "30"},
+                  {"train.steps", "60"},
                   {"train.export_folder", place("model")},
                   {"train.adapter_folder", place("adapter")}});
   }
@@ -425,7 +425,7 @@ TEST(Trainer, AFinishedRunIsTestedAgainAndExportsNothing) {
                     {"model.lora_alpha", "12"},
                     {"model.lora_targets", "q_proj,v_proj,down_proj"},
                     {"shard.shard", "zero3"},
-                    {"train.steps", "30"},
+                    {"train.steps", "60"},
                     {"train.export_folder", made.place("model")}};
   EXPECT_EQ(made.run("run", 2, again).accuracy, made.tested.accuracy);
   const auto said = refused(made.place("fewer"),
