@@ -80,7 +80,8 @@ class Written {
  public:
   Written(const Case& c, fs::path folder, const shard::Groups& groups)
       : folder_(std::move(folder)),
-        model_(models::make_model(c.model, {.vocab_size = c.vocab}, {.task = models::Task::lm, .mean_loss = false})) {
+        model_(models::make_model(c.model, {.vocab_size = c.vocab},
+                                  {.task = models::Task::lm, .loss_mean = models::LossMean::token})) {
     auto& parameters = model_->parameters();
     for (auto& weight : parameters.weights()) weight.bind(value_of(weight));
     models::save_model(*model_, folder_);

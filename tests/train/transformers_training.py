@@ -20,7 +20,7 @@ from transformers import AutoModelForCausalLM, PrinterCallback, Trainer, Trainin
 from transformers.utils import logging
 
 # What a loss is the mean over: "token", as the Trainer's own loss, or "record", the mean of each record's mean.
-LOSS_MEAN = "record"
+LOSS_MEAN = "token"
 MOST = 1e-4  # by which a step's loss and each weight may differ; a gradient's norm by ten times that part of itself
 
 torch.set_num_threads(1)
