@@ -80,7 +80,7 @@ TEST(MappedFile, DroppedPagesLeaveTheProcessAndComeBack) {
 TEST(MappedFile, RefusesWhatIsNoFileAndNamesIt) {
   const Scratch scratch;
   const auto refused = [](const std::filesystem::path& path) {
-    return message_of<Error>([&] { MappedFile::open(path); });
+    return message_of<FormatError>([&] { MappedFile::open(path); });
   };
   const auto missing = scratch.path() / "missing";
   EXPECT_EQ(refused(missing), text("cannot open ", missing, ": No such file or directory"));

@@ -101,7 +101,7 @@ TEST(WeightFolder, AFolderWithoutWeightsOrWithTwoOfThemIsRefused) {
   EXPECT_EQ(message_of<Error>([&] { WeightFolder(scratch.path()); }),
             text(scratch.path(), " has no weights: expected model.safetensors or model.safetensors.index.json; is it ",
                  "the model's folder, and is the download complete?"));
-  EXPECT_EQ(message_of<Error>([&] { WeightFolder(scratch.path() / "none"); }),
+  EXPECT_EQ(message_of<FormatError>([&] { WeightFolder(scratch.path() / "none"); }),
             text("cannot open ", scratch.path() / "none", ": No such file or directory"));
   write_shards(scratch, "{}");
   write_safetensors(scratch.path() / kWeightsFile, {});
