@@ -35,7 +35,7 @@ void add_line(TrainingRun& run, const Json& line) {
   if (!own.contains("loss") && !own.contains("eval_loss")) throw Error("it has neither 'loss' nor 'eval_loss'");
   if (step < run.steps()) throw Error(text("step ", step, " comes after step ", run.steps()));
   run.is_private = run.is_private || is_private;
-  if (own.contains("loss") && !own["loss"].is_null()) run.loss[step] = number(own, "loss");
+  if (own.contains("loss")) run.loss[step] = number(own, "loss");
   if (own.contains("eval_loss")) run.held_out[step] = number(own, "eval_loss");
   if (!line.contains("epsilon")) return;
   run.epsilon[step] = number(line, "epsilon");

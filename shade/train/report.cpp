@@ -85,7 +85,7 @@ void Report::evaluation(int64_t step, const Evaluation& found, const std::string
   if (found.accuracy)
     line += text(", accuracy ", significant(100 * *found.accuracy),
                  " %; always the most frequent class: ", significant(100 * *found.majority), " %");
-  say(text(line, " (", found.records, what == "eval" ? " held-out records)" : " records)"));
+  say(text(line, " (", found.records, what == "eval" ? " held-out samples)" : " samples)"));
   write({{"step", step}}, found.json(what));
   events_->scalar(tag(what + "/loss"), found.loss, step);
   if (found.perplexity) events_->scalar(tag(what + "/perplexity"), *found.perplexity, step);

@@ -7,6 +7,7 @@
 #include "scratch.h"
 #include "shade/base/error.h"
 #include "shade/base/sanitizer.h"
+#include "shade/io/errors.h"
 
 namespace shade::io {
 namespace {
