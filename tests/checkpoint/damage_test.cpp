@@ -143,7 +143,7 @@ TEST(Damage, IsToldToAllRanksAndTouchesNoneOfThem) {
     Store store(world.group("checkpoint"), {.folder = scratch.path()});
     const auto before = run.everything(all);
     const auto message =
-        io::message_of<Error>([&] { store.load(store.latest().value(), *run.runtime, *run.optimizer); });
+        io::message_of<io::FormatError>([&] { store.load(store.latest().value(), *run.runtime, *run.optimizer); });
     EXPECT_NE(message.find("failed on rank 2: "), std::string::npos) << message;
     EXPECT_NE(message.find("is not what was saved; the checkpoint is damaged"), std::string::npos);
     ++told;
