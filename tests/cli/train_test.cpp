@@ -108,7 +108,8 @@ TEST(Train, ReportDrawsItsRuns) {
   }
   const auto picture = test::decode_picture(scratch.path() / "out/visualizations/training.png");
   EXPECT_EQ(picture.width, 1000u);
-  for (const uint32_t colour : {0x1f77c9u, 0xd55e00u}) EXPECT_GT(picture.count(colour), 60u) << colour;  // a private curve is long or short
+  for (const uint32_t colour : {0x1f77c9u, 0xd55e00u})
+    EXPECT_GT(picture.count(colour), 60u) << colour;  // a private curve is long or short
 
   const auto fault = [&](std::vector<std::string> words) {
     words.insert(words.begin(), {shade_binary(), "report"});

@@ -94,7 +94,8 @@ TEST(Model, ADitBeginsAsPublished) {
     return std::any_of(parts.begin(), parts.end(), [&](const char* part) { return name.find(part) != name.npos; });
   };
   for (const auto& weight : model->parameters().weights()) {
-    const auto& [name, value] = std::tie(weight.name(), weight.value());
+    const auto& name = weight.name();
+    const auto value = weight.value();
     if (is_any(name, {"bias", "adaLN_modulation", "final_layer"})) {
       EXPECT_EQ(value.abs().max().item<double>(), 0) << name;
     } else if (is_any(name, {"t_embedder", "y_embedder", "pos_embed"})) {
