@@ -68,7 +68,7 @@ int open(const char* path, int flags, ...) {
   const int mode = mode_of(flags, list);
   va_end(list);
   if (strikes("open", path)) return -1;
-  return real<int(const char*, int, ...)>("open")(path, flags, mode);
+  return real<int(const char*, int, ...), "open">()(path, flags, mode);
 }
 
 int open64(const char* path, int flags, ...) {
@@ -77,35 +77,35 @@ int open64(const char* path, int flags, ...) {
   const int mode = mode_of(flags, list);
   va_end(list);
   if (strikes("open", path)) return -1;
-  return real<int(const char*, int, ...)>("open64")(path, flags, mode);
+  return real<int(const char*, int, ...), "open64">()(path, flags, mode);
 }
 
 ssize_t write(int descriptor, const void* bytes, size_t size) {
-  const auto next = real<ssize_t(int, const void*, size_t)>("write");
+  const auto next = real<ssize_t(int, const void*, size_t), "write">();
   if (!strikes("write", descriptor)) return next(descriptor, bytes, size);
   return errno == 0 ? next(descriptor, bytes, (size + 1) / 2) : -1;
 }
 
 ssize_t pwrite(int descriptor, const void* bytes, size_t size, off_t at) {
-  const auto next = real<ssize_t(int, const void*, size_t, off_t)>("pwrite");
+  const auto next = real<ssize_t(int, const void*, size_t, off_t), "pwrite">();
   if (!strikes("write", descriptor)) return next(descriptor, bytes, size, at);
   return errno == 0 ? next(descriptor, bytes, (size + 1) / 2, at) : -1;
 }
 
 ssize_t pwrite64(int descriptor, const void* bytes, size_t size, off64_t at) {
-  const auto next = real<ssize_t(int, const void*, size_t, off64_t)>("pwrite64");
+  const auto next = real<ssize_t(int, const void*, size_t, off64_t), "pwrite64">();
   if (!strikes("write", descriptor)) return next(descriptor, bytes, size, at);
   return errno == 0 ? next(descriptor, bytes, (size + 1) / 2, at) : -1;
 }
 
 int fsync(int descriptor) {
   if (strikes("fsync", descriptor)) return -1;
-  return real<int(int)>("fsync")(descriptor);
+  return real<int(int), "fsync">()(descriptor);
 }
 
 int rename(const char* from, const char* to) {
   if (strikes("rename", from)) return -1;
-  return real<int(const char*, const char*)>("rename")(from, to);
+  return real<int(const char*, const char*), "rename">()(from, to);
 }
 
 }  // extern "C"

@@ -6,14 +6,28 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdarg>
 #include <cstdio>
 
 namespace shade::test {
 
-template <class Function>
-Function* real(const char* name) {
-  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+struct Symbol {
+  template <size_t N>
+  constexpr Symbol(const char (&word)[N]) {  // NOLINT: as a template argument it is written as a word
+    for (size_t i = 0; i < N; ++i) name[i] = word[i];
+  }
+  char name[32]{};
+};
+
+// Looked up once: signal handlers write, too, and dlsym() has a lock, in which a handler that interrupts it would wait
+// for ever.
+template <class Function, Symbol symbol>
+Function* real() {
+  static std::atomic<void*> known{nullptr};
+  void* found = known;
+  if (found == nullptr) known = found = ::dlsym(RTLD_NEXT, symbol.name);
+  return reinterpret_cast<Function*>(found);
 }
 
 inline int mode_of(int flags, va_list list) { return (flags & O_CREAT) != 0 ? va_arg(list, int) : 0; }

@@ -56,7 +56,7 @@ time_t jump() {
   if (*by == '\0') return 0;
   static const auto monotonic = [] {
     timespec now{};
-    real<int(clockid_t, timespec*)>("clock_gettime")(CLOCK_MONOTONIC, &now);
+    real<int(clockid_t, timespec*), "clock_gettime">()(CLOCK_MONOTONIC, &now);
     return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
   };
   static const double begin = monotonic();
@@ -73,7 +73,7 @@ int open(const char* path, int flags, ...) {
   const int mode = mode_of(flags, list);
   va_end(list);
   if ((flags & (O_WRONLY | O_RDWR)) != 0 && strikes("open", path)) return -1;
-  return real<int(const char*, int, ...)>("open")(path, flags, mode);
+  return real<int(const char*, int, ...), "open">()(path, flags, mode);
 }
 
 int open64(const char* path, int flags, ...) {
@@ -82,42 +82,42 @@ int open64(const char* path, int flags, ...) {
   const int mode = mode_of(flags, list);
   va_end(list);
   if ((flags & (O_WRONLY | O_RDWR)) != 0 && strikes("open", path)) return -1;
-  return real<int(const char*, int, ...)>("open64")(path, flags, mode);
+  return real<int(const char*, int, ...), "open64">()(path, flags, mode);
 }
 
 ssize_t write(int descriptor, const void* bytes, size_t size) {
   if (strikes("write", descriptor)) return -1;
-  return real<ssize_t(int, const void*, size_t)>("write")(descriptor, bytes, size);
+  return real<ssize_t(int, const void*, size_t), "write">()(descriptor, bytes, size);
 }
 
 ssize_t pwrite(int descriptor, const void* bytes, size_t size, off_t at) {
   if (strikes("write", descriptor)) return -1;
-  return real<ssize_t(int, const void*, size_t, off_t)>("pwrite")(descriptor, bytes, size, at);
+  return real<ssize_t(int, const void*, size_t, off_t), "pwrite">()(descriptor, bytes, size, at);
 }
 
 ssize_t pwrite64(int descriptor, const void* bytes, size_t size, off64_t at) {
   if (strikes("write", descriptor)) return -1;
-  return real<ssize_t(int, const void*, size_t, off64_t)>("pwrite64")(descriptor, bytes, size, at);
+  return real<ssize_t(int, const void*, size_t, off64_t), "pwrite64">()(descriptor, bytes, size, at);
 }
 
 // The C library's own streams don't call write() through the table that a library can stand before.
 int fflush(FILE* stream) {
   if (stream != nullptr && strikes("write", ::fileno(stream))) return EOF;
-  return real<int(FILE*)>("fflush")(stream);
+  return real<int(FILE*), "fflush">()(stream);
 }
 
 int fsync(int descriptor) {
   if (strikes("fsync", descriptor)) return -1;
-  return real<int(int)>("fsync")(descriptor);
+  return real<int(int), "fsync">()(descriptor);
 }
 
 int rename(const char* from, const char* to) {
   if (strikes("rename", to)) return -1;
-  return real<int(const char*, const char*)>("rename")(from, to);
+  return real<int(const char*, const char*), "rename">()(from, to);
 }
 
 int clock_gettime(clockid_t clock, timespec* now) {
-  const int result = real<int(clockid_t, timespec*)>("clock_gettime")(clock, now);
+  const int result = real<int(clockid_t, timespec*), "clock_gettime">()(clock, now);
   if (clock == CLOCK_REALTIME && result == 0) now->tv_sec += jump();
   return result;
 }
