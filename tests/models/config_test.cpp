@@ -255,11 +255,12 @@ TEST(ConfigChecks, EveryFieldOfADitAndALinearStack) {
   const std::vector<Json> no_ratio{0, -4, 1e9, 0.01, "4", true};
   const std::vector<Json> no_chance{-0.1, 1.1, "0.1", true};
   const std::vector<Json> no_pair{0, -2, 3, 1.5, "2", true};
+  const std::vector<Json> no_position{"auto", "rotary", 3, true};
   const std::vector<Refused> dit{
       {"hidden_size", kNoCount},         {"depth", kNoCount},        {"num_heads", kNoCount},
       {"patch_size", kNoCount},          {"image_size", kNoCount},   {"in_channels", kNoCount},
       {"num_classes", kNoCount},         {"mlp_ratio", no_ratio},    {"frequency_dim", no_pair},
-      {"class_dropout_prob", no_chance}, {"learn_sigma", kNoSwitch}, {"positions", {"auto", "rotary", 3, true}}};
+      {"class_dropout_prob", no_chance}, {"learn_sigma", kNoSwitch}, {"positions", no_position}};
   expect_refused(kDit, dit, [](const Json& json, const std::string& source) { DitConfig::from_json(json, source); });
   const std::vector<Refused> stack{{"width", kNoCount}, {"depth", kNoCount}, {"bias", kNoSwitch}};
   expect_refused(kStack, stack,
