@@ -125,6 +125,7 @@ TEST(Group, DestroyedWithOperationsUnderWayDoesNotHang) {
   test::run_ranks(2, test::As::threads, [](World& world) {
     auto tensor = at::ones({4});
     const auto group = world.group("g");
+    group.barrier().wait();  // both are connected
     if (world.rank() == 0) (void)group.all_reduce(tensor);
   });
 }
