@@ -8,12 +8,19 @@
 
 namespace {
 
-// Comments are for people: a sigma that was found for an epsilon is one.
-std::string without_comments(const std::string& toml) {
+// Comments are for people: fields that follow from others, such as a sigma that was found for an epsilon.
+std::vector<std::string> fields(const std::string& toml) {
   std::vector<std::string> kept;
   for (const auto& line : shade::split(toml, '\n'))
     if (!line.starts_with('#')) kept.push_back(line);
-  return shade::join(kept, "\n");
+  return kept;
+}
+
+// A field that was a comment may come back as its default, between the others.
+bool has_all(const std::vector<std::string>& read_back, const std::vector<std::string>& written) {
+  size_t found = 0;
+  for (const auto& line : read_back) found += found < written.size() && line == written[found] ? 1 : 0;
+  return found == written.size();
 }
 
 }  // namespace
@@ -32,8 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   }
   const auto printed = train::print_toml(config);
   read_back.read_toml_text(printed, "printed.toml");
-  SHADE_CHECK(without_comments(train::print_toml(read_back)) == without_comments(printed),
-              "it reads back as another:\n", printed);
+  SHADE_CHECK(has_all(fields(train::print_toml(read_back)), fields(printed)), "it reads back as another:\n", printed);
   try {
     recipe.resolve(config);
     const auto resolved = train::print_toml(config);

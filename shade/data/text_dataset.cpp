@@ -144,17 +144,4 @@ uint64_t TextDataset::content_of(int64_t record) const {
   return io::content_hash(std::as_bytes(std::span(held.data_ptr<int64_t>(), static_cast<size_t>(held.numel()))))[0];
 }
 
-uint64_t TextDataset::content_of_document(int64_t record) const {
-  constexpr uint64_t kPart = uint64_t{1} << 16;  // a document may be large: hashed part by part
-  const auto entry = store_->entry(record);
-  uint64_t hash = 0;
-  for (auto at = entry.begin; at < entry.end; at += kPart) {
-    std::vector<int64_t> part(1 + std::min(kPart, entry.end - at));
-    part[0] = static_cast<int64_t>(hash);
-    store_->read(at, std::span(part).subspan(1));
-    hash = io::content_hash(std::as_bytes(std::span(part)))[0];
-  }
-  return hash;
-}
-
 }  // namespace shade::data

@@ -62,6 +62,7 @@ class TextDataset final : public Dataset {
   int64_t size() const override;
   int64_t windows(Use use) const;                                     // of packed texts
   int64_t held_out() const { return std::ssize(packing_.held_out); }  // records
+  bool windows_share_tokens() const { return packing_.share_tokens; }
 
   // ids_BT, mask_BT; labels: lm: the ids again, kIgnored at padding (models shift them), classify: classes [B]. Packed:
   // documents_BT, and labels are what each position must predict.
@@ -71,7 +72,6 @@ class TextDataset final : public Dataset {
   std::string fingerprint() const override;
   // Of its ids as a batch has them and of its class; of a packed window, of ids and labels.
   uint64_t content_of(int64_t record) const override;
-  uint64_t content_of_document(int64_t record) const;  // of all tokens of a record of the store
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const TokenStore& store() const { return *store_; }

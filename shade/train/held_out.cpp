@@ -34,17 +34,13 @@ HeldOut HeldOut::behind(int64_t records, int64_t held_out, std::string how) {
 }
 
 HeldOut HeldOut::by_content(const data::Dataset& dataset, int64_t wanted) {
-  return by_content(dataset.size(), [&](int64_t record) { return dataset.content_of(record); }, wanted);
-}
-
-HeldOut HeldOut::by_content(int64_t records, const std::function<uint64_t(int64_t)>& content_of, int64_t wanted) {
-  HeldOut out(records, wanted);
+  HeldOut out(dataset.size(), wanted);
   if (wanted == 0) return out;
   // At most 2^63, because the rate is at most a half.
   const auto below = static_cast<uint64_t>(std::ldexp(rate(out.records_, wanted), 64));
   Progress progress("choosing held-out records", out.records_);
   for (int64_t record = 0; record < out.records_; ++record) {
-    if (content_of(record) < below) out.evaluation_.push_back(record);
+    if (dataset.content_of(record) < below) out.evaluation_.push_back(record);
     progress.advance();
   }
   SHADE_REQUIRE(out.training() > 0, "all of the ", out.records_,

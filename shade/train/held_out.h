@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,7 +20,6 @@ class HeldOut {
   // Throw UsageError: no records, or more than half of them asked for.
   static HeldOut by_position(int64_t records, int64_t wanted);
   static HeldOut by_content(const data::Dataset& dataset, int64_t wanted);  // reads all records unless wanted is 0
-  static HeldOut by_content(int64_t records, const std::function<uint64_t(int64_t)>& content_of, int64_t wanted);
   // The last ones. `how` is added to describe().
   static HeldOut behind(int64_t records, int64_t held_out, std::string how);
 

@@ -49,17 +49,15 @@ void check_classes(const Recipe& recipe) {
                 recipe.data.data_folder, " shows the labels)");
 }
 
-// Windows of a private run have no token in common: what one of them protects is in no other.
+// Windows of a private run have no token in common, and each is trained on or held out by its own content alone:
+// another rule would let one window move the others of its document.
 data::PackOptions packing_of(const Recipe& recipe, const data::TextDataset& texts) {
+  if (recipe.dp.is_private()) return {.held_out = {}, .share_tokens = false};
   const auto records = texts.store().records(), wanted = recipe.train.eval_records;
   SHADE_REQUIRE(wanted * 2 <= records, "eval_records is ", wanted, " of ", records,
                 " records, which packed texts are held out by; expected at most half of them. Choose smaller records "
                 "(--text-unit paragraph or line), or evaluate on a --test-folder");
-  const bool is_private = recipe.dp.is_private();
-  const auto split = is_private ? HeldOut::by_content(
-                                      records, [&](int64_t i) { return texts.content_of_document(i); }, wanted)
-                                : HeldOut::by_position(records, wanted);
-  return {.held_out = split.evaluation_records(), .share_tokens = !is_private};
+  return {.held_out = HeldOut::by_position(records, wanted).evaluation_records(), .share_tokens = true};
 }
 
 }  // namespace
@@ -123,7 +121,10 @@ std::optional<int64_t> classes_for(const models::Model& model, const data::Datas
 HeldOut split_of(const Recipe& recipe, const data::Dataset& dataset) {
   const auto wanted = recipe.train.eval_records;
   const auto* texts = dynamic_cast<const data::TextDataset*>(&dataset);
-  if (texts != nullptr && texts->options().packing == data::Packing::packed)
+  const bool packed = texts != nullptr && texts->options().packing == data::Packing::packed;
+  SHADE_REQUIRE(!packed || !recipe.dp.is_private() || !texts->windows_share_tokens(),
+                "windows of a private run must not share a token; pack the texts with share_tokens = false");
+  if (packed && !recipe.dp.is_private())
     return HeldOut::behind(texts->size(), texts->windows(data::Use::held_out),
                            text(" (windows; those held out are of ", texts->held_out(), " records of their own)"));
   return recipe.dp.is_private() ? HeldOut::by_content(dataset, wanted) : HeldOut::by_position(dataset.size(), wanted);

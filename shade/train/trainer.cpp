@@ -243,6 +243,8 @@ int64_t Trainer::find_micro_batch() {
         std::vector<int64_t> records;
         for (int64_t i = 0; i < samples; ++i) records.push_back(split_.training_record(i % split_.training()));
         const auto batch = dataset_->batch(records);
+        // One document is the most that attention can need, and what these records need is not public.
+        if (batch.documents_BT.defined()) batch.documents_BT.zero_();
         trial.gradients({&batch, 1});
         runtime_->updated();  // the gradients are given up
       });

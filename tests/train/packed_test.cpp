@@ -136,31 +136,57 @@ std::set<int64_t> letters_of(const data::Dataset& texts, const std::vector<int64
   return out;
 }
 
+// What a run trains on and evaluates, as windows.
+struct Divided {
+  std::unique_ptr<const data::Dataset> texts;
+  std::vector<int64_t> training, held_out;
+};
+
+Divided divide(const data::Folder& folder, const Words& more) {
+  Divided out;
+  test::run_ranks(1, test::As::threads, [&](comm::World& world) {
+    Recipe recipe;
+    Config config;
+    recipe.declare(config);
+    set_words(config, on(folder, more));
+    recipe.resolve(config);
+    const auto model = models::make_model("llama-nano", recipe.sizes, recipe.model.options());
+    const auto group = world.group("test");
+    out.texts = open_records(recipe, *model, world.place(), group);
+    const auto split = split_of(recipe, *out.texts);
+    for (int64_t i = 0; i < split.training(); ++i) out.training.push_back(split.training_record(i));
+    out.held_out = split.evaluation_records();
+  });
+  return out;
+}
+
 TEST(Packed, NoDocumentIsTrainedOnAndHeldOut) {
   const data::Folder folder;
   put_letters(folder);
-  for (const bool is_private : {false, true}) {
-    test::run_ranks(1, test::As::threads, [&](comm::World& world) {
-      Recipe recipe;
-      Config config;
-      recipe.declare(config);
-      set_words(config, on(folder, is_private ? Words{{"dp.dp", "auto"}, {"dp.privacy_unit", "window"}} : Words{}));
-      recipe.resolve(config);
-      const auto model = models::make_model("llama-nano", recipe.sizes, recipe.model.options());
-      const auto group = world.group("test");
-      const auto texts = open_records(recipe, *model, world.place(), group);
-      const auto split = split_of(recipe, *texts);
-      std::vector<int64_t> training;
-      for (int64_t i = 0; i < split.training(); ++i) training.push_back(split.training_record(i));
-      const auto trained = letters_of(*texts, training), held_out = letters_of(*texts, split.evaluation_records());
-      EXPECT_EQ(trained.size() + held_out.size(), 26u) << split.describe();
-      for (const auto letter : held_out) EXPECT_FALSE(trained.contains(letter)) << static_cast<char>(letter);
-      if (!is_private) EXPECT_EQ(held_out.size(), 8u);
-      if (is_private) EXPECT_GT(held_out.size(), 2u);
-      const auto first = texts->batch(training).ids_BT.select(1, 0);
-      EXPECT_EQ(first.eq(data::ByteTokenizer::kBos).all().item<bool>(), is_private) << "no token is in two windows";
-    });
-  }
+  const auto all = divide(folder, {});
+  const auto trained = letters_of(*all.texts, all.training), held_out = letters_of(*all.texts, all.held_out);
+  EXPECT_EQ(trained.size() + held_out.size(), 26u);
+  EXPECT_EQ(held_out.size(), 8u);
+  for (const auto letter : held_out) EXPECT_FALSE(trained.contains(letter)) << static_cast<char>(letter);
+}
+
+// The unit of privacy is a window: another one must neither share its tokens nor change its use.
+TEST(Packed, PrivateWindowsStandAlone) {
+  const Words words{{"dp.dp", "auto"}, {"dp.privacy_unit", "window"}};
+  std::string many;
+  for (int i = 0; i < 2000; ++i) many += text(i * 7919 % 10007, " ");
+  const auto held_out = [&](const std::string& end) {
+    const data::Folder folder;
+    folder.put("a.txt", many.substr(0, 6000) + end);
+    const auto all = divide(folder, words);
+    const auto first = all.texts->batch(all.training).ids_BT.select(1, 0);
+    EXPECT_TRUE(first.eq(data::ByteTokenizer::kBos).all().item<bool>()) << "no token is in two windows";
+    return all.held_out;
+  };
+  const auto without = held_out(""), with = held_out("ten more  ");
+  ASSERT_GT(without.size(), 2u);
+  for (const auto window : without) EXPECT_EQ(std::count(with.begin(), with.end(), window), 1) << window;
+  EXPECT_LE(with.size(), without.size() + 2) << "one window is new, and the last one has other tokens";
 }
 
 TEST(Packed, TrainsAndEvaluatesTheSameOnTwoRanks) {
