@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <array>
 
 #include "shade/base/error.h"
 #include "shade/base/memory_scope.h"
@@ -90,6 +89,10 @@ int64_t TextDataset::fill_window(int64_t number, const Window& window) const {
   return filled;
 }
 
+void TextDataset::require_record(int64_t record) const {
+  SHADE_REQUIRE(record >= 0 && record < size(), "record ", record, " of ", size());
+}
+
 nn::Batch TextDataset::batch(std::span<const int64_t> records) const {
   const MemoryScope scope(MemoryKind::data);
   const auto b = static_cast<int64_t>(records.size()), t = options_.seq_length;
@@ -105,7 +108,7 @@ nn::Batch TextDataset::batch(std::span<const int64_t> records) const {
   };
   for (int64_t i = 0; i < b; ++i) {
     const auto record = records[static_cast<size_t>(i)];
-    SHADE_REQUIRE(record >= 0 && record < size(), "record ", record, " of ", size());
+    require_record(record);
     const auto ids = row(batch.ids_BT, i);
     const auto filled = packed ? fill_window(record, {ids, row(batch.labels, i), row(batch.documents_BT, i)})
                                : fill_record(store_->entry(record), ids);
@@ -136,12 +139,18 @@ std::string TextDataset::fingerprint() const {
 }
 
 uint64_t TextDataset::content_of(int64_t record) const {
-  const auto one = batch(std::array{record});
-  const auto filled = one.mask_BT.sum().item<int64_t>();
-  auto held = one.ids_BT[0].narrow(0, 0, filled);
-  if (options_.packing == Packing::packed) held = at::cat({held, one.labels[0].narrow(0, 0, filled)});
-  if (options_.task == Task::classify) held = at::cat({held, one.labels});
-  return io::content_hash(std::as_bytes(std::span(held.data_ptr<int64_t>(), static_cast<size_t>(held.numel()))))[0];
+  require_record(record);
+  const auto t = static_cast<size_t>(options_.seq_length);
+  std::vector<int64_t> held(t);
+  if (options_.packing == Packing::packed) {
+    std::vector<int64_t> targets(t), documents(t);
+    held.resize(static_cast<size_t>(fill_window(record, {held, targets, documents})));
+    held.insert(held.end(), targets.begin(), targets.begin() + std::ssize(held));
+  } else {
+    held.resize(static_cast<size_t>(fill_record(store_->entry(record), held)));
+  }
+  if (options_.task == Task::classify) held.push_back(class_of(record));
+  return io::content_hash(std::as_bytes(std::span(held)))[0];
 }
 
 }  // namespace shade::data

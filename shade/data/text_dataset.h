@@ -81,6 +81,7 @@ class TextDataset final : public Dataset {
   uint64_t frame() const { return tokenizer_->bos() ? 2 : 1; }  // tokens set around a record
   int64_t class_of(int64_t record) const { return class_numbers_.at(static_cast<size_t>(store_->entry(record).label)); }
   // Both return how many positions were filled.
+  void require_record(int64_t record) const;
   int64_t fill_record(const TokenStore::Entry& entry, std::span<int64_t> ids) const;
 
   // A row of a batch of packed texts.

@@ -29,25 +29,23 @@ const std::map<std::string, DecoderConfig>& decoders() {
                                     .rope_theta = 1e6,
                                     .tied = true,
                                     .qkv_bias = true};
+  static const DecoderConfig llama3{.hidden = 4096,
+                                    .layers = 32,
+                                    .heads = 32,
+                                    .kv_heads = 8,
+                                    .ffn = 14336,
+                                    .vocab = 128256,
+                                    .rope_theta = 500000,
+                                    .max_positions = 8192};
+  static const DecoderConfig longer = [] {  // Llama 3.1: the same for 131072 positions
+    auto config = llama3;
+    config.rope_scaling = llama31;
+    config.max_positions = 131072;
+    return config;
+  }();
   static const std::map<std::string, DecoderConfig> table{
-      {"llama3-8b",
-       {.hidden = 4096,
-        .layers = 32,
-        .heads = 32,
-        .kv_heads = 8,
-        .ffn = 14336,
-        .vocab = 128256,
-        .rope_theta = 500000,
-        .max_positions = 8192}},
-      {"llama3.1-8b",
-       {.hidden = 4096,
-        .layers = 32,
-        .heads = 32,
-        .kv_heads = 8,
-        .ffn = 14336,
-        .vocab = 128256,
-        .rope_theta = 500000,
-        .rope_scaling = llama31}},
+      {"llama3-8b", llama3},
+      {"llama3.1-8b", longer},
       {"llama3.2-1b",
        {.hidden = 2048,
         .layers = 16,

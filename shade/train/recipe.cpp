@@ -110,7 +110,7 @@ void TrainConfig::declare(Fields& f) {
          .flags = {"--sample-corpus"}});
   f.add("eval_records", eval_records,
         {.help = "held out of training: evenly over the data or, in a private run, by each record's content, and then "
-                 "approximately as many; of packed data whole records, not windows",
+                 "approximately as many; of packed data whole records, not windows, unless the run is private",
          .unit = "records",
          .min = 0,
          .flags = {"--eval-records"}});

@@ -25,7 +25,8 @@ std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const mo
                                                   const comm::Place& place, const comm::Group& group);
 
 // What is trained on and what is held out of what open_records() gave. Packed texts are divided by document, before
-// they are cut into windows: no window that is evaluated has a token of a document that is trained on.
+// they are cut into windows: no window that is evaluated has a token of a document that is trained on. Windows of
+// private runs are divided one by one, each by its own content.
 HeldOut split_of(const Recipe& recipe, const data::Dataset& dataset);
 
 // How many classes a classifier of texts must have for these records, if nobody stated a number: the model is then to

@@ -5,13 +5,13 @@
 
 #include "shade/models/registry.h"
 #include "tests/data/folder.h"
+#include "tests/train/distance.h"
 #include "tests/train/training.h"
 
 namespace shade::train {
 namespace {
 
 using models::LossMean;
-using Tensors = std::vector<at::Tensor>;
 
 constexpr int64_t kSamples = 5, kLength = 9, kIgnored = -100;
 constexpr uint64_t kSeed = 11;
@@ -59,15 +59,6 @@ Wanted by_token() {
   Wanted out{.loss = loss / tokens};
   for (auto& weight : model->parameters().weights()) out.gradients.push_back(sums.of(weight) / tokens);
   return out;
-}
-
-double distance(const Tensors& found, const Tensors& wanted) {
-  double gap = 0, size = 0;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    gap += (found[i] - wanted[i]).to(at::kDouble).square().sum().item<double>();
-    size += wanted[i].to(at::kDouble).square().sum().item<double>();
-  }
-  return std::sqrt(gap / size);
 }
 
 // A step of plain descent at rate 1 subtracts the gradient.

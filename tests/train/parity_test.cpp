@@ -10,6 +10,7 @@
 #include "shade/optim/config.h"
 #include "shade/train/step.h"
 #include "tests/support/ranks.h"
+#include "tests/train/distance.h"
 
 namespace shade::train {
 namespace {
@@ -41,8 +42,6 @@ nn::Batch batch_of(const models::Model& model, uint64_t seed) {
   }
   return batch;
 }
-
-using Tensors = std::vector<at::Tensor>;
 
 struct Expected {
   Tensors gradients;  // of the sum, first step
@@ -88,16 +87,6 @@ const Expected& expected(const ModelCase& c) {
   auto& entry = known[c.name];
   if (entry.gradients.empty()) entry = reference(c);
   return entry;
-}
-
-// Of all tensors together, in the norm.
-double distance(const Tensors& found, const Tensors& wanted) {
-  double gap = 0, size = 0;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    gap += (found[i] - wanted[i]).to(at::kDouble).square().sum().item<double>();
-    size += wanted[i].to(at::kDouble).square().sum().item<double>();
-  }
-  return std::sqrt(gap / size);
 }
 
 struct Variant {
