@@ -3,7 +3,7 @@
 //   build/release/bin/shade launch -n 2 -- build/release/examples/sharded_training
 #include <cstdio>
 
-#include "shade/comm/environment.h"
+#include "shade/comm/job/environment.h"
 #include "shade/models/registry.h"
 #include "shade/optim/config.h"
 #include "shade/train/step.h"

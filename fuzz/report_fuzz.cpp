@@ -14,17 +14,17 @@
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
-#include "shade/experiment/report_findings.h"
-#include "shade/experiment/report_page.h"
-#include "shade/experiment/report_pictures.h"
-#include "shade/experiment/report_text.h"
+#include "shade/report/findings.h"
+#include "shade/report/page.h"
+#include "shade/report/pictures.h"
+#include "shade/report/text.h"
 #include "shade_report_page.h"
 
 namespace {
 
 namespace fs = std::filesystem;
 using namespace shade;
-using namespace shade::experiment;
+using namespace shade::report;
 
 // The statements alone: the text of every string constant is left out.
 std::string statements_of(const std::string& script) {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
-#include "shade/data/bpe_tokenizer.h"
-#include "shade/data/byte_level.h"
+#include "shade/data/tokenizer/bpe_tokenizer.h"
+#include "shade/data/tokenizer/byte_level.h"
 #include "shade/io/errors.h"
 #include "shade/io/untrusted_text.h"
 

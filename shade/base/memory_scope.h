@@ -1,4 +1,4 @@
-// What an allocation is for. Any room may say so; who counts memory (profile/) reads it when a tensor is allocated.
+// What an allocation is for. Any module may say so; who counts memory (profile/) reads it when a tensor is allocated.
 //
 //   const MemoryScope scope(MemoryKind::gathered);      // ends with the scope
 #pragma once

@@ -1,8 +1,8 @@
-// Spans: named stretches of time that any room may mark and nobody has to listen to.
+// Spans: named stretches of time that any module may mark and nobody has to listen to.
 //
 //   Span span("forward", unit);      // ends with the scope
 //
-// Without a listener a span costs one relaxed load. The listener is attached from outside (profile/), so no room
+// Without a listener a span costs one relaxed load. The listener is attached from outside (profile/), so no module
 // calls the profiler by name.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Small operations on text that more than one room needs.
+// Small operations on text that more than one module needs.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Quantities with their units: no bare number crosses a room's border or reaches a report.
+// Quantities with their units: no bare number crosses a module's border or reaches a report.
 #pragma once
 
 #include <chrono>

@@ -6,7 +6,7 @@
 
 #include "shade/base/strings.h"
 #include "shade/comm/errors.h"
-#include "shade/comm/sealed_words.h"
+#include "shade/comm/job/sealed_words.h"
 #include "shade/io/errors.h"
 
 namespace shade::checkpoint {
@@ -50,20 +50,20 @@ void together(const comm::Group& group, const std::string& what, const std::func
   require_at_least(most, fault.size(), what);
   if (most == 0) return;
   // The same words of several ranks are said once.
-  std::vector<std::pair<std::string, std::vector<int>>> told;
+  std::vector<std::pair<std::string, std::vector<int>>> found;
   const auto faults = comm::gather_words(group, fault, static_cast<size_t>(most), what);
   for (int rank = 0; rank < group.size(); ++rank) {
     const auto& words = faults[static_cast<size_t>(rank)];
     if (words.empty()) continue;
-    const auto known = std::find_if(told.begin(), told.end(), [&](const auto& t) { return t.first == words; });
-    if (known == told.end())
-      told.push_back({words, {rank}});
+    const auto known = std::find_if(found.begin(), found.end(), [&](const auto& t) { return t.first == words; });
+    if (known == found.end())
+      found.push_back({words, {rank}});
     else
       known->second.push_back(rank);
   }
   std::vector<std::string> lines;
   bool usage = true, format = false;
-  for (const auto& [words, ranks] : told) {
+  for (const auto& [words, ranks] : found) {
     usage = usage && words.starts_with(kUsage);
     format = format || words.starts_with(kFormat);
     lines.push_back(text(ranks.size() == 1 ? "rank " : "ranks ", ranges(ranks), ": ", words.substr(1)));

@@ -12,7 +12,7 @@
 // A checkpoint is a tree of digests: LATEST names the manifest's, the manifest that of every file's header, a header
 // that of every tensor in the file. So a rank proves what it reads without reading what it doesn't need.
 //
-// Files come from strangers: every rule below has its own FormatError. Size at most 16 MiB; UTF-8, strict JSON, nothing
+// Files are untrusted: every rule below has its own FormatError. Size at most 16 MiB; UTF-8, strict JSON, nothing
 // after it; the checksum; exactly these keys; names of files as file_name() and frozen_name() make them, so none is
 // outside of the folder; numbers in their ranges; names once. This file knows no libtorch, so that it can be fuzzed
 // alone.

@@ -1,5 +1,5 @@
 // shade audit: can an observer break the claim?
-#include "shade/experiment/audit.h"
+#include "shade/proof/audit.h"
 
 #include <cstdio>
 
@@ -10,7 +10,7 @@
 namespace shade::cli {
 
 int run_audit(const Arguments& arguments) {
-  experiment::Audit what;
+  proof::Audit what;
   comm::CommConfig comm_config;
   Config config;
   what.declare(config);
@@ -30,7 +30,7 @@ int run_audit(const Arguments& arguments) {
   if (const auto status = start_ranks(line, "audit", arguments, comm_config)) return *status;
   bool pass = false;
   in_world(line.ranks, comm_config, [&](comm::World& world) {
-    const auto result = experiment::audit(world, what);
+    const auto result = proof::audit(world, what);
     pass = result.pass();
     if (world.rank() != 0) return;
     Table table({"", "mu", "epsilon"});

@@ -5,7 +5,7 @@
 #include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
 #include "shade/cli/version.h"
-#include "shade/experiment/bench.h"
+#include "shade/measure/bench.h"
 #include "shade/train/model_states.h"
 
 namespace shade::cli {
@@ -17,14 +17,14 @@ std::string share(const Json& json, const char* key, const char* words) {
   return json.contains(key) ? text(", ", significant(100 * json[key].get<double>()), words) : "";
 }
 
-void print(const experiment::BenchResult& result, const experiment::Experiment& experiment, const Json& json) {
+void print(const measure::BenchResult& result, const measure::Experiment& experiment, const Json& json) {
   Table table({"what", "value"});
   table.add({"model", text(result.description, ", ", significant(static_cast<double>(result.parameters) / 1e6),
                            " M parameters")});
   if (!experiment.data.data_folder.empty())
     table.add({"data", text(result.data, "; loading takes ", significant(result.data_ms), " ms of a step (",
                             significant(100 * result.data_ms / result.average_ms(), 2), " %)")});
-  const bool whole = experiment.bench.work == experiment::Work::step;
+  const bool whole = experiment.bench.work == measure::Work::step;
   if (const auto& dp = experiment.dp; dp.is_private())
     table.add({"privacy", text(to_string(dp.dp), ", ", to_string(dp.clip_style), " clipping at ", dp.max_grad_norm,
                                ", sigma ", dp.sigma, dp.noise_seed >= 0 ? " (seeded: NOT private)" : "", "; ",
@@ -59,7 +59,7 @@ void print(const experiment::BenchResult& result, const experiment::Experiment& 
 }
 
 // The lines of the linear tutorial: what each stage costs.
-void print_stages(const experiment::BenchResult& result) {
+void print_stages(const measure::BenchResult& result) {
   Table table({"stage", "allocated", "max allocated", "reserved", "process RSS", "max RSS"});
   for (const auto& line : result.snapshots)
     table.add({line.stage, to_string(line.tensors.total), to_string(line.peak), to_string(line.reserved),
@@ -68,10 +68,10 @@ void print_stages(const experiment::BenchResult& result) {
 }
 
 // Called before anything is allocated, in the process that starts the ranks, so that there is one message.
-void require_memory(const experiment::Experiment& experiment, const comm::CommConfig& comm, const comm::Place& place) {
+void require_memory(const measure::Experiment& experiment, const comm::CommConfig& comm, const comm::Place& place) {
   const auto& config = experiment.bench;
   const auto size = models::size_of(config.model, experiment.sizes, config.options());
-  if (config.work == experiment::Work::forward_backward)
+  if (config.work == measure::Work::forward_backward)
     return train::require_memory(train::plain_states(size, train::dtype_of(config.dtype)));
   const bool on_gpus =
       comm.backend == comm::BackendKind::automatic ? comm::nccl_devices() > 0 : comm.backend == comm::BackendKind::nccl;
@@ -86,7 +86,7 @@ void require_memory(const experiment::Experiment& experiment, const comm::CommCo
 }  // namespace
 
 int run_bench(const Arguments& arguments) {
-  experiment::Experiment experiment;
+  measure::Experiment experiment;
   auto& bench = experiment.bench;
   comm::CommConfig comm_config;
   Config config;
@@ -99,9 +99,9 @@ int run_bench(const Arguments& arguments) {
   if (implies_zero3(arguments)) experiment.shard.shard = shard::Strategy::zero3;
 
   require_memory(experiment, comm_config, expected_place(line));
-  if (bench.work == experiment::Work::forward_backward) {
+  if (bench.work == measure::Work::forward_backward) {
     SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "--work forward_backward runs in one process; drop --ranks");
-    const auto result = experiment::measure_forward_backward(experiment);
+    const auto result = measure::measure_forward_backward(experiment);
     const auto json = result.json(experiment, config.json());
     print(result, experiment, json);
     if (!bench.tensorboard.empty()) result.write_events(experiment, config.json());
@@ -110,7 +110,7 @@ int run_bench(const Arguments& arguments) {
   }
   if (const auto status = start_ranks(line, "bench", arguments, comm_config)) return *status;
   in_world(line.ranks, comm_config, [&](comm::World& world) {
-    const auto result = experiment::measure_training(world, experiment);
+    const auto result = measure::measure_training(world, experiment);
     if (world.rank() != 0) return;
     auto json = result.json(experiment, config.json());
     json["environment"]["commit"] = commit();

@@ -4,12 +4,12 @@
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/cli/verb.h"
-#include "shade/experiment/collectives.h"
+#include "shade/measure/collectives.h"
 
 namespace shade::cli {
 namespace {
 
-void print(const std::vector<experiment::CollectiveRow>& rows) {
+void print(const std::vector<measure::CollectiveRow>& rows) {
   Table table({"collective", "size", "ours", "algorithm bw", "bus bw", "stock", "ratio"});
   for (const auto& row : rows) {
     const auto bus = Seconds(row.ours / std::max(1e-9, comm::bus_factor(row.collective, row.ranks)));
@@ -29,7 +29,7 @@ void print(const std::vector<experiment::CollectiveRow>& rows) {
 
 int run_comm(const Arguments& arguments) {
   comm::CommConfig comm_config;
-  experiment::CollectivesConfig bench;
+  measure::CollectivesConfig bench;
   Config config;
   config.add("collectives", bench);
   config.add("comm", comm_config);
@@ -41,7 +41,7 @@ int run_comm(const Arguments& arguments) {
 
   in_world(line.ranks, comm_config, [&](comm::World& world) {
     SHADE_REQUIRE(world.size() > 1, "a world of one rank has no collectives to measure; add --ranks 2");
-    const auto rows = experiment::measure_collectives(world, bench);
+    const auto rows = measure::measure_collectives(world, bench);
     if (world.rank() != 0) return;
     print(rows);
     if (line.json_file.empty()) return;

@@ -7,13 +7,13 @@
 #include "shade/base/visible_text.h"
 #include "shade/cli/matrix_verbs.h"
 #include "shade/data/sample_corpus.h"
-#include "shade/experiment/presets.h"
-#include "shade/experiment/report.h"
+#include "shade/measure/presets.h"
+#include "shade/report/report.h"
 
 namespace shade::cli {
 namespace {
 
-void print(const std::vector<experiment::MatrixRow>& rows, const std::vector<Json>& results) {
+void print(const std::vector<measure::MatrixRow>& rows, const std::vector<Json>& results) {
   Table table({"experiment", "step", "tokens/s", "peak memory", "traffic"});
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto& [row, result] = std::tie(rows[i], results[i]);
@@ -30,7 +30,7 @@ void print(const std::vector<experiment::MatrixRow>& rows, const std::vector<Jso
 }
 
 // Rows that ran out of memory: what of this matrix did fit.
-void advise(const std::vector<experiment::MatrixRow>& rows, const std::vector<Json>& results) {
+void advise(const std::vector<measure::MatrixRow>& rows, const std::vector<Json>& results) {
   double largest = 0;
   std::string fits = "nothing of this matrix fitted";
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -66,17 +66,17 @@ int run_compare(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
   Arguments words;
   if (!preset.empty())
-    words = experiment::preset_arguments(preset, scale == "small" ? experiment::Scale::small : experiment::Scale::full);
+    words = measure::preset_arguments(preset, scale == "small" ? measure::Scale::small : measure::Scale::full);
   words.insert(words.end(), line.rest().begin(), line.rest().end());
   for (auto& word : words)
-    if (word == experiment::kCorpus) word = sample_corpus(line.options.folder);
+    if (word == measure::kCorpus) word = sample_corpus(line.options.folder);
   SHADE_REQUIRE(!words.empty(), "what is to be compared? Give --preset, or options with lists, e.g. --dp none,auto");
   const auto rows = line.rows(words);
   const auto results = line.run(rows);
   const auto failed = count_failed(results);
   print(rows, results);
   advise(rows, results);
-  const auto report = experiment::write_report(line.options.folder, line.options.folder);
+  const auto report = report::write_report(line.options.folder, line.options.folder);
   for (const auto& warning : report.warnings) log::warning(warning);
   std::printf("\n%zu experiments, %zu failed; results, pictures and report.html in %s\n", rows.size(), failed,
               visible(line.options.folder.string()).c_str());

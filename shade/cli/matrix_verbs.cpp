@@ -5,7 +5,7 @@
 
 #include "shade/base/log.h"
 #include "shade/base/terminal.h"
-#include "shade/experiment/bench.h"
+#include "shade/measure/bench.h"
 
 namespace shade::cli {
 namespace {
@@ -58,10 +58,10 @@ std::optional<int> MatrixLine::parse(const Arguments& arguments) {
   return std::nullopt;
 }
 
-std::vector<experiment::MatrixRow> MatrixLine::rows(const Arguments& arguments) const {
-  const auto rows = experiment::expand(arguments);
+std::vector<measure::MatrixRow> MatrixLine::rows(const Arguments& arguments) const {
+  const auto rows = measure::expand(arguments);
   for (const auto& row : rows) {
-    experiment::Experiment experiment;
+    measure::Experiment experiment;
     comm::CommConfig comm_config;
     Config config;
     experiment.declare(config);
@@ -73,10 +73,10 @@ std::vector<experiment::MatrixRow> MatrixLine::rows(const Arguments& arguments) 
   return rows;
 }
 
-std::vector<Json> MatrixLine::run(const std::vector<experiment::MatrixRow>& rows) {
+std::vector<Json> MatrixLine::run(const std::vector<measure::MatrixRow>& rows) {
   Progress progress(text(rows.size(), " experiments"), static_cast<int64_t>(rows.size()) * options.repeat);
   bool first = true;
-  return experiment::run_matrix(rows, options, [&](const experiment::MatrixProgress& at) {
+  return measure::run_matrix(rows, options, [&](const measure::MatrixProgress& at) {
     if (!std::exchange(first, false)) progress.advance(at.row);
   });
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "shade/cli/verb.h"
-#include "shade/experiment/matrix.h"
+#include "shade/measure/matrix.h"
 
 namespace shade::cli {
 
@@ -18,11 +18,11 @@ class MatrixLine {
   const Arguments& rest() const { return rest_; }
 
   // Every row is read as `shade bench` will read it, before the first one runs. Throws UsageError.
-  std::vector<experiment::MatrixRow> rows(const Arguments& arguments) const;
+  std::vector<measure::MatrixRow> rows(const Arguments& arguments) const;
   // Runs them with progress; returns their results, in order.
-  std::vector<Json> run(const std::vector<experiment::MatrixRow>& rows);
+  std::vector<Json> run(const std::vector<measure::MatrixRow>& rows);
 
-  experiment::MatrixOptions options;
+  measure::MatrixOptions options;
   std::string json_file;
 
  private:

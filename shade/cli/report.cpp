@@ -7,13 +7,13 @@
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
-#include "shade/experiment/report.h"
+#include "shade/report/report.h"
 
 namespace shade::cli {
 namespace {
 
 // "2.89=bytes by frequency", or the number alone.
-experiment::ReferenceLine parse_line(const std::string& word) {
+report::ReferenceLine parse_line(const std::string& word) {
   const auto equals = word.find('=');
   const auto value = parse_real(trim(word.substr(0, equals)));
   SHADE_REQUIRE(value && std::isfinite(*value), "--line '", word,
@@ -45,15 +45,15 @@ int run_report(const Arguments& arguments) {
       ->allow_extra_args(false);  // the next word is a DIR
   if (const auto status = line.parse(arguments)) return *status;
 
-  std::vector<experiment::ReferenceLine> lines;
+  std::vector<report::ReferenceLine> lines;
   for (const auto& word : words) lines.push_back(parse_line(word));
   const bool training =
-      folders.size() > 1 || experiment::is_training_run(folders.front());  // result folders are read one at a time
+      folders.size() > 1 || report::is_training_run(folders.front());  // result folders are read one at a time
   SHADE_REQUIRE(training || lines.empty(), "--line is for runs of shade train; ", folders.front().string(),
                 " has no metrics.jsonl");
   const auto where = output.empty() ? folders.front() : std::filesystem::path(output);
-  const auto report = training ? experiment::write_training_report(folders, lines, where)
-                               : experiment::write_report(folders.front(), where);
+  const auto report =
+      training ? report::write_training_report(folders, lines, where) : report::write_report(folders.front(), where);
   std::printf("%s\n", report.summary.c_str());
   for (const auto& file : report.files) std::printf("wrote %s\n", visible(file.string()).c_str());
   for (const auto& warning : report.warnings) log::warning(warning);

@@ -4,7 +4,7 @@
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/matrix_verbs.h"
-#include "shade/experiment/scan.h"
+#include "shade/measure/scan.h"
 
 namespace shade::cli {
 
@@ -31,7 +31,7 @@ int run_scan(const Arguments& arguments) {
   std::stable_sort(results.begin(), results.end(), [](const Json& a, const Json& b) {
     return a.at("seq_length").get<int64_t>() < b.at("seq_length").get<int64_t>();
   });
-  const auto verdict = experiment::judge(results);
+  const auto verdict = measure::judge(results);
   std::vector<std::string> header{"method", "phase"};
   if (!verdict.phases.empty())
     for (const auto& [length, ms] : verdict.phases.front().points) header.push_back(text("T=", length));

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "shade/base/config.h"
-#include "shade/comm/launch.h"
+#include "shade/comm/job/launch.h"
 #include "shade/comm/world.h"
 
 namespace shade::cli {

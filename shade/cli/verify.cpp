@@ -4,13 +4,13 @@
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
-#include "shade/experiment/verify.h"
+#include "shade/proof/verify.h"
 #include "shade/train/model_states.h"
 
 namespace shade::cli {
 namespace {
 
-using experiment::VerifyRow;
+using proof::VerifyRow;
 
 // A line per model, dtype and method: the worst of its strategies and accumulations.
 void print(const std::vector<VerifyRow>& rows) {
@@ -45,7 +45,7 @@ void print(const std::vector<VerifyRow>& rows) {
 }  // namespace
 
 int run_verify(const Arguments& arguments) {
-  experiment::VerifyConfig verify;
+  proof::VerifyConfig verify;
   models::SizeOverrides sizes;
   comm::CommConfig comm_config;
   Config config;
@@ -69,7 +69,7 @@ int run_verify(const Arguments& arguments) {
   int failed = 0;
   in_world(line.ranks, comm_config, [&](comm::World& world) {
     std::optional<Progress> bar;
-    const auto rows = experiment::verify(world, verify, sizes, [&](size_t, size_t all) {
+    const auto rows = proof::verify(world, verify, sizes, [&](size_t, size_t all) {
       if (!bar) bar.emplace("verify", static_cast<int64_t>(all));
       bar->advance();
     });

@@ -1,4 +1,4 @@
-// The words of this room: which collectives there are, what one costs on the wire, and an operation as data.
+// The words of this module: which collectives there are, what one costs on the wire, and an operation as data.
 //
 //   W        ranks of the group
 //   N        payload: elements (or bytes) of the full buffer, i.e. what all_gather produces and reduce_scatter consumes

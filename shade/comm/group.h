@@ -10,7 +10,7 @@
 
 #include "shade/comm/activity.h"
 #include "shade/comm/collective.h"
-#include "shade/comm/secret.h"
+#include "shade/comm/job/secret.h"
 #include "shade/comm/traffic.h"
 #include "shade/comm/transport.h"
 #include "shade/comm/work.h"
@@ -37,7 +37,7 @@ struct BarrierOptions {
   std::string label;
 };
 
-// A group's own secret, and how many messages were sealed with it (comm/sealed_words.h).
+// A group's own secret, and how many messages were sealed with it (comm/job/sealed_words.h).
 struct Seals {
   Secret secret;
   std::atomic<uint64_t> count{0};

@@ -1,4 +1,4 @@
-// How a group's operations are carried out. Internal to this room: callers see Group and Work.
+// How a group's operations are carried out. Internal to this module: callers see Group and Work.
 //
 //   exchange  our own algorithms on a backend's send and recv, one thread ("lane") per group         exchange/
 //   native    the backend's own collectives                                                         native.cpp

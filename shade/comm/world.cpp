@@ -15,12 +15,12 @@
 
 #include "shade/base/log.h"
 #include "shade/base/strings.h"
-#include "shade/comm/job_secret.h"
-#include "shade/comm/sealed_store.h"
-#include "shade/comm/session.h"
+#include "shade/comm/job/job_secret.h"
+#include "shade/comm/job/sealed_store.h"
+#include "shade/comm/job/session.h"
+#include "shade/comm/job/watchdog.h"
 #include "shade/comm/socket.h"
 #include "shade/comm/store.h"
-#include "shade/comm/watchdog.h"
 
 namespace shade::comm {
 
@@ -66,7 +66,7 @@ struct World::State {
     for (const auto& group : groups) group.abort(lost);
   }
 
-  std::optional<Reception> reception;  // rank 0's, while not everybody is in
+  std::optional<SessionHost> session_host;  // rank 0's, while not everybody is in
 
   std::string did_not_come(std::span<const int> missing) const;
   std::string join_session(const c10::intrusive_ptr<c10d::Store>& store);
@@ -112,10 +112,10 @@ std::string World::State::did_not_come(std::span<const int> missing) const {
 // The name under which this start of the world keeps its things in the store.
 std::string World::State::join_session(const c10::intrusive_ptr<c10d::Store>& given) {
   if (!place.store_reused) return kOnlySession;
-  if (place.rank == 0) return reception.emplace(given, place.size).session();
-  Visitor visitor(given, place.rank);
+  if (place.rank == 0) return session_host.emplace(given, place.size).session();
+  SessionClient client(given, place.rank);
   for (const auto deadline = Clock::now() + config.rendezvous_timeout; Clock::now() < deadline;) {
-    if (const auto name = visitor.told()) return *name;
+    if (const auto name = client.session()) return *name;
     std::this_thread::sleep_for(kLook);
   }
   throw CommError(did_not_come(std::array{0}));
@@ -139,10 +139,10 @@ std::vector<std::vector<uint8_t>> World::State::all_values(const std::vector<std
   }
 }
 
-// Everybody says which world it was told to be in; everybody reads everybody's.
+// Everybody says for which world it was started; everybody reads everybody's.
 void World::State::meet() {
-  const auto told = std::to_string(place.size);
-  store->set(place_key(place.rank), told);
+  const auto mine = std::to_string(place.size);
+  store->set(place_key(place.rank), mine);
   std::vector<std::string> keys;
   for (int rank = 0; rank < place.size; ++rank) keys.push_back(place_key(rank));
 
@@ -152,7 +152,7 @@ void World::State::meet() {
       const std::lock_guard lock(mutex);
       if (lost) std::rethrow_exception(lost);
     }
-    if (reception) reception->answer();
+    if (session_host) session_host->answer();
     if (store->check(keys)) break;
     if (Clock::now() > deadline) {
       if (!store->check({place_key(place.rank)})) throw SealBroken(full_key(place_key(place.rank)), "was deleted");
@@ -163,14 +163,14 @@ void World::State::meet() {
     }
     std::this_thread::sleep_for(kLook);
   }
-  reception.reset();
+  session_host.reset();
   const auto values = all_values(keys);
   for (int rank = 0; rank < place.size; ++rank) {
     const auto& value = values[static_cast<size_t>(rank)];
     const std::string theirs(value.begin(), value.end());
-    if (theirs != told)
-      throw CommError(text("rank ", rank, " was told a world of ", theirs, " ranks, rank ", place.rank, " one of ",
-                           told, "; start all ranks with the same world size"));
+    if (theirs != mine)
+      throw CommError(text("rank ", rank, " was started for a world of ", theirs, " ranks, rank ", place.rank, " one of ",
+                           mine, "; start all ranks with the same world size"));
   }
 }
 

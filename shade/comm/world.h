@@ -12,9 +12,9 @@
 #include "shade/base/config.h"
 #include "shade/comm/backends/backends.h"
 #include "shade/comm/backends/simulated.h"
-#include "shade/comm/environment.h"
 #include "shade/comm/errors.h"
 #include "shade/comm/group.h"
+#include "shade/comm/job/environment.h"
 
 namespace c10d {
 class Store;
@@ -46,7 +46,7 @@ class World {
     // function that prints its message and exits; without it the library only makes waiting operations throw.
     std::function<void(const Loss&)> overdue;
     bool watchdog = true;
-    std::optional<Secret> secret{};  // none: the one that the environment states (comm/job_secret.h)
+    std::optional<Secret> secret{};  // none: the one that the environment states (comm/job/job_secret.h)
   };
 
   // Meets the other ranks. Throws CommError naming who did not come, or that sizes disagree. Where SIGPIPE would still

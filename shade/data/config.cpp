@@ -1,8 +1,8 @@
 #include "shade/data/config.h"
 
 #include "shade/base/error.h"
-#include "shade/data/bpe_tokenizer.h"
 #include "shade/data/classes.h"
+#include "shade/data/tokenizer/bpe_tokenizer.h"
 
 namespace shade::data {
 

@@ -7,7 +7,7 @@
 
 namespace shade::data {
 
-// Files come from strangers: sizes are looked at before a pixel is decoded, and what is larger is refused.
+// Files are untrusted: sizes are looked at before a pixel is decoded, and what is larger is refused.
 inline constexpr int64_t kMaxImageSide = 16384;                // pixels
 inline constexpr int64_t kMaxImagePixels = int64_t{64} << 20;  // 192 MiB decoded
 inline constexpr int64_t kMaxImageFile = int64_t{256} << 20;   // bytes

@@ -4,7 +4,7 @@
 //   .json    one such object, or an array of them
 //   .txt     the whole file, or each paragraph (blank lines between), or each line
 //
-// Never more than one record and a buffer are in memory, whatever the file's size. Files come from strangers: text must
+// Never more than one record and a buffer are in memory, whatever the file's size. Files are untrusted: text must
 // be UTF-8, JSON is read strictly, and a fault names file and line.
 #pragma once
 

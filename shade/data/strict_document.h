@@ -1,4 +1,4 @@
-// A whole JSON text from a stranger as one value, read by io::read_strict_json's rules.
+// A whole untrusted JSON text as one value, read by io::read_strict_json's rules.
 #pragma once
 
 #include <nlohmann/json.hpp>

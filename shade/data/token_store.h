@@ -17,7 +17,7 @@
 
 #include "shade/base/json.h"
 #include "shade/data/records.h"
-#include "shade/data/tokenizer.h"
+#include "shade/data/tokenizer/tokenizer.h"
 #include "shade/io/input_file.h"
 
 namespace shade::data {

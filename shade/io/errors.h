@@ -5,8 +5,8 @@
 
 namespace shade::io {
 
-// The bytes are not what the format says, or there is no such file: another try would find the same. Files come from
-// strangers: nothing of such a file has been used.
+// The bytes are not what the format says, or there is no such file: another try would find the same. Files are
+// untrusted: nothing of such a file has been used.
 class FormatError : public Error {
  public:
   using Error::Error;

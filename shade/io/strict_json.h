@@ -1,4 +1,4 @@
-// JSON from strangers, read as a stream of values and refused where an ordinary parser looks away.
+// Untrusted JSON, read as a stream of values and refused where an ordinary parser looks away.
 //
 // nlohmann's parser keeps the last of two equal keys, skips a byte order mark, takes a NUL for the end of the text and
 // nests as deep as it is told to. Two programs that disagree about such a text see two different files. All of that is

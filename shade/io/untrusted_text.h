@@ -1,4 +1,4 @@
-// Text from files of strangers: whether it is UTF-8, and how it is shown in a message.
+// Text from untrusted files: whether it is UTF-8, and how it is shown in a message.
 #pragma once
 
 #include <cstddef>

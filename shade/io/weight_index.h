@@ -17,8 +17,8 @@ inline constexpr const char* kWeightsIndex = "model.safetensors.index.json";
 
 using WeightMap = std::map<std::string, std::string, std::less<>>;  // tensor -> file, relative to the index's folder
 
-// Throws FormatError. A file outside the index's folder (absolute, or with "..") is refused: an index comes from a
-// stranger, and must not choose which files of this machine are read. What is beside the weight map is skipped;
+// Throws FormatError. A file outside the index's folder (absolute, or with "..") is refused: an index is
+// untrusted, and must not choose which files of this machine are read. What is beside the weight map is skipped;
 // total_size is wrong in published models and nothing here needs it.
 WeightMap parse_weight_index(std::string_view json);
 

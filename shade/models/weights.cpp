@@ -43,22 +43,22 @@ void load_weights(nn::Parameters& parameters, const std::filesystem::path& from,
     const bool view = !copy && io::scalar_type(found.dtype) == type;
     weight.bind(view ? folder.tensor(weight.name()) : folder.read(weight.name(), type));
   }
-  refuse_strangers(folder, parameters);
+  refuse_unknown(folder, parameters);
 }
 
-void refuse_strangers(const io::WeightFolder& folder, const nn::Parameters& parameters) {
+void refuse_unknown(const io::WeightFolder& folder, const nn::Parameters& parameters) {
   std::set<std::string> known;
   for (const auto& weight : parameters.weights()) known.insert(weight.name());
   const bool classifier = known.contains("score.weight");
-  std::vector<std::string> strangers;
+  std::vector<std::string> unknown;
   for (const auto& name : folder.names())
     if (!known.contains(name) && !may_be_left_out(name, classifier) && !repeats_embedding(folder, name))
-      strangers.push_back(name);
-  SHADE_REQUIRE(strangers != std::vector<std::string>{kHead}, folder.path().string(), " has an ", kHead,
+      unknown.push_back(name);
+  SHADE_REQUIRE(unknown != std::vector<std::string>{kHead}, folder.path().string(), " has an ", kHead,
                 " that is not its embedding, and the model's head is tied to the embedding; choose an architecture "
                 "that is not tied (tie_word_embeddings in config.json)");
-  SHADE_REQUIRE(strangers.empty(), folder.path().string(), " has ", strangers.size(),
-                " tensors that the model doesn't know, e.g. '", strangers.empty() ? "" : strangers.front(), "'");
+  SHADE_REQUIRE(unknown.empty(), folder.path().string(), " has ", unknown.size(),
+                " tensors that the model doesn't know, e.g. '", unknown.empty() ? "" : unknown.front(), "'");
 }
 
 void save_weights(const nn::Parameters& parameters, const std::filesystem::path& folder, int64_t max_shard_bytes) {

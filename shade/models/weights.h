@@ -17,7 +17,7 @@ void load_weights(nn::Parameters& parameters, const std::filesystem::path& from,
 
 // Throws UsageError if the folder has tensors that are no weights of the model: it would be another model's. Left out
 // are rotary_emb.inv_freq, the lm_head of what becomes a classifier, and a tied lm_head that equals the embedding.
-void refuse_strangers(const io::WeightFolder& folder, const nn::Parameters& parameters);
+void refuse_unknown(const io::WeightFolder& folder, const nn::Parameters& parameters);
 
 // Writes what is bound, in the layout above.
 void save_weights(const nn::Parameters& parameters, const std::filesystem::path& folder, int64_t max_shard_bytes);

@@ -42,7 +42,7 @@ Runtime::Runtime(nn::Parameters& parameters, Groups groups, const ShardConfig& c
       places_(parameters.weights().size()) {
   const auto compute = nn::scalar_type(options.compute);
   const auto master = nn::wide(compute);
-  around_ = {.groups = std::move(groups),
+  context_ = {.groups = std::move(groups),
              .storage = storage_.get(),
              .device = options.device,
              .compute = compute,
@@ -51,7 +51,7 @@ Runtime::Runtime(nn::Parameters& parameters, Groups groups, const ShardConfig& c
              .reduce_once = config.reduce_once,
              .offload = config.offload};
   for (size_t u = 0; u < layout_.units.size(); ++u) {
-    units_.push_back(std::make_unique<ShardedUnit>(layout_.units[u], around_));
+    units_.push_back(std::make_unique<ShardedUnit>(layout_.units[u], context_));
     const auto& flats = layout_.units[u].flats;
     for (size_t f = 0; f < flats.size(); ++f)
       for (size_t p = 0; p < flats[f].pieces.size(); ++p)
@@ -101,7 +101,7 @@ void Runtime::begin_backward(BackwardOptions options) {
   options_ = options;
   backward_.begin();
   in_unit_.reset();
-  SHADE_CHECK(micro_steps_left_ > 0, "more micro-steps than begin_step() was told");
+  SHADE_CHECK(micro_steps_left_ > 0, "more micro-steps than begin_step() announced");
   for (auto& use : uses_) use.outstanding = use.entries;
   for (const auto& unit : units_) unit->begin_micro_step();
 }
@@ -193,7 +193,7 @@ void Runtime::collect_until(Bytes limit) {
 }
 
 void Runtime::end_micro_step() {
-  SHADE_CHECK(micro_steps_left_ > 0, "more micro-steps than begin_step() was told");
+  SHADE_CHECK(micro_steps_left_ > 0, "more micro-steps than begin_step() announced");
   --micro_steps_left_;
 }
 
@@ -231,7 +231,7 @@ at::Tensor Runtime::whole(const nn::Weight& weight, Part part) {
   if (!units_[place.unit]->resident()) {
     full = at::empty({flat.layout->size}, mine.options());
     for (const auto& [segment, owned, local] : units_[place.unit]->shares(flat))
-      around_.groups.gather
+      context_.groups.gather
           .all_gather(full.narrow(0, segment.begin, segment.size), mine.narrow(0, local, owned.size),
                       {.label = "whole " + weight.name()})
           .wait();

@@ -51,11 +51,11 @@ class Runtime : public nn::UnitObserver, public nn::GradientSink {
   Runtime& operator=(const Runtime&) = delete;
 
   const Layout& layout() const { return layout_; }
-  const Groups& groups() const { return around_.groups; }
-  const Policy& policy() const { return around_.groups.policy; }
-  at::ScalarType compute() const { return around_.compute; }
+  const Groups& groups() const { return context_.groups; }
+  const Policy& policy() const { return context_.groups.policy; }
+  at::ScalarType compute() const { return context_.compute; }
   nn::DType reduce_type() const { return config_.reduce_dtype; }  // of gradients on the way
-  at::Device device() const { return around_.device; }
+  at::Device device() const { return context_.device; }
 
   // Every rank fills what it owns. `source` writes elements [begin, begin + out.numel()) of a weight.
   using Source = std::function<void(const nn::Weight& weight, int64_t begin, at::Tensor out)>;
@@ -108,7 +108,7 @@ class Runtime : public nn::UnitObserver, public nn::GradientSink {
   ShardConfig config_;
   Layout layout_;
   std::unique_ptr<Storage> storage_;
-  Surroundings around_;
+  UnitContext context_;
   std::vector<std::unique_ptr<ShardedUnit>> units_;
   std::vector<Place> places_;  // by WeightId
 

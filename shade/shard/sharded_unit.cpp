@@ -20,13 +20,13 @@ void wait(std::vector<comm::Work>& works, std::vector<comm::TrafficRecord>& into
 
 }  // namespace
 
-ShardedUnit::ShardedUnit(const UnitLayout& layout, const Surroundings& around) : layout_(&layout), around_(&around) {
-  const int ranks = around.groups.gather.size(), rank = around.groups.gather.rank();
+ShardedUnit::ShardedUnit(const UnitLayout& layout, const UnitContext& context) : layout_(&layout), context_(&context) {
+  const int ranks = context.groups.gather.size(), rank = context.groups.gather.rank();
   for (const auto& flat : layout.flats) {
     // Frozen weights are never updated: nothing is gained by keeping them wider than they are used.
-    const auto type = flat.trainable ? around.master : around.compute;
+    const auto type = flat.trainable ? context.master : context.compute;
     FlatState state{.layout = &flat,
-                    .owned = around.storage->zeros(flat.owned(ranks, rank), type, MemoryKind::parameters)};
+                    .owned = context.storage->zeros(flat.owned(ranks, rank), type, MemoryKind::parameters)};
     state.written.assign(flat.pieces.size(), false);
     state.final.assign(flat.pieces.size(), false);
     flats_.push_back(std::move(state));
@@ -34,9 +34,9 @@ ShardedUnit::ShardedUnit(const UnitLayout& layout, const Surroundings& around) :
   if (!resident()) return;
   weights_ = Weights::gathered;
   for (auto& flat : flats_) {
-    const bool same = flat.owned.scalar_type() == around.compute && flat.owned.device() == around.device;
+    const bool same = flat.owned.scalar_type() == context.compute && flat.owned.device() == context.device;
     const MemoryScope scope(MemoryKind::gathered);
-    flat.full = same ? flat.owned : flat.owned.to(around.device, around.compute);
+    flat.full = same ? flat.owned : flat.owned.to(context.device, context.compute);
     bind(flat);
   }
 }
@@ -49,7 +49,7 @@ Bytes ShardedUnit::gradient_bytes() const {
 }
 
 std::vector<Share> ShardedUnit::shares(const FlatState& flat) const {
-  return flat.layout->shares(around_->groups.gather.size(), around_->groups.gather.rank());
+  return flat.layout->shares(context_->groups.gather.size(), context_->groups.gather.rank());
 }
 
 void ShardedUnit::bind(FlatState& flat) {
@@ -62,12 +62,12 @@ void ShardedUnit::gather() {
   weights_ = Weights::gathering;
   for (auto& flat : flats_) {
     const MemoryScope scope(MemoryKind::gathered);
-    flat.full = at::empty({flat.layout->size}, at::TensorOptions(around_->device).dtype(around_->compute));
+    flat.full = at::empty({flat.layout->size}, at::TensorOptions(context_->device).dtype(context_->compute));
     for (const auto& [segment, mine, local] : shares(flat)) {
       auto input = flat.owned.narrow(0, local, mine.size);
-      if (input.scalar_type() != around_->compute || input.device() != around_->device)
+      if (input.scalar_type() != context_->compute || input.device() != context_->device)
         input = flat.full.narrow(0, mine.begin, mine.size).copy_(input);  // gathered in place
-      flat.gathers.push_back(around_->groups.gather.all_gather(flat.full.narrow(0, segment.begin, segment.size), input,
+      flat.gathers.push_back(context_->groups.gather.all_gather(flat.full.narrow(0, segment.begin, segment.size), input,
                                                                {.label = "gather " + flat.layout->name}));
     }
   }
@@ -96,7 +96,7 @@ void ShardedUnit::release() {
 
 void ShardedUnit::refresh() {
   // Nobody needs the gradients any more, and the next step's activations want the room. A mapped file has it anyway.
-  if (!around_->offloaded())
+  if (!context_->offloaded())
     for (auto& flat : flats_) flat.gradient.reset();
   if (resident()) {
     for (auto& flat : flats_)
@@ -111,9 +111,9 @@ void ShardedUnit::refresh() {
 void ShardedUnit::own_gradient(FlatState& flat) {
   if (flat.gradient.defined()) return;
   const MemoryScope scope(MemoryKind::gradients);
-  flat.gradient = around_->offloaded()
-                      ? around_->storage->zeros(flat.owned.numel(), around_->master, MemoryKind::gradients)
-                      : at::empty({flat.owned.numel()}, at::TensorOptions(around_->device).dtype(around_->master));
+  flat.gradient = context_->offloaded()
+                      ? context_->storage->zeros(flat.owned.numel(), context_->master, MemoryKind::gradients)
+                      : at::empty({flat.owned.numel()}, at::TensorOptions(context_->device).dtype(context_->master));
 }
 
 // The buffer a micro-step adds to: the owned gradient itself where nothing is sharded.
@@ -124,7 +124,7 @@ at::Tensor& ShardedUnit::local_gradient(FlatState& flat) {
   }
   const MemoryScope scope(MemoryKind::gradients);
   if (!flat.whole_gradient.defined())
-    flat.whole_gradient = at::empty({flat.layout->size}, at::TensorOptions(around_->device).dtype(around_->master));
+    flat.whole_gradient = at::empty({flat.layout->size}, at::TensorOptions(context_->device).dtype(context_->master));
   return flat.whole_gradient;
 }
 
@@ -158,7 +158,7 @@ void ShardedUnit::reduce(bool last) {
     }
     if (resident()) {
       if (last) replicate(flat);
-    } else if (last || !around_->reduce_once) {
+    } else if (last || !context_->reduce_once) {
       scatter(flat);
       reducing_ = true;
     }
@@ -170,14 +170,14 @@ void ShardedUnit::scatter(FlatState& flat) {
   const MemoryScope scope(MemoryKind::communication);
   own_gradient(flat);
   auto source = flat.whole_gradient;
-  if (source.scalar_type() != around_->wire) {
-    source = flat.wire = source.to(around_->wire);
+  if (source.scalar_type() != context_->wire) {
+    source = flat.wire = source.to(context_->wire);
     flat.whole_gradient.reset();
   }
   auto target = flat.gradient;
   if (flat.summed) target = flat.incoming = at::empty_like(flat.gradient);
   for (const auto& [segment, mine, local] : shares(flat))
-    flat.works.push_back(around_->groups.reduce.reduce_scatter(target.narrow(0, local, mine.size),
+    flat.works.push_back(context_->groups.reduce.reduce_scatter(target.narrow(0, local, mine.size),
                                                                source.narrow(0, segment.begin, segment.size),
                                                                {.label = "reduce " + flat.layout->name}));
 }
@@ -200,13 +200,13 @@ void ShardedUnit::collect() {
 
 // Sums the owned gradient over the copies of the model, once per logical step.
 void ShardedUnit::replicate(FlatState& flat) {
-  if (around_->groups.replicate.size() == 1 || flat.gradient.numel() == 0) return;
+  if (context_->groups.replicate.size() == 1 || flat.gradient.numel() == 0) return;
   auto sum = flat.gradient;
-  if (sum.scalar_type() != around_->wire) {
+  if (sum.scalar_type() != context_->wire) {
     const MemoryScope scope(MemoryKind::communication);
-    sum = flat.wire = sum.to(around_->wire);
+    sum = flat.wire = sum.to(context_->wire);
   }
-  flat.works.push_back(around_->groups.replicate.all_reduce(sum, {.label = "reduce " + flat.layout->name}));
+  flat.works.push_back(context_->groups.replicate.all_reduce(sum, {.label = "reduce " + flat.layout->name}));
 }
 
 void ShardedUnit::settle() {

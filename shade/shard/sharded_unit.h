@@ -28,7 +28,7 @@ struct LocalShard {
 };
 
 // What all units of a runtime share.
-struct Surroundings {
+struct UnitContext {
   Groups groups;
   Storage* storage = nullptr;
   at::Device device = at::kCPU;
@@ -47,11 +47,11 @@ class ShardedUnit {
  public:
   enum class Weights { sharded, gathering, gathered };
 
-  ShardedUnit(const UnitLayout& layout, const Surroundings& around);
+  ShardedUnit(const UnitLayout& layout, const UnitContext& context);
 
   const UnitLayout& layout() const { return *layout_; }
   Weights weights() const { return weights_; }
-  bool resident() const { return around_->groups.gather.size() == 1; }  // gathered for ever
+  bool resident() const { return context_->groups.gather.size() == 1; }  // gathered for ever
   Bytes gradient_bytes() const;
 
   void gather();                             // issues
@@ -96,7 +96,7 @@ class ShardedUnit {
   void replicate(FlatState& flat);
 
   const UnitLayout* layout_;
-  const Surroundings* around_;
+  const UnitContext* context_;
   std::vector<FlatState> flats_;
   Weights weights_ = Weights::sharded;
   bool reducing_ = false, last_ = false;

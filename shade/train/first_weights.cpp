@@ -20,7 +20,7 @@ void start_from(const std::string& place, const nn::Parameters& parameters, shar
   SHADE_REQUIRE(std::filesystem::exists(place), "no weights at ", place,
                 " (--weights); expected a folder or file of safetensors");
   const io::WeightFolder folder(place);
-  models::refuse_strangers(folder, parameters);
+  models::refuse_unknown(folder, parameters);
   runtime.fill([&](const nn::Weight& weight, int64_t begin, const at::Tensor& out) {
     if (may_be_new(weight.name()) && !folder.contains(weight.name())) return nn::initialise(out, weight, seed, begin);
     SHADE_REQUIRE(folder.contains(weight.name()), place, " has no tensor '", weight.name(),

@@ -8,7 +8,7 @@
 #include "shade/base/log.h"
 #include "shade/base/span.h"
 #include "shade/checkpoint/agreement.h"
-#include "shade/comm/sealed_words.h"
+#include "shade/comm/job/sealed_words.h"
 
 namespace shade::train {
 namespace {

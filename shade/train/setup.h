@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "shade/comm/environment.h"
+#include "shade/comm/job/environment.h"
 #include "shade/optim/config.h"
 #include "shade/shard/runtime.h"
 

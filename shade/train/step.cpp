@@ -9,7 +9,7 @@
 #include "shade/base/error.h"
 #include "shade/base/memory_scope.h"
 #include "shade/base/span.h"
-#include "shade/comm/sealed_words.h"
+#include "shade/comm/job/sealed_words.h"
 #include "shade/models/flops.h"
 #include "shade/optim/gradient_norm.h"
 #include "shade/privacy/grid.h"

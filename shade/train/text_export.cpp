@@ -5,7 +5,7 @@
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
 #include "shade/data/text_dataset.h"
-#include "shade/data/tokenizer_export.h"
+#include "shade/data/tokenizer/tokenizer_export.h"
 
 namespace shade::train {
 namespace {

@@ -11,7 +11,7 @@
 #include "shade/checkpoint/newest.h"
 #include "shade/checkpoint/reader.h"
 #include "shade/comm/errors.h"
-#include "shade/comm/launch.h"
+#include "shade/comm/job/launch.h"
 #include "shade/io/errors.h"
 #include "shade/profile/events.h"
 #include "shade/train/run_folder.h"

@@ -5,8 +5,8 @@
 #include <fstream>
 
 #include "shade/base/json.h"
-#include "tests/experiment/picture.h"
 #include "tests/io/scratch.h"
+#include "tests/report/picture.h"
 #include "tests/support/process.h"
 #include "tests/train/remains.h"
 

@@ -1,10 +1,10 @@
-#include "shade/comm/board.h"
+#include "shade/comm/job/board.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "shade/comm/errors.h"
-#include "shade/comm/session.h"
+#include "shade/comm/job/session.h"
 
 namespace shade::comm {
 namespace {
@@ -29,8 +29,8 @@ TEST(Board, ABeatSurvivesTheStore) {
 TEST(Board, TheFirstVerdictStays) {
   Board board(c10::make_intrusive<c10d::HashStore>(), kOnlySession);
   EXPECT_FALSE(board.verdict());
-  board.condemn("rank 2 is dead");
-  board.condemn("rank 1 is dead");
+  board.set_verdict("rank 2 is dead");
+  board.set_verdict("rank 1 is dead");
   EXPECT_EQ(board.verdict(), "rank 2 is dead");
 }
 

@@ -1,4 +1,4 @@
-#include "shade/comm/environment.h"
+#include "shade/comm/job/environment.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "shade/comm/secret.h"
+#include "shade/comm/job/secret.h"
 #include "tests/comm/sniffer.h"
 #include "tests/support/process.h"
 

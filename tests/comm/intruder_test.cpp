@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "shade/base/strings.h"
-#include "shade/comm/secret.h"
+#include "shade/comm/job/secret.h"
 #include "tests/support/process.h"
 
 namespace shade::comm {

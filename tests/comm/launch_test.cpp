@@ -1,4 +1,4 @@
-#include "shade/comm/launch.h"
+#include "shade/comm/job/launch.h"
 
 #include <gtest/gtest.h>
 

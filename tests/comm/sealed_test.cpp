@@ -8,8 +8,8 @@
 #include <future>
 #include <thread>
 
-#include "shade/comm/sealed_store.h"
-#include "shade/comm/sealed_words.h"
+#include "shade/comm/job/sealed_store.h"
+#include "shade/comm/job/sealed_words.h"
 #include "tests/support/ranks.h"
 
 namespace shade::comm {

@@ -1,4 +1,4 @@
-#include "shade/comm/secret.h"
+#include "shade/comm/job/secret.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 #include <map>
 
 #include "shade/base/error.h"
-#include "shade/comm/job_secret.h"
+#include "shade/comm/job/job_secret.h"
 
 namespace shade::comm {
 namespace {

@@ -1,11 +1,11 @@
-#include "shade/comm/session.h"
+#include "shade/comm/job/session.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include <future>
 
-#include "shade/comm/sealed_store.h"
+#include "shade/comm/job/sealed_store.h"
 #include "shade/comm/world.h"
 
 namespace shade::comm {
@@ -13,22 +13,22 @@ namespace {
 
 TEST(Session, IsTheOneOfThisStart) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
-  Reception first(store, 4);
-  Visitor dead(store, 3), early(store, 1);
-  EXPECT_FALSE(early.told());
+  SessionHost first(store, 4);
+  SessionClient dead(store, 3), early(store, 1);
+  EXPECT_FALSE(early.session());
   first.answer();
-  EXPECT_EQ(early.told(), first.session());
+  EXPECT_EQ(early.session(), first.session());
 
-  Visitor late(store, 1);  // rank 0 of the new start is not there yet; the old one is gone
-  EXPECT_FALSE(late.told());
-  Reception second(store, 3);
+  SessionClient late(store, 1);  // rank 0 of the new start is not there yet; the old one is gone
+  EXPECT_FALSE(late.session());
+  SessionHost second(store, 3);
   EXPECT_NE(second.session(), first.session());
-  EXPECT_FALSE(late.told());
+  EXPECT_FALSE(late.session());
   second.answer();
-  EXPECT_EQ(late.told(), second.session());
-  Visitor last(store, 2);
+  EXPECT_EQ(late.session(), second.session());
+  SessionClient last(store, 2);
   second.answer();
-  EXPECT_EQ(last.told(), second.session());
+  EXPECT_EQ(last.session(), second.session());
 }
 
 // A recorded answer of an earlier start answers another word; a recorded note is answered for nobody.
@@ -38,19 +38,19 @@ TEST(Session, WhatWasRecordedInAnotherStartIsOfNoUse) {
   const auto sealed = [&](const c10::intrusive_ptr<c10d::Store>& store) {
     return c10::make_intrusive<SealedStore>(store, Secret::of(words));
   };
-  Reception old(sealed(yesterday), 2);
-  Visitor then(sealed(yesterday), 1);
+  SessionHost old(sealed(yesterday), 2);
+  SessionClient then(sealed(yesterday), 1);
   old.answer();
-  const auto session = then.told();
+  const auto session = then.session();
   ASSERT_TRUE(session);
 
-  Visitor now(sealed(today), 1);
+  SessionClient now(sealed(today), 1);
   for (const auto& key : yesterday->listKeys()) {
     if (key.find("answer") == std::string::npos) continue;
     for (const auto& asked : today->listKeys()) EXPECT_NE(key, asked);
     today->set(key, yesterday->get(key));
   }
-  EXPECT_FALSE(now.told());
+  EXPECT_FALSE(now.session());
 }
 
 TEST(Session, ARankWithAnotherSecretIsNamedOnBothSides) {

@@ -1,4 +1,4 @@
-#include "shade/comm/watchdog.h"
+#include "shade/comm/job/watchdog.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -7,8 +7,8 @@
 #include <future>
 #include <thread>
 
-#include "shade/comm/board.h"
-#include "shade/comm/sealed_store.h"
+#include "shade/comm/job/board.h"
+#include "shade/comm/job/sealed_store.h"
 
 namespace shade::comm {
 namespace {

@@ -1,10 +1,10 @@
-#include "shade/data/bpe_tokenizer.h"
+#include "shade/data/tokenizer/bpe_tokenizer.h"
 
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "shade/data/byte_level.h"
-#include "shade/data/nfc.h"
+#include "shade/data/tokenizer/byte_level.h"
+#include "shade/data/tokenizer/nfc.h"
 #include "shade/io/errors.h"
 #include "tokenizer_cases.h"
 

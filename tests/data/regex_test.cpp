@@ -1,4 +1,4 @@
-#include "shade/data/regex.h"
+#include "shade/data/tokenizer/regex.h"
 
 #include "folder.h"
 #include "shade/io/errors.h"

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "folder.h"
-#include "shade/data/tokenizer.h"
+#include "shade/data/tokenizer/tokenizer.h"
 
 namespace shade::data {
 

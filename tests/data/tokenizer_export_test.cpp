@@ -1,10 +1,10 @@
 // The tokenizer of an exported model. What transformers makes of it: tests/train/exports_peer_test.cpp.
-#include "shade/data/tokenizer_export.h"
+#include "shade/data/tokenizer/tokenizer_export.h"
 
 #include <gtest/gtest.h>
 
 #include "shade/base/json.h"
-#include "shade/data/bpe_tokenizer.h"
+#include "shade/data/tokenizer/bpe_tokenizer.h"
 #include "tests/io/scratch.h"
 #include "tests/support/fault.h"
 #include "tests/support/process.h"

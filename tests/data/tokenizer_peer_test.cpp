@@ -1,6 +1,6 @@
 // The `tokenizers` package beside ours, on 100,000 strings of many scripts for each kind.
 #include "../support/process.h"
-#include "shade/data/bpe_tokenizer.h"
+#include "shade/data/tokenizer/bpe_tokenizer.h"
 #include "tokenizer_cases.h"
 
 namespace shade::data {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "shade/comm/launch.h"
+#include "shade/comm/job/launch.h"
 
 namespace shade::test {
 namespace {

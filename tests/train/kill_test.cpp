@@ -6,7 +6,7 @@
 #include <map>
 
 #include "shade/base/error.h"
-#include "shade/comm/launch.h"
+#include "shade/comm/job/launch.h"
 #include "shade/train/run_folder.h"
 #include "tests/io/scratch.h"
 #include "tests/train/remains.h"

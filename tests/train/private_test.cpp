@@ -8,17 +8,17 @@
 #include <cmath>
 #include <mutex>
 
-#include "shade/experiment/verify.h"
 #include "shade/models/registry.h"
 #include "shade/optim/config.h"
+#include "shade/proof/verify.h"
 #include "shade/train/step.h"
 #include "tests/support/ranks.h"
 
 namespace shade::train {
 namespace {
 
-using experiment::VerifyConfig;
 using privacy::ClipStyle, privacy::MethodName;
+using proof::VerifyConfig;
 using shard::Strategy;
 
 const bool full = std::getenv("SHADE_FULL_MATRIX") != nullptr;
@@ -71,7 +71,7 @@ TEST_P(Private, GradientsAreThoseOfOneSampleAtATime) {
     run(GetParam(), [&](comm::World& world) {
       models::SizeOverrides sizes;
       if (config.task == models::Task::lm) sizes.vocab_size = 71;  // T, D and P all different
-      const auto rows = experiment::verify(world, config, sizes, {});
+      const auto rows = proof::verify(world, config, sizes, {});
       EXPECT_FALSE(rows.empty());
       for (const auto& row : rows) EXPECT_TRUE(row.pass) << row.json();
       if (world.rank() == 0) std::printf("%d ranks: %zu rows\n", world.size(), rows.size());
@@ -84,7 +84,7 @@ TEST(PrivateDit, AsPublishedGradientsAreThoseOfOneSampleAtATime) {
     const VerifyConfig config{
         .model = "dit-nano", .task = models::Task::denoise, .strategies = {"zero3"}, .dtypes = {"fp64"}};
     const models::SizeOverrides sizes{.positions = nn::Positions::sincos, .learn_sigma = true};
-    const auto rows = experiment::verify(world, config, sizes, {});
+    const auto rows = proof::verify(world, config, sizes, {});
     EXPECT_FALSE(rows.empty());
     for (const auto& row : rows) EXPECT_TRUE(row.pass) << row.json().dump();
   });

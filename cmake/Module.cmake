@@ -1,0 +1,89 @@
+# One folder = one module = one target = one namespace. shade/modules has their order, and which of them each may use.
+#
+#   shade_module(comm TORCH SOURCES mesh.cpp group.cpp LIBRARIES PkgConfig::sodium)
+#
+# A module that speaks libtorch says TORCH and gets the shared precompiled header.
+file(STRINGS "${PROJECT_SOURCE_DIR}/shade/modules" rows REGEX "^[a-z]+:")
+set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS shade/modules)
+set(SHADE_MODULES "")
+foreach(row IN LISTS rows)
+  string(REGEX MATCH "^([a-z]+):(.*)$" _ "${row}")
+  list(APPEND SHADE_MODULES ${CMAKE_MATCH_1})
+  separate_arguments(SHADE_USES_${CMAKE_MATCH_1} UNIX_COMMAND "${CMAKE_MATCH_2}")
+endforeach()
+
+function(shade_module name)
+  cmake_parse_arguments(MODULE "TORCH" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_library(shade_${name} STATIC ${MODULE_SOURCES})
+  add_library(shade::${name} ALIAS shade_${name})
+  target_link_libraries(shade_${name} PUBLIC shade::options PRIVATE ${MODULE_LIBRARIES})
+  foreach(used IN LISTS SHADE_USES_${name})
+    target_link_libraries(shade_${name} PUBLIC shade::${used})
+  endforeach()
+  if(MODULE_TORCH)
+    target_link_libraries(shade_${name} PUBLIC shade::torch)
+    shade_precompile(shade_${name})
+  endif()
+  if(SHADE_TIDY)
+    set_target_properties(shade_${name} PROPERTIES CXX_CLANG_TIDY "${SHADE_CLANG_TIDY}")
+  endif()
+endfunction()
+
+# libtorch's headers take seconds each; they are compiled once for all targets that use them.
+function(shade_precompile target)
+  if(NOT SHADE_TIDY)
+    target_precompile_headers(${target} REUSE_FROM shade_pch)
+  endif()
+endfunction()
+
+if(NOT SHADE_TIDY)
+  file(WRITE "${PROJECT_BINARY_DIR}/generated/pch.cpp" "")
+  add_library(shade_pch OBJECT "${PROJECT_BINARY_DIR}/generated/pch.cpp")
+  target_link_libraries(shade_pch PRIVATE shade::options shade::torch)
+  target_precompile_headers(shade_pch PRIVATE
+    <algorithm> <filesystem> <fstream> <functional> <map> <memory> <optional> <set> <span> <string> <vector>
+    <nlohmann/json.hpp> <ATen/ATen.h> <torch/csrc/distributed/c10d/Backend.hpp>
+    <torch/csrc/distributed/c10d/Store.hpp>)
+endif()
+
+add_custom_target(unit_tests)  # what the sanitizer presets build
+
+# shade_test(comm SOURCES group_test.cpp USES comm test_support LABELS unit [TIMEOUT s]) is one binary, named after its
+# module; every test in it becomes a CTest test. The label `unsanitized` keeps a unit test, and the modules only it needs,
+# out of the sanitizers' builds.
+function(shade_test name)
+  cmake_parse_arguments(TEST "TORCH;SERIAL" "TIMEOUT" "SOURCES;USES;LABELS;ARGUMENTS;ENVIRONMENT" ${ARGN})
+  add_executable(${name} ${TEST_SOURCES})
+  target_link_libraries(${name} PRIVATE shade::options GTest::gtest rapidcheck)
+  foreach(used IN LISTS TEST_USES)
+    target_link_libraries(${name} PRIVATE shade::${used})
+  endforeach()
+  if(TEST_TORCH)
+    shade_precompile(${name})
+  endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(${name} PRIVATE -O1)  # a third of a test's build time; what it calls is optimised fully
+  endif()
+  if("unit" IN_LIST TEST_LABELS AND NOT "unsanitized" IN_LIST TEST_LABELS)
+    add_dependencies(unit_tests ${name})
+  endif()
+  if(NOT TEST_TIMEOUT)
+    set(TEST_TIMEOUT 120)
+  endif()
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 ${TEST_ARGUMENTS})
+  set_tests_properties(${name} PROPERTIES LABELS "${TEST_LABELS}" TIMEOUT ${TEST_TIMEOUT}
+    SKIP_REGULAR_EXPRESSION "every test was skipped"
+    ENVIRONMENT "SHADE_BIN=$<TARGET_FILE:shade>;SHADE_SOURCE=${PROJECT_SOURCE_DIR};${TEST_ENVIRONMENT}")
+  if(TEST_SERIAL)
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+  endif()
+endfunction()
+
+# shade_full_test(train_kill_full train_kill_test TIMEOUT s): the same binary with its whole matrix, in the slow tier.
+function(shade_full_test name binary)
+  cmake_parse_arguments(FULL "" "TIMEOUT" "ARGUMENTS;ENVIRONMENT" ${ARGN})
+  add_test(NAME ${name} COMMAND ${binary} --gtest_brief=1 ${FULL_ARGUMENTS})
+  set_tests_properties(${name} PROPERTIES LABELS slow TIMEOUT ${FULL_TIMEOUT} ENVIRONMENT
+    "SHADE_FULL_MATRIX=1;SHADE_BIN=$<TARGET_FILE:shade>;SHADE_SOURCE=${PROJECT_SOURCE_DIR};${FULL_ENVIRONMENT}")
+endfunction()

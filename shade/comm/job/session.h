@@ -1,0 +1,55 @@
+// Which start of the world this is, in a store and under a secret that may have seen others.
+//
+// torchrun's agent keeps its store over restarts, and what it says about them (TORCHELASTIC_RESTART_COUNT) is each
+// agent's own count: one whose rank failed counts a restart, one that only joins the next round doesn't. A secret may
+// serve many jobs. So ranks agree on a name of their own. Rank 0 makes one; everybody else leaves a note with a random
+// word and is told the name under that word, which no earlier rank 0 can have answered. Notes of earlier ranks are
+// answered too, and nobody reads it. The name is part of every key, and values are sealed under their key
+// (comm/job/sealed_store.h): what was recorded in one start is of no use in another.
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shade/comm/errors.h"
+
+namespace c10d {
+class Store;
+}
+
+namespace shade::comm {
+
+inline constexpr const char* kOnlySession = "0";  // of a store and a secret that were made for one start alone
+
+// `theirs` wrote a value that doesn't open for `own`.
+CommError other_secret(const std::vector<int>& theirs, int own, const std::string& key);
+
+// Rank 0's side.
+class SessionHost {
+ public:
+  SessionHost(c10::intrusive_ptr<c10d::Store> store, int size);
+  const std::string& session() const { return session_; }
+  void answer();  // all notes that have come since; call it again until everybody is in
+
+ private:
+  c10::intrusive_ptr<c10d::Store> store_;
+  std::string session_;
+  std::vector<std::string> answered_;  // the last word of each rank
+};
+
+// Everybody else's.
+class SessionClient {
+ public:
+  SessionClient(c10::intrusive_ptr<c10d::Store> store, int rank);
+  std::optional<std::string> session();  // the session, once rank 0 has answered
+
+ private:
+  c10::intrusive_ptr<c10d::Store> store_;
+  int rank_;
+  std::string word_;
+};
+
+}  // namespace shade::comm

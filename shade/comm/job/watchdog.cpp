@@ -1,0 +1,230 @@
+#include "shade/comm/job/watchdog.h"
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "shade/base/log.h"
+#include "shade/base/strings.h"
+#include "shade/comm/errors.h"
+#include "shade/comm/job/board.h"
+
+namespace shade::comm {
+namespace {
+
+// Shares of peer_timeout: stillness is judged after 0.6 of it; the verdict reaches everybody and the last process is
+// gone well before the rest is used up.
+constexpr double kStill = 0.6;
+constexpr double kRounds = 30;  // rounds in peer_timeout
+
+}  // namespace
+
+struct Watchdog::State {
+  State(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<Activity> watched, WatchdogOptions given)
+      : activity(std::move(watched)),
+        options(std::move(given)),
+        board(std::move(store), options.session),
+        round(options.peer_timeout / kRounds),
+        peers(static_cast<size_t>(options.size)) {}
+
+  struct Peer {
+    uint64_t count = 0;
+    int still = 0;  // rounds without a new beat
+  };
+
+  void post(Standing standing, const std::string& why = {}) {
+    const auto now = activity->snapshot();
+    board.post(options.rank, {.count = ++count,
+                              .standing = standing,
+                              .waiting = now.waiting,
+                              .progress = now.progress,
+                              .where = why.empty() ? now.where : why});
+  }
+
+  // The talker: all traffic with the store, so that a store that doesn't answer blocks only this thread.
+  void talk() {
+    while (true) {
+      {
+        std::unique_lock lock(mutex);
+        changed.wait_for(lock, round, [this] { return closing; });
+        if (closing) return;
+      }
+      try {
+        post(watching ? Standing::running : Standing::joining);
+        if (auto verdict = board.verdict()) return lose({*verdict});
+        if (watching) judge();
+        contact = true;
+      } catch (const SealBroken& fault) {
+        report_intruder(fault.what());
+        return;
+      } catch (const std::exception& fault) {
+        lose({text("the store at ", options.store_host, " is gone (", first_line(fault.what()),
+                   "); whoever hosts it, rank 0 or the launcher, has ended")});
+        return;
+      }
+    }
+  }
+
+  // The timekeeper: notices that the talker itself hangs, i.e. that the host of the store is stopped.
+  void keep_time() {
+    int silent = 0;
+    std::unique_lock lock(mutex);
+    while (!changed.wait_for(lock, round, [this] { return closing; })) {
+      if (loss) {
+        if (++overdue_rounds * round >= Seconds(1) && options.overdue) {
+          lock.unlock();
+          options.overdue(*loss);
+          return;
+        }
+        continue;
+      }
+      silent = contact.exchange(false) ? 0 : silent + 1;
+      if (silent > kStill * kRounds + 2)
+        lose_locked({text("the store at ", options.store_host, " has not answered for ", to_string(silent * round),
+                          "; whoever hosts it, rank 0 or the launcher, is stopped")});
+    }
+  }
+
+  static std::string first_line(const std::string& words) { return words.substr(0, words.find('\n')); }
+
+  void judge() {
+    if (options.rank == 0) {
+      const auto beats = board.read_all(options.size);
+      std::vector<int> still;
+      for (int rank = 1; rank < options.size; ++rank) {
+        const auto& beat = beats[static_cast<size_t>(rank)];
+        if (beat.standing == Standing::failed) return end_job(text("rank ", rank, " failed: ", beat.where));
+        if (is_still(rank, beat)) still.push_back(rank);
+      }
+      if (!still.empty())
+        return end_job(text(still.size() == 1 ? "rank " : "ranks ", ranges(still), still.size() == 1 ? " is" : " are",
+                            " stopped or dead: no sign of life for ", to_string(kStill * options.peer_timeout)));
+      judge_stall(beats);
+    } else if (const auto beat = board.read(0)) {
+      if (beat->standing == Standing::failed) return end_job(text("rank 0 failed: ", beat->where));
+      if (is_still(0, *beat))
+        end_job(text("rank 0 is stopped or dead: no sign of life for ", to_string(kStill * options.peer_timeout)));
+    }
+  }
+
+  bool is_still(int rank, const Beat& beat) {
+    if (beat.standing == Standing::left || beat.standing == Standing::lost) return false;
+    auto& peer = peers[static_cast<size_t>(rank)];
+    peer.still = peer.count == beat.count ? peer.still + 1 : 0;
+    peer.count = beat.count;
+    return peer.still > kStill * kRounds;
+  }
+
+  // Everybody alive, everybody waiting, nothing moving: ranks wait for each other in different operations.
+  void judge_stall(const std::vector<Beat>& beats) {
+    uint64_t progress = 0;
+    bool all_wait = true;
+    for (const auto& beat : beats) {
+      progress += beat.progress;
+      all_wait = all_wait && (beat.waiting || beat.standing == Standing::left);
+    }
+    stalled = all_wait && progress == last_progress ? stalled + 1 : 0;
+    last_progress = progress;
+    if (stalled * round > options.stall_timeout)
+      end_job(text("all ranks are alive and wait for each other; nothing has moved for ",
+                   to_string(options.stall_timeout), ": the ranks don't issue the same collectives in the same order"));
+  }
+
+  void end_job(const std::string& cause) {
+    board.set_verdict(text(cause, ". Where the ranks were: ", board.positions(options.size)));
+    lose({board.verdict().value_or(cause)});  // somebody else's verdict may have come first
+  }
+
+  // Not every rank reads every value: the others are told, if the store lets us.
+  void report_intruder(const std::string& message) {
+    try {
+      board.set_verdict(message);
+    } catch (const std::exception& fault) {
+      log::debug("the others could not be told: ", first_line(fault.what()));
+    }
+    lose({message, /*echo=*/false});
+  }
+
+  void lose(const Loss& found) {
+    const std::lock_guard lock(mutex);
+    if (!closing) lose_locked(found);
+  }
+  void lose_locked(const Loss& found) {
+    if (loss) return;
+    loss = found;
+    if (options.lost) options.lost(found);
+  }
+
+  // Stops both threads; false if the talker hangs in the store.
+  bool settle() {
+    {
+      const std::lock_guard lock(mutex);
+      closing = true;
+    }
+    changed.notify_all();
+    return talker_end.wait_for(std::chrono::seconds(1)) == std::future_status::ready;
+  }
+
+  void post_last(Standing standing, const std::string& why) {
+    if (!settle() || loss) return;  // lost: the cause is on the board already, ours is an echo
+    try {
+      post(standing, why);
+    } catch (const std::exception& fault) {
+      log::debug("could not post '", to_string(standing), "': ", fault.what());
+    }
+  }
+
+  std::shared_ptr<Activity> activity;
+  WatchdogOptions options;
+  Board board;
+  Seconds round;
+  std::vector<Peer> peers;
+  uint64_t count = 0;
+  uint64_t last_progress = 0;
+  int stalled = 0;
+
+  std::atomic<bool> watching{false};
+  std::atomic<bool> contact{true};
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool closing = false;
+  std::optional<Loss> loss;
+  int overdue_rounds = 0;
+  std::promise<void> talked_out;
+  std::future<void> talker_end = talked_out.get_future();
+  std::thread talker, timekeeper;
+};
+
+Watchdog::Watchdog(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<Activity> activity, WatchdogOptions options)
+    : state_(std::make_unique<State>(std::move(store), std::move(activity), std::move(options))) {
+  state_->post(Standing::joining);
+  state_->talker = std::thread([state = state_.get()] {
+    state->talk();
+    state->talked_out.set_value();
+  });
+  state_->timekeeper = std::thread([state = state_.get()] { state->keep_time(); });
+}
+
+Watchdog::~Watchdog() {
+  const bool ended = state_->settle();
+  state_->timekeeper.join();
+  if (ended) {
+    state_->talker.join();
+  } else {  // it hangs in a store whose host is stopped; what it uses must outlive this object
+    state_->talker.detach();
+    (void)state_.release();
+  }
+}
+
+void Watchdog::all_joined() { state_->watching = true; }
+void Watchdog::leave() { state_->post_last(Standing::left, {}); }
+void Watchdog::fail(const std::string& reason) { state_->post_last(Standing::failed, reason); }
+void Watchdog::lose(const std::string& reason) { state_->post_last(Standing::lost, reason); }
+
+}  // namespace shade::comm

@@ -1,0 +1,56 @@
+// Notices a stopped or dead peer and ends this rank, in place of the 30-minute time limits of c10d.
+//
+// Every rank posts a beat with its position on the board a few times a second. Rank 0 reads all beats and condemns the
+// world when one stands still; the others read rank 0's beat and the verdict, so the store is asked O(W) times a
+// round, not O(W^2). Waiting for a slow peer is no failure: its beat goes on. Time is counted in rounds of our own
+// making, so a job that was suspended as a whole (Ctrl-Z, a paused machine) resumes without a false alarm.
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "shade/base/units.h"
+#include "shade/comm/activity.h"
+#include "shade/comm/errors.h"
+#include "shade/comm/job/session.h"
+
+namespace c10d {
+class Store;
+}
+
+namespace shade::comm {
+
+struct WatchdogOptions {
+  int rank = 0;
+  int size = 1;
+  std::string session = kOnlySession;
+  Seconds peer_timeout{10};    // a stopped or dead peer ends the job within this time
+  Seconds stall_timeout{300};  // all ranks alive, all waiting, nothing moves
+  std::string store_host;      // for the message when the store itself is gone
+  // Called once, from the watchdog's thread. Must make waiting threads return.
+  std::function<void(const Loss&)> lost;
+  // If the process is still here a second later (it computes, or is stuck elsewhere): called from the same thread.
+  std::function<void(const Loss&)> overdue;
+};
+
+class Watchdog {
+ public:
+  Watchdog(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<Activity> activity, WatchdogOptions options);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  void all_joined();                     // from now on every rank is watched
+  void leave();                          // this rank is done: its silence is no failure
+  void fail(const std::string& reason);  // this rank failed: tell the others why
+  void lose(const std::string& reason);  // this rank ends because it lost another
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace shade::comm

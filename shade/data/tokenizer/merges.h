@@ -1,0 +1,55 @@
+// Byte-pair encoding: a word's bytes, joined two by two in the order the training joined them.
+//
+//   cost: n symbols; words up to 64 bytes by looking for the best pair each time, longer ones by a queue, n log n
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "shade/data/tokenizer/tokenizer.h"
+
+namespace shade::data {
+
+// Which pairs join, to what, and how early.
+class PairTable {
+ public:
+  struct Join {
+    uint32_t rank = kNone;
+    TokenId id = 0;
+  };
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  explicit PairTable(size_t pairs);
+  bool add(TokenId left, TokenId right, Join join);  // false if the pair is there already
+  Join find(TokenId left, TokenId right) const;      // kNone: they don't join
+
+ private:
+  struct Slot {
+    uint64_t key = UINT64_MAX;
+    Join join;
+  };
+  size_t place(uint64_t key) const;
+
+  std::vector<Slot> slots_;  // open addressing, at most half full
+  int shift_ = 0;
+};
+
+class Merges {
+ public:
+  Merges(const std::array<TokenId, 256>& bytes, PairTable pairs) : bytes_(bytes), pairs_(std::move(pairs)) {}
+
+  void encode(std::string_view word, std::vector<TokenId>& ids) const;
+
+  // The two ways, which agree; for tests.
+  void encode_short(std::string_view word, std::vector<TokenId>& ids) const;  // at most kShort bytes
+  void encode_long(std::string_view word, std::vector<TokenId>& ids) const;
+  static constexpr size_t kShort = 64;
+
+ private:
+  std::array<TokenId, 256> bytes_;
+  PairTable pairs_;
+};
+
+}  // namespace shade::data

@@ -1,0 +1,63 @@
+#include <filesystem>
+
+#include "shade/base/error.h"
+#include "shade/data/strict_document.h"
+#include "shade/data/tokenizer/bpe_tokenizer.h"
+#include "shade/io/errors.h"
+#include "shade/io/mapped_file.h"
+
+namespace shade::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxFile = size_t{256} << 20;
+
+// What `read` makes of the file's text, with the file's name in what it throws.
+template <class Read>
+auto read_file(const fs::path& path, const Read& read) {
+  const auto file = io::MappedFile::open(path);
+  const auto bytes = file->bytes();
+  if (bytes.size() > kMaxFile) throw io::FormatError(text(path, " has ", bytes.size(), " bytes; expected a tokenizer"));
+  try {
+    return read(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  } catch (const io::FormatError& fault) {
+    throw io::FormatError(text(path, " is not a tokenizer that is read here: ", fault.what()));
+  }
+}
+
+// "eos_token": "<|end|>", or {"content": "<|end|>", ...}
+std::optional<std::string> token_name(const nlohmann::json& config, const char* key) {
+  const auto found = config.find(key);
+  if (found == config.end() || found->is_null()) return std::nullopt;
+  if (found->is_string()) return found->get<std::string>();
+  if (found->is_object() && found->contains("content") && found->at("content").is_string())
+    return found->at("content").get<std::string>();
+  throw io::FormatError(text("\"", key, "\" must be a string or an object with \"content\""));
+}
+
+TextEnds read_ends(const fs::path& config) {
+  if (!fs::exists(config)) return {};
+  return read_file(config, [](std::string_view json) {
+    const auto document = read_strict_document(json, "file");
+    if (!document.is_object()) throw io::FormatError("the file must be an object");
+    return TextEnds{token_name(document, "eos_token"), token_name(document, "pad_token")};
+  });
+}
+
+}  // namespace
+
+fs::path tokenizer_path(const std::string& place) {
+  fs::path path = place;
+  if (fs::is_directory(path)) path /= "tokenizer.json";
+  SHADE_REQUIRE(fs::exists(path), "no tokenizer at ", path, "; expected a tokenizer.json or its folder");
+  return path;
+}
+
+std::shared_ptr<const Tokenizer> read_tokenizer(const std::string& place) {
+  const auto path = tokenizer_path(place);
+  const auto ends = read_ends(path.parent_path() / "tokenizer_config.json");
+  return read_file(path, [&](std::string_view json) { return std::make_shared<const BpeTokenizer>(json, ends); });
+}
+
+}  // namespace shade::data

@@ -1,0 +1,135 @@
+#include "shade/data/tokenizer/tokenizer_export.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "shade/base/error.h"
+#include "shade/base/json.h"
+#include "shade/data/tokenizer/bpe_tokenizer.h"
+
+namespace shade::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Document = nlohmann::json;  // sorted: a vocabulary has 100,000 keys
+
+constexpr const char *kTokenizer = "tokenizer.json", *kConfig = "tokenizer_config.json", *kPadName = "<|pad|>";
+
+std::string content_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  SHADE_REQUIRE(in.is_open(), "cannot read ", file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+struct Named {
+  TokenId id = 0;
+  std::string name;
+};
+
+std::string name_of(const Document& file, TokenId id) {
+  for (const auto& token : file.at("added_tokens"))
+    if (token.at("id") == id) return token.at("content");
+  for (const auto& [name, number] : file.at("model").at("vocab").items())
+    if (number == id) return name;
+  throw Error(text("token ", id, " has no name in ", kTokenizer));
+}
+
+// Added tokens that stand for no text, other than those that frame one.
+std::vector<Named> free_specials(const Document& file, const Tokenizer& tokenizer) {
+  std::vector<Named> out;
+  for (const auto& token : file.at("added_tokens"))
+    if (token.value("special", false) && token.at("id") != tokenizer.eos() && token.at("id") != tokenizer.bos())
+      out.push_back({token.at("id"), token.at("content")});
+  return out;
+}
+
+// Whether the `tokenizers` package gives the next token the id after the last one.
+bool is_dense(const Document& file, const Tokenizer& tokenizer) {
+  const auto& vocab = file.at("model").at("vocab");
+  auto count = static_cast<int64_t>(vocab.size());
+  for (const auto& token : file.at("added_tokens")) count += vocab.contains(token.at("content")) ? 0 : 1;
+  return count == tokenizer.vocab();
+}
+
+Named add_padding(Document& file, const Tokenizer& tokenizer) {
+  const Named out{static_cast<TokenId>(tokenizer.vocab()), kPadName};
+  file.at("added_tokens")
+      .push_back({{"id", out.id},
+                  {"content", out.name},
+                  {"single_word", false},
+                  {"lstrip", false},
+                  {"rstrip", false},
+                  {"normalized", false},
+                  {"special", true}});
+  return out;
+}
+
+// Its own, one that is named so, a new one, or one that is reserved.
+Named choose_padding(Document& file, const Tokenizer& tokenizer, const TokenizerUse& use) {
+  if (tokenizer.pad() != tokenizer.eos()) return {tokenizer.pad(), name_of(file, tokenizer.pad())};
+  const auto specials = free_specials(file, tokenizer);
+  for (const auto& token : specials)
+    if (token.name.find("pad") != std::string::npos || token.name.find("PAD") != std::string::npos) return token;
+  if (tokenizer.vocab() < use.vocab && is_dense(file, tokenizer)) return add_padding(file, tokenizer);
+  SHADE_REQUIRE(!specials.empty(), "the tokenizer (", tokenizer.describe(),
+                ") has no token for padding but the one that ends a text, at which an exported classifier reads the "
+                "class; name a \"pad_token\" in its tokenizer_config.json, or choose --vocab-size ",
+                tokenizer.vocab() + 1, " if the model is trained from scratch");
+  return specials.back();
+}
+
+Document template_part(const std::string& name) { return {{"SpecialToken", {{"id", name}, {"type_id", 0}}}}; }
+
+// [bos] text eos
+Document framing(const std::optional<Named>& bos, const Named& eos) {
+  auto single = Document::array(), tokens = Document::object();
+  const auto declare = [&](const Named& token) {
+    tokens[token.name] = {{"id", token.name}, {"ids", {token.id}}, {"tokens", {token.name}}};
+  };
+  if (bos) single.push_back(template_part(bos->name)), declare(*bos);
+  single.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
+  single.push_back(template_part(eos.name)), declare(eos);
+  auto pair = single;
+  pair.push_back({{"Sequence", {{"id", "B"}, {"type_id", 1}}}});
+  pair.push_back(template_part(eos.name));
+  return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", tokens}};
+}
+
+}  // namespace
+
+TokenizerExport export_tokenizer(const std::string& place, const Tokenizer& tokenizer, const TokenizerUse& use) {
+  if (place.empty() || place == "bytes") return {.pad = tokenizer.pad(), .files = {}};
+  const auto source = tokenizer_path(place);
+  auto words = content_of(source);
+  auto file = Document::parse(words);
+  if (!file.contains("added_tokens") || file["added_tokens"].is_null()) file["added_tokens"] = Document::array();
+  const auto settings = source.parent_path() / kConfig;
+  const bool known = fs::exists(settings);
+  if (!use.classifier && known) return {tokenizer.pad(), {{kTokenizer, words}, {kConfig, content_of(settings)}}};
+
+  const Named eos{tokenizer.eos(), name_of(file, tokenizer.eos())};
+  std::optional<Named> bos;
+  if (tokenizer.bos()) bos = Named{*tokenizer.bos(), name_of(file, *tokenizer.bos())};
+  auto pad = eos;
+  auto config = known ? read_json(settings) : Json::object();
+  if (use.classifier) {
+    pad = choose_padding(file, tokenizer, use);
+    file["post_processor"] = framing(bos, eos);
+    words = file.dump();
+    config["model_max_length"] = use.seq_length;
+    config["padding_side"] = "right";
+    // tokenizer.json has it all; these would put another frame or other tokens in its place.
+    for (const char* key : {"add_bos_token", "add_eos_token", "added_tokens_decoder"}) config.erase(key);
+  } else if (tokenizer.pad() != tokenizer.eos()) {
+    pad = {tokenizer.pad(), name_of(file, tokenizer.pad())};
+  }
+  config["tokenizer_class"] = "PreTrainedTokenizerFast";
+  if (bos) config["bos_token"] = bos->name;
+  config["eos_token"] = eos.name;
+  config["pad_token"] = pad.name;
+  return {pad.id, {{kTokenizer, words}, {kConfig, config.dump(2)}}};
+}
+
+}  // namespace shade::data

@@ -1,0 +1,29 @@
+// The tokenizer of an exported model, as transformers reads it: tokenizer.json and tokenizer_config.json.
+//
+// A language model's is the one it was trained with. A classifier's is changed so that tokenizer(texts, padding=True,
+// truncation=True) frames texts as training did:
+//   - eos follows every text, because the class is read at it
+//   - padding is another token than eos, because transformers reads the class at the last token that is not padding.
+#pragma once
+
+#include <map>
+
+#include "shade/data/tokenizer/tokenizer.h"
+
+namespace shade::data {
+
+struct TokenizerUse {
+  bool classifier = false;
+  int64_t vocab = 0;       // tokens that the model has; above those of the tokenizer there is a spare one for padding
+  int64_t seq_length = 0;  // where texts are cut
+};
+
+struct TokenizerExport {
+  TokenId pad = 0;
+  std::map<std::string, std::string> files;  // contents by name; none for bytes
+};
+
+// `place` is what `tokenizer` was opened from. Throws UsageError if a classifier's tokenizer has no token for padding.
+TokenizerExport export_tokenizer(const std::string& place, const Tokenizer& tokenizer, const TokenizerUse& use);
+
+}  // namespace shade::data

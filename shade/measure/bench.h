@@ -1,0 +1,135 @@
+// One measured experiment: warm-up, measured steps, memory, traffic.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shade/base/config.h"
+#include "shade/base/json.h"
+#include "shade/base/private_file.h"
+#include "shade/data/config.h"
+#include "shade/models/registry.h"
+#include "shade/optim/config.h"
+#include "shade/privacy/config.h"
+#include "shade/profile/memory.h"
+#include "shade/shard/runtime.h"
+#include "shade/train/compute_type.h"
+
+namespace shade::measure {
+
+// step: forward, backward, optimizer, sharded as told. forward_backward: the bare model in one process.
+enum class Work { step, forward_backward };
+inline std::span<const Name<Work>> names_of(Work) {
+  static constexpr Name<Work> kNames[] = {{"step", Work::step}, {"forward_backward", Work::forward_backward}};
+  return kNames;
+}
+
+struct BenchConfig {
+  std::string model = "llama-nano";
+  models::Task task = models::Task::automatic;
+  nn::AttentionKernel attention = nn::AttentionKernel::flash;
+  models::Checkpointing checkpointing = models::Checkpointing::none;
+  train::ComputeType dtype = train::ComputeType::fp32;
+  Work work = Work::step;
+  int64_t seq_length = 1024, batch_size = 2, num_iter = 3, warmup_iter = 1, grad_accum = 1;
+  int64_t threads = 0;
+  int64_t seed = 0;
+  int64_t lora_rank = 0;
+  double peak_gflops = 0;
+  bool peers = false;
+  bool bare = false, use_profiler = false;
+  std::string trace, tensorboard;
+
+  std::string trace_place() const { return trace.empty() && use_profiler ? "traces/" : trace; }  // empty: no trace
+  models::ModelOptions options() const;
+  void declare(Fields& fields);
+};
+
+// What the allocator and the system say at one moment, on this rank.
+struct MemoryLine {
+  std::string stage;
+  profile::MemoryBreakdown tensors;
+  Bytes peak;      // of tensors, so far
+  Bytes reserved;  // what the heap holds of the system
+  Bytes resident, peak_resident;
+};
+MemoryLine memory_line(std::string stage);
+
+// All that an experiment is.
+struct Experiment {
+  BenchConfig bench;
+  models::SizeOverrides sizes;
+  shard::ShardConfig shard;
+  optim::OptimConfig optim;
+  privacy::DpConfig dp;
+  data::DataConfig data;
+
+  void declare(Config& config);
+  // Of its trace and its TensorBoard events.
+  Readers readers() const { return dp.is_private() ? Readers::owner : Readers::by_umask; }
+};
+
+// A name for a configuration, in file names and result lines: linear_zero3_ranks2_batch8192_fp32_module_pre.
+std::string log_key(const Experiment& experiment, int ranks);
+
+// Where a rank's trace goes: the file that was asked for, or, if that ends in /, one in a folder of this configuration
+// below it, named as TensorBoard's PyTorch plugin wants it. Makes the folder.
+std::string trace_file(const Experiment& experiment, const std::string& log_key, int rank, int ranks);
+
+// What one collective of a unit costs in a step.
+struct TrafficSum {
+  std::string collective, label;
+  Bytes wire;
+  double time_ms = 0, exposed_ms = 0;
+};
+
+// One measured step of this rank.
+struct StepFigures {
+  std::map<std::string, double> phases_ms;
+  Bytes peak, allocated;  // tensors: the most so far; now
+};
+
+struct BenchResult {
+  std::string description, log_key;
+  int ranks = 1;
+  int64_t parameters = 0, trainable = 0;
+  int64_t vocabulary = 0;                       // 0: not a language model
+  std::vector<double> times_ms, peer_times_ms;  // of the slowest rank
+  Bytes peak, resident_peak, peer_peak;         // of the largest rank
+  profile::MemoryBreakdown at_peak;             // of that rank
+  Bytes average;                                // tensors over the time of the measured steps, this rank
+  std::vector<MemoryLine> snapshots;            // of this rank
+  std::map<std::string, double> phases_ms;      // of a step, this rank; they nest
+  std::map<std::string, double> norms_ms;       // the phase `norm` by the weight's name
+  Bytes wire;                                   // sent by this rank in a step
+  double comm_ms = 0, exposed_ms = 0;           // in a step, this rank: collectives under way; waited for
+  std::vector<TrafficSum> traffic;              // of a step, by collective and unit
+  Json timeline, peak_owner;                    // of the last step; of this rank's peak
+  double utilisation = 0;                       // CPU time over wall time of the compute threads, or the GPU's
+  double product_flops = 0;                     // of this rank's best matrix product, per second
+  int gpus = 0;
+  double data_ms = 0;                   // of a step, this rank: loading what it computes with
+  std::string data;                     // what it is
+  std::vector<double> losses;           // step by step, those to warm up included
+  std::vector<StepFigures> steps;       // the measured ones
+  int64_t clipped = 0, not_finite = 0;  // samples of the last step; not private
+  double loss = 0;
+  double flops_per_token = 0;  // of the model (models/flops.h)
+  int64_t tokens = 0;          // of one step, without padding
+  int64_t length = 0;          // tokens of one sample: of a text, or the patches of an image
+
+  void describe(const models::Model& model, const std::string& key);
+  double average_ms() const;
+  Json json(const Experiment& experiment, const Json& whole_config) const;
+  void write_events(const Experiment& experiment, const Json& whole_config) const;  // to --tensorboard
+};
+
+// How PyTorch is told to do the same; it is built for one family of shapes, and says so.
+std::vector<std::string> peer_words(const BenchConfig& config, const models::Model& model);
+
+BenchResult measure_forward_backward(const Experiment& experiment);
+
+// Every rank of the world calls it and gets the same times; rank 0 drives the peers.
+BenchResult measure_training(comm::World& world, const Experiment& experiment);
+
+}  // namespace shade::measure

@@ -1,0 +1,10 @@
+// The unit of memory in result files.
+#pragma once
+
+#include "shade/base/units.h"
+
+namespace shade::measure {
+
+inline double mib(Bytes bytes) { return static_cast<double>(bytes.count) / (1024.0 * 1024.0); }
+
+}  // namespace shade::measure

@@ -1,0 +1,240 @@
+// shade bench, a whole training step: model x strategy x optimizer on made-up data.
+#include <ATen/ATen.h>
+#include <ATen/DeviceAccelerator.h>
+#include <ATen/Parallel.h>
+
+#include "shade/base/terminal.h"
+#include "shade/measure/bench.h"
+#include "shade/measure/feed.h"
+#include "shade/measure/peer.h"
+#include "shade/measure/timeline.h"
+#include "shade/models/flops.h"
+#include "shade/profile/device.h"
+#include "shade/profile/heap.h"
+#include "shade/profile/peak_flops.h"
+#include "shade/profile/phases.h"
+#include "shade/profile/trace.h"
+#include "shade/train/setup.h"
+#include "shade/train/step.h"
+
+namespace shade::measure {
+namespace {
+
+// A few numbers of every rank, by rank.
+std::vector<at::Tensor> exchanged(const comm::Group& group, const std::vector<double>& mine) {
+  const auto count = static_cast<int64_t>(mine.size());
+  auto all = at::empty({group.size() * count}, at::kDouble);
+  group.all_gather(all, at::tensor(mine, at::kDouble), {.label = "results"}).wait();
+  return all.view({group.size(), count}).unbind(0);
+}
+
+// PyTorch's word for it.
+std::string peer_strategy(shard::Strategy strategy) {
+  switch (strategy) {
+    case shard::Strategy::ddp: return "ddp";
+    case shard::Strategy::zero2: return "fsdp2_keep";
+    case shard::Strategy::zero3: return "fsdp2_reshard";
+    default: throw UsageError(text("--peers: there is no PyTorch peer for --shard ", to_string(strategy)));
+  }
+}
+
+// A rank of a world on NCCL computes on its GPU.
+c10::Device device_of(const comm::World& world) {
+  if (world.backend() != comm::BackendKind::nccl) return at::kCPU;
+  return {at::kCUDA, static_cast<c10::DeviceIndex>(world.place().local_rank)};
+}
+
+// On rank 0, if wanted.
+std::optional<Peer> start_peer(const comm::World& world, const Experiment& experiment, const models::Model& model) {
+  const auto& [config, shard, dp] = std::tie(experiment.bench, experiment.shard, experiment.dp);
+  if (!config.peers || world.rank() != 0) return std::nullopt;
+  auto words = peer_words(config, model);
+  words.insert(words.end(), {"--what", "step"});
+  if (config.dtype == train::ComputeType::bf16)
+    words.insert(words.end(), {"--dtype", "bf16_mixed"});  // fp32 masters, as ours
+  if (world.size() > 1) words.insert(words.end(), {"--strategy", peer_strategy(shard.shard)});
+  if (dp.is_private()) {  // Opacus has one method that doesn't keep each sample's gradient
+    const bool sharded = world.size() > 1 && shard.shard != shard::Strategy::ddp;
+    words.insert(words.end(), {"--dp", sharded ? "ghost_fsdp" : "ghost"});
+  }
+  return Peer::start({.arguments = words, .ranks = world.size()});
+}
+
+// Of the step just made. Units are part of forward and backward, and on the timeline.
+void add_phases(BenchResult& result, const profile::Phases& phases, int64_t steps, const NameOf& name_of) {
+  const auto count = static_cast<double>(steps);
+  StepFigures figures{
+      .phases_ms = {}, .peak = profile::TensorMemory::peak(), .allocated = profile::TensorMemory::current()};
+  for (const auto& [name, time] : phases.by_name()) {
+    if (name.starts_with("unit_")) continue;
+    figures.phases_ms[name] = time.count();
+    result.phases_ms[name] += time.count() / count;
+  }
+  for (const auto& [weight, time] : phases.by_index("norm"))
+    result.norms_ms[name_of("norm", weight)] += time.count() / count;
+  result.steps.push_back(std::move(figures));
+}
+
+// Of the measured steps, for one.
+void add_traffic(BenchResult& result, std::span<const comm::TrafficRecord> records, int64_t steps) {
+  std::map<std::pair<std::string, std::string>, TrafficSum> sums;
+  const auto count = static_cast<double>(steps);
+  for (const auto& record : records) {
+    if (record.kind == comm::Collective::barrier) continue;  // ours, between steps: not part of any
+    const double time_ms = Millis(record.ended - record.started).count() / count;
+    const double exposed_ms = Millis(record.waited).count() / count;
+    result.wire.count += record.wire.count / steps;
+    result.comm_ms += time_ms;
+    result.exposed_ms += exposed_ms;
+    auto& sum = sums[{to_string(record.kind), record.label}];
+    sum.wire.count += record.wire.count / steps;
+    sum.time_ms += time_ms;
+    sum.exposed_ms += exposed_ms;
+  }
+  for (auto& [key, sum] : sums) {
+    std::tie(sum.collective, sum.label) = key;
+    result.traffic.push_back(std::move(sum));
+  }
+}
+
+// Memory of the rank that needed most. On a GPU the caching allocator knows the sum, and nobody the kinds.
+void take_largest(BenchResult& result, const comm::Group& group, c10::Device device) {
+  auto peak = profile::TensorMemory::peak_breakdown();
+  if (!device.is_cpu()) {
+    peak = {.total = profile::device_memory(device).peak};
+    peak.of(MemoryKind::other) = peak.total;
+  }
+  std::vector<double> mine{static_cast<double>(peak.total.count),
+                           static_cast<double>(profile::process_memory().peak_resident.count)};
+  for (const auto kind : peak.kinds) mine.push_back(static_cast<double>(kind.count));
+  for (const auto& rank : exchanged(group, mine)) {
+    const auto at = [&](int64_t i) { return Bytes{static_cast<int64_t>(rank[i].item<double>())}; };
+    result.resident_peak.count = std::max(result.resident_peak.count, at(1).count);
+    if (at(0).count <= result.peak.count) continue;
+    result.peak = result.at_peak.total = at(0);
+    for (size_t k = 0; k < peak.kinds.size(); ++k) result.at_peak.kinds[k] = at(static_cast<int64_t>(k) + 2);
+  }
+}
+
+}  // namespace
+
+BenchResult measure_training(comm::World& world, const Experiment& experiment) {
+  const auto& [config, sizes, shard, optim, dp] =
+      std::tie(experiment.bench, experiment.sizes, experiment.shard, experiment.optim, experiment.dp);
+  if (!config.bare) profile::TensorMemory::track();
+  train::use_threads(config.threads, world.place());
+  const auto device = device_of(world);
+  const auto type = train::scalar_type(config.dtype);
+  const auto model = models::make_model(config.model, sizes, config.options());
+  const models::BatchShape shape{config.batch_size * config.grad_accum, config.seq_length};
+
+  BenchResult result;
+  result.gpus = device.is_cpu() ? 0 : world.size();
+  Feed feed(experiment, *model, world.place(), device);
+  result.data = feed.describe();
+  result.snapshots.push_back(memory_line("after data creation"));
+
+  shard::Runtime runtime(model->parameters(), shard::connect_groups(world, shard::policy_of(shard, world.size())),
+                         shard, {.compute = train::dtype_of(config.dtype), .device = device});
+  runtime.initialise(static_cast<uint64_t>(config.seed));
+  const auto optimizer = train::prepared_optimizer(optim, runtime);
+  profile::return_unused_heap();  // what only the beginning needed
+  result.snapshots.push_back(memory_line("after model creation"));
+
+  train::Step step(*model, runtime, *optimizer, optim::make_schedule(optim),
+                   {.grad_clip = optim.grad_clip,
+                    .dp = dp,
+                    .before_noise = [](int64_t, const io::Digest&) {},  // where training writes its ledger
+                    .fixed_samples = config.batch_size,
+                    .rehearsal = dp.norm_timing || shard.reduce_dtype != nn::DType::fp32});
+  result.describe(*model, log_key(experiment, world.size()));
+  result.ranks = world.size();
+  const int64_t samples = config.batch_size * config.grad_accum * world.size();
+  result.length = model->tokens(shape);
+  result.flops_per_token = models::training_flops_per_token(*model, shape);
+  const NameOf name_of = [&](const char* span, int64_t index) -> std::string {
+    if (index < 0) return "";
+    const std::string_view of = span;
+    if (of == "norm" || of == "sample_gradients")
+      return model->parameters().weights()[static_cast<size_t>(index)].name();
+    if (of.starts_with("unit") || of == "gather_wait" || of == "reduce_wait")
+      return runtime.units()[static_cast<size_t>(index)]->layout().name;
+    return "";
+  };
+
+  const auto& control = runtime.groups().control;
+  auto peer = start_peer(world, experiment, *model);
+  const auto meter = profile::DeviceMeter::open(device);
+  std::vector<double> mine;
+  StepTimes last{};
+  std::vector<profile::MemoryPoint> course;
+  std::optional<profile::Phases> phases;
+  if (!config.bare) phases.emplace();
+  std::optional<profile::Trace> trace;
+  if (!config.trace_place().empty())
+    trace.emplace(profile::TraceOwner{world.rank(), world.size(), to_string(world.backend())});
+  std::optional<Progress> progress;
+  if (world.rank() == 0) progress.emplace("bench", config.warmup_iter + config.num_iter);
+  for (int64_t i = 0; i < config.warmup_iter + config.num_iter; ++i) {
+    const bool measured = i >= config.warmup_iter, ends = i + 1 == config.warmup_iter + config.num_iter;
+    if (i == config.warmup_iter) {
+      result.snapshots.push_back(memory_line("after warmup"));
+      const auto warmup = world.traffic().drain();
+      if (trace) trace->collectives(warmup);
+      profile::TensorMemory::restart_average();
+    }
+    control.barrier().wait();
+    if (phases) phases->restart();
+    if (ends && !config.bare) profile::TensorMemory::record_course();
+    last.begin = Clock::now();
+    const auto cpu = profile::process_cpu_time();
+    const auto batches = feed.next();
+    const Millis loading = Clock::now() - last.begin;
+    const auto record = step.run(batches, static_cast<double>(samples));
+    if (!device.is_cpu()) at::accelerator::synchronizeDevice(device.index());
+    last.end = Clock::now();
+    result.losses.push_back(record.loss);
+    result.clipped = record.samples.clipped;
+    result.not_finite = record.samples.not_finite;
+    if (trace) trace->step(i, last.begin, last.end);
+    if (measured) {
+      const Seconds took = last.end - last.begin;
+      mine.push_back(Millis(took).count());
+      result.tokens += record.tokens;
+      result.data_ms += loading.count() / static_cast<double>(config.num_iter);
+      const double busy = meter ? meter->utilisation().value_or(0)
+                                : (profile::process_cpu_time() - cpu).count() / (took.count() * at::get_num_threads());
+      result.utilisation += busy / static_cast<double>(config.num_iter);
+      if (ends && !config.bare) course = profile::TensorMemory::take_course();
+      if (phases) add_phases(result, *phases, config.num_iter, name_of);
+      if (peer) result.peer_times_ms.push_back(peer->step().count());  // the other ranks sleep in the next barrier
+    }
+    if (progress) progress->advance();
+  }
+  result.average = profile::TensorMemory::average();
+  const auto traffic = world.traffic().drain();
+  if (trace) {
+    trace->collectives(traffic);
+    trace->save(trace_file(experiment, result.log_key, world.rank(), world.size()), experiment.readers());
+  }
+  result.snapshots.push_back(memory_line("after training"));
+  add_traffic(result, traffic, config.num_iter);
+  if (phases) {
+    result.timeline = timeline_of(last, phases->records(), traffic, course, name_of);
+    result.peak_owner = json_of(profile::TensorMemory::peak_place(), name_of);
+  }
+  result.loss = result.losses.back();
+  result.tokens /= config.num_iter;
+  if (peer) result.peer_peak = peer->peak_bytes();
+  take_largest(result, control, device);
+  if (!config.bare) result.product_flops = profile::peak_gemm_flops(type, device);
+  const auto times = exchanged(control, mine);
+  for (size_t i = 0; i < mine.size(); ++i) {
+    double slowest = 0;
+    for (const auto& rank : times) slowest = std::max(slowest, rank[static_cast<int64_t>(i)].item<double>());
+    result.times_ms.push_back(slowest);
+  }
+  return result;
+}
+
+}  // namespace shade::measure

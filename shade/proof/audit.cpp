@@ -1,0 +1,174 @@
+#include "shade/proof/audit.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <cmath>
+
+#include "shade/base/error.h"
+#include "shade/base/log.h"
+#include "shade/optim/config.h"
+#include "shade/privacy/accounting/gaussian.h"
+#include "shade/train/deal.h"
+#include "shade/train/made_up_data.h"
+#include "shade/train/step.h"
+
+namespace shade::proof {
+
+void AuditConfig::declare(Fields& f) {
+  f.add("model", model, {.help = "a named model or a folder with config.json", .flags = {"--model"}});
+  f.add("task", task, {.help = "what is trained", .flags = {"--task"}});
+  f.add("seq_length", seq_length, {.help = "per sample", .unit = "tokens", .min = 1, .flags = {"--seq-length"}});
+  f.add("batch_size", batch_size, {.help = "records besides the canary", .min = 0, .flags = {"--batch-size"}});
+  f.add("runs", runs, {.help = "of each world", .min = 100, .flags = {"--runs"}});
+  f.add("delta", delta, {.help = "at which epsilons are compared", .flags = {"--delta"}});
+  f.add("confidence", confidence, {.help = "of the lower bound", .min = 0.5, .max = 0.999999});
+  f.add("fault", fault, {.help = "break the step on purpose; the audit must notice", .flags = {"--fault"}});
+  f.add("seed", seed, {.help = "of weights, records and noise", .flags = {"--seed"}});
+}
+
+void Audit::declare(Config& config) {
+  config.add("audit", audit);
+  config.add("size", sizes);
+  config.add("shard", shard);
+  config.add("privacy", dp);
+}
+
+double upper_rate(int64_t count, int64_t runs, double confidence) {
+  if (count >= runs) return 1;
+  const auto n = static_cast<double>(runs);
+  // P(at most `count` of `runs`) falls with the rate; the bound is where it is what confidence leaves.
+  const auto at_most = [&](double rate) {
+    double sum = 0;
+    for (int64_t i = 0; i <= count; ++i) {
+      const auto k = static_cast<double>(i);
+      sum += std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) + k * std::log(rate) +
+                      (n - k) * std::log1p(-rate));
+    }
+    return sum;
+  };
+  double low = static_cast<double>(count) / n, high = 1;
+  for (int i = 0; i < 40; ++i) {
+    const double middle = (low + high) / 2;
+    (at_most(middle) > 1 - confidence ? low : high) = middle;
+  }
+  return high;
+}
+
+Json AuditResult::json() const {
+  return {{"runs", runs},
+          {"false_alarms", false_alarms},
+          {"misses", misses},
+          {"canary_in_clip_norms", canary},
+          {"claimed_mu", claimed_mu},
+          {"claimed_epsilon", claimed_epsilon},
+          {"lower_mu", lower_mu},
+          {"lower_epsilon", lower_epsilon},
+          {"pass", pass()}};
+}
+
+namespace {
+
+// The z above which a share `rate` of a standard normal lies.
+double point_of(double rate) {
+  if (rate == 0.5) return 0;
+  double low = -40, high = 40;
+  for (int i = 0; i < 100; ++i) {
+    const double middle = (low + high) / 2;
+    (std::erfc(middle / std::sqrt(2.0)) / 2 > rate ? low : high) = middle;
+  }
+  return low;
+}
+
+using Parts = std::vector<at::Tensor>;  // one for each shard of this rank
+
+Parts sums_of(train::Step& step, shard::Runtime& runtime, const data::Dataset& records, int64_t count) {
+  std::vector<int64_t> numbers;
+  for (int64_t i = 0; i < count; ++i) numbers.push_back(i);
+  const auto& control = runtime.groups().control;
+  std::vector<nn::Batch> batches;
+  for (const auto& mine : train::deal(numbers, control.size(), control.rank(), std::max<int64_t>(1, count)))
+    batches.push_back(records.batch(mine));
+  step.gradients(batches);
+  Parts out;
+  for (const auto& shard : runtime.shards()) out.push_back(shard.gradient.clone());
+  return out;
+}
+
+double dot(const Parts& a, const Parts& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += a[i].to(at::kDouble).dot(b[i].to(at::kDouble)).item<double>();
+  return sum;
+}
+
+}  // namespace
+
+AuditResult audit(comm::World& world, const Audit& what) {
+  const auto& config = what.audit;
+  auto dp = what.dp;
+  SHADE_REQUIRE(dp.is_private() && dp.sigma > 0, "an audit needs a private step with noise; set --dp and --sigma");
+  SHADE_REQUIRE(dp.clip_style != privacy::ClipStyle::adaptive,
+                "adaptive clipping releases a second number, which this audit doesn't look at; choose another style");
+  SHADE_REQUIRE(config.fault != AuditFault::rank0_noise || world.size() > 1,
+                "noise by rank 0 alone is no fault in a world of one rank; add --ranks 2 --shard zero3");
+  at::set_num_threads(1);
+  AuditResult out{.runs = config.runs,
+                  .claimed_mu = 1 / dp.sigma,
+                  .claimed_epsilon = privacy::gaussian_epsilon(config.delta, 1 / dp.sigma)};
+  const double clip_norm = dp.max_grad_norm;
+  if (config.fault == AuditFault::half_noise) dp.sigma /= 2;
+  if (config.fault == AuditFault::no_clip) {  // a bound that nothing reaches, and the same noise
+    dp.max_grad_norm *= 1e6;
+    dp.sigma *= 1e-6;
+  }
+  dp.noise_seed = config.seed;
+
+  const auto model = models::make_model(config.model, what.sizes, {.task = config.task});
+  shard::Runtime runtime(model->parameters(), shard::connect_groups(world, shard::policy_of(what.shard, world.size())),
+                         what.shard);
+  runtime.initialise(static_cast<uint64_t>(config.seed));
+  const auto optimizer = optim::make_optimizer({});
+  train::Step step(*model, runtime, *optimizer, {}, {.dp = dp, .rehearsal = true});
+  const train::MadeUpData records(*model, config.batch_size + 1, config.seq_length, static_cast<uint64_t>(config.seed));
+  const Parts without = sums_of(step, runtime, records, config.batch_size);
+  const Parts with = sums_of(step, runtime, records, config.batch_size + 1);
+  Parts canary;
+  for (size_t i = 0; i < with.size(); ++i) canary.push_back(with[i] - without[i]);
+
+  // Every rank sees its shards; copies of a shard see the same, so each counts for its part.
+  const auto& control = runtime.groups().control;
+  const auto copies = static_cast<double>(runtime.policy().replicate);
+  const auto everybody = [&](at::Tensor partial) {
+    control.all_reduce(partial, {.label = "audit"}).wait();
+    return partial / copies;
+  };
+  const double length = everybody(at::full({1}, dot(canary, canary), at::kDouble)).item<double>();
+  out.canary = std::sqrt(length) / clip_norm;
+  if (out.canary < 0.9)
+    log::warning("the canary is ", significant(out.canary, 2),
+                 " clip norms long, so the audit sees less than could be ", "seen; lower --max-grad-norm");
+  const bool noisy = config.fault != AuditFault::rank0_noise || world.rank() == 0;
+  const auto shards = runtime.shards();
+  const auto seen = at::zeros({2, config.runs}, at::kDouble);  // along the canary, from the sum without it
+  for (int64_t world_number = 0; world_number < 2; ++world_number)
+    for (int64_t run = 0; run < config.runs; ++run) {
+      optimizer->set_steps(world_number * config.runs + run);  // noise of its own
+      for (size_t i = 0; i < shards.size(); ++i) shards[i].gradient.copy_(world_number == 0 ? without[i] : with[i]);
+      if (noisy) step.add_noise();
+      double along = 0;
+      for (size_t i = 0; i < shards.size(); ++i)
+        along += (shards[i].gradient - without[i]).dot(canary[i]).item<double>();
+      seen[world_number][run] = along;
+    }
+  const auto observed = everybody(seen);
+  out.false_alarms = (observed[0] > length / 2).sum().item<int64_t>();
+  out.misses = (observed[1] <= length / 2).sum().item<int64_t>();
+  const double each = 1 - (1 - config.confidence) / 2;  // both bounds hold together
+  out.lower_mu = std::max(0.0, point_of(upper_rate(out.false_alarms, config.runs, each)) +
+                                   point_of(upper_rate(out.misses, config.runs, each)));
+  out.lower_epsilon = out.lower_mu > 0 ? privacy::gaussian_epsilon(config.delta, out.lower_mu) : 0;
+  runtime.updated();
+  return out;
+}
+
+}  // namespace shade::proof

@@ -1,0 +1,258 @@
+#include "shade/report/findings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include "shade/base/error.h"
+#include "shade/base/strings.h"
+#include "shade/base/units.h"
+
+namespace shade::report {
+namespace {
+
+std::string at(const ResultRow& row) { return row.group.empty() ? "" : " at " + row.group; }
+
+double amount(const Amounts& amounts, const std::string& name) {
+  for (const auto& [key, value] : amounts)
+    if (key == name) return value;
+  return 0;
+}
+
+std::vector<std::string> groups_of(const std::vector<ResultRow>& rows) {
+  std::vector<std::string> out;
+  for (const auto& row : rows)
+    if (std::find(out.begin(), out.end(), row.group) == out.end()) out.push_back(row.group);
+  return out;
+}
+
+using Rows = std::vector<const ResultRow*>;
+Rows select(const Results& results, const std::function<bool(const ResultRow&)>& wanted) {
+  Rows out;
+  for (const auto& row : results.rows)
+    if (wanted(row)) out.push_back(&row);
+  return out;
+}
+
+// Fastest first. Rows that failed (out of memory, say) don't take part: what is left fits.
+Rows by_speed(const Results& results, const std::string& group, bool only_private) {
+  auto rows =
+      select(results, [&](const auto& row) { return row.group == group && (!only_private || row.is_private()); });
+  std::sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return a->time_ms < b->time_ms; });
+  return rows;
+}
+
+std::string describe(const Results& results, const ResultRow& row) {
+  auto out = text(row.mode, ": ", time_text(row.time_ms), " a step, ", memory_text(row.peak_mb), " a rank");
+  if (const auto cost = cost_of(results, row))
+    out += text(" (", signed_text(cost->time_percent), " % time, ", signed_text(cost->memory_percent),
+                " % memory over no_dp)");
+  return out;
+}
+
+// A lead inside the spread of the measured steps is none.
+std::string rivals(const Rows& fastest_first) {
+  std::vector<std::string> close;
+  for (size_t i = 1; i < fastest_first.size(); ++i)
+    if (fastest_first[i]->fastest_ms <= fastest_first[0]->slowest_ms) close.push_back(fastest_first[i]->mode);
+  return close.empty() ? ""
+                       : text(" Its lead is within the spread of the measured steps over ", join(close, ", "), ".");
+}
+
+void fastest(const Results& results, std::vector<Finding>& out) {
+  auto groups = groups_of(results.rows);
+  std::reverse(groups.begin(), groups.end());  // the longest sequence first: it decides
+  for (const auto& group : groups) {
+    auto rows = by_speed(results, group, true);
+    const bool has_private = !rows.empty();
+    if (!has_private) rows = by_speed(results, group, false);
+    const bool alone = rows.size() == 1;
+    if (!has_private && alone) continue;  // a strategy sweep has its own sentence
+    std::vector<std::string> failed;
+    for (const auto& row : results.failures)
+      if (row.group == group) failed.push_back(row.mode);
+    out.push_back({"Fastest that fits" + (group.empty() ? "" : ", " + group),
+                   text(describe(results, *rows[0]), ".", rivals(rows),
+                        failed.empty() ? "" : text(" Did not run here: ", join(failed, ", "), "."))});
+  }
+}
+
+void fastest_strategy(const Results& results, std::vector<Finding>& out) {
+  std::set<std::pair<std::string, int64_t>> strategies;
+  const auto rows = select(results, [](const auto& row) { return !row.is_private() && row.tokens_per_second > 0; });
+  for (const auto* row : rows) strategies.emplace(row->shard, row->batch_size);
+  if (strategies.size() < 2) return;
+  const auto* best = *std::max_element(rows.begin(), rows.end(), [](const auto* a, const auto* b) {
+    return a->tokens_per_second < b->tokens_per_second;
+  });
+  const auto* least =
+      *std::min_element(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return a->peak_mb < b->peak_mb; });
+  out.push_back(
+      {"Without privacy", text("most tokens a second: ", significant(best->tokens_per_second), at(*best), " with ",
+                               memory_text(best->peak_mb), " a rank; least memory: ", memory_text(least->peak_mb),
+                               at(*least), " with ", significant(least->tokens_per_second), " tokens/s.")});
+}
+
+std::string range_text(const std::vector<double>& values, const std::string& unit) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const auto first = signed_text(*low), last = signed_text(*high);
+  return first == last ? first + unit : text(first, " to ", last, unit);
+}
+
+bool overlap(const ResultRow& a, const ResultRow& b) {
+  return a.fastest_ms <= b.slowest_ms && b.fastest_ms <= a.slowest_ms;
+}
+
+void costs(const Results& results, std::vector<Finding>& out) {
+  for (const auto& [method, word] : methods_of(results.rows)) {
+    std::vector<double> time, memory;
+    size_t unsure = 0;
+    for (const auto& row : results.rows) {
+      const auto cost = row.method == method ? cost_of(results, row) : std::nullopt;
+      if (!cost) continue;
+      time.push_back(cost->time_percent);
+      memory.push_back(cost->memory_percent);
+      if (overlap(row, *results.without_privacy(row))) ++unsure;
+    }
+    if (time.empty()) continue;
+    auto words = text(range_text(time, " % time"), ", ", range_text(memory, " % memory"),
+                      " over no_dp at the same shape (", time.size(), time.size() == 1 ? " shape)." : " shapes).");
+    if (unsure > 0)
+      words += text(" At ", unsure, " of ", time.size(),
+                    " the times lie within the spread of the steps: more steps (--num-iter) would tell.");
+    out.push_back({"Cost of " + word, words});
+  }
+}
+
+const ResultRow* under(const Results& results, const ResultRow& row, const std::string& shard) {
+  auto wanted = row.settings;
+  wanted["shard"] = shard;
+  for (const auto& other : results.rows)
+    if (other.method == row.method && other.seq_length == row.seq_length && other.settings == wanted) return &other;
+  return nullptr;
+}
+
+std::string why_smaller(const ResultRow& two, const ResultRow& three) {
+  const double gathered_two = amount(two.breakdown_mb, "gathered_parameters");
+  const double gathered_three = amount(three.breakdown_mb, "gathered_parameters");
+  if (two.breakdown_mb.empty() || three.breakdown_mb.empty()) return "";
+  auto out = text(" Gathered parameters at the peak: ", memory_text(gathered_three), " against ",
+                  memory_text(gathered_two), "; all the rest: ", memory_text(three.peak_mb - gathered_three),
+                  " against ", memory_text(two.peak_mb - gathered_two), ".");
+  if (gathered_two < 0.1 * two.peak_mb)
+    out += " Only gathered parameters are ZeRO-3's to save, and here they are under a tenth of the peak.";
+  return out;
+}
+
+// At the pair where the strategies differ most in bytes.
+void zero3_against_zero2(const Results& results, std::vector<Finding>& out) {
+  const ResultRow *two = nullptr, *three = nullptr;
+  for (const auto& row : results.rows) {
+    if (row.shard != "zero3") continue;
+    const auto* other = under(results, row, "zero2");
+    if (other == nullptr) continue;
+    if (two == nullptr || std::abs(other->peak_mb - row.peak_mb) > std::abs(two->peak_mb - three->peak_mb))
+      two = other, three = &row;
+  }
+  if (two == nullptr) return;
+  const double saved = two->peak_mb - three->peak_mb;
+  const auto percent = significant(100 * std::abs(saved) / two->peak_mb);
+  const auto verdict = saved > 0.005 * two->peak_mb    ? text("smaller by ", memory_text(saved), " (", percent, " %)")
+                       : saved < -0.005 * two->peak_mb ? text("larger by ", memory_text(-saved), " (", percent, " %)")
+                                                       : std::string("no smaller");
+  auto words = text("ZeRO-3 is ", verdict, " than ZeRO-2 (", three->name, "): ", memory_text(three->peak_mb),
+                    " against ", memory_text(two->peak_mb), ".", why_smaller(*two, *three));
+  if (two->moves_bytes() && three->moves_bytes() && two->communication->bytes > 0)
+    words += text(" It sends ", significant(three->communication->bytes / two->communication->bytes, 2),
+                  " x the bytes and takes ", significant(three->time_ms / two->time_ms, 3), " x the time.");
+  out.push_back({"ZeRO-3 or ZeRO-2", words});
+}
+
+std::string remedy_for(const std::string& kind, const ResultRow& row) {
+  const auto checkpointing = row.settings.find("checkpointing");
+  const bool checkpointed = checkpointing != row.settings.end() && checkpointing->second != "none";
+  if (kind == "activations")
+    return checkpointed ? "a smaller --batch-size with --grad-accum for the same total, or a shorter sequence"
+                        : "--checkpointing block, or a smaller --batch-size with --grad-accum for the same total";
+  if (kind == "kept_for_private_step") return "--dp flash: two passes keep nothing between them, for a second backward";
+  if (kind == "norm_samples" || (kind == "temporary" && row.is_private()))
+    return "a smaller --tile-size, or a smaller --batch-size with --grad-accum for the same total";
+  if (kind == "temporary") return "a smaller --batch-size with --grad-accum for the same total";
+  if (kind == "gathered_parameters")
+    return row.shard == "zero3" ? "smaller units: --wrap module, and a lower --shard.in-flight" : "--shard zero3";
+  if (kind == "optimizer") return "more ranks, --shard zero3, or --optim.state-dtype bf16";
+  if (kind == "parameters" || kind == "gradients") return "more ranks, --shard zero3, or --offload";
+  return "";
+}
+
+void change_memory(const Results& results, std::vector<Finding>& out) {
+  const auto* row = &*std::max_element(results.rows.begin(), results.rows.end(),
+                                       [](const auto& a, const auto& b) { return a.peak_mb < b.peak_mb; });
+  if (row->breakdown_mb.empty() || row->peak_mb <= 0) return;
+  const auto largest = *std::max_element(row->breakdown_mb.begin(), row->breakdown_mb.end(),
+                                         [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto remedy = remedy_for(largest.first, *row);
+  out.push_back({"To use less memory", text("the largest peak (", row->name, ", ", memory_text(row->peak_mb), ") is ",
+                                            significant(100 * largest.second / row->peak_mb, 2), " % ", largest.first,
+                                            remedy.empty() ? "." : text("; try ", remedy, "."))});
+}
+
+void change_time(const Results& results, std::vector<Finding>& out) {
+  const ResultRow* worst = nullptr;
+  const auto share = [](const ResultRow& row) { return row.communication->exposed_ms / row.time_ms; };
+  for (const auto& row : results.rows)
+    if (row.moves_bytes() && row.time_ms > 0 && (worst == nullptr || share(row) > share(*worst))) worst = &row;
+  if (worst == nullptr) return;
+  const auto percent = significant(100 * share(*worst), 2);
+  if (share(*worst) < 0.1) {
+    out.push_back({"To use less time", text("traffic is hidden: at most ", percent, " % of a step waits for it (",
+                                            worst->name, "). Time goes into computing.")});
+    return;
+  }
+  out.push_back(
+      {"To use less time",
+       text(percent, " % of a step waits for traffic (", worst->name, "); try a larger --batch-size or --grad-accum",
+            worst->shard == "zero3" ? ", --forward-prefetch, or --shard zero2 if the memory allows it."
+            : worst->is_private()   ? "."
+                                    : ", or fewer bytes with --reduce-dtype bf16.")});
+}
+
+void failures(const Results& results, std::vector<Finding>& out) {
+  for (const auto& row : results.failures)
+    out.push_back({"Did not run", text(row.name, " (", row.file, "): ", row.failure)});
+}
+
+}  // namespace
+
+std::optional<Cost> cost_of(const Results& results, const ResultRow& row) {
+  if (row.failed() || !row.is_private()) return std::nullopt;
+  const auto* twin = results.without_privacy(row);
+  if (twin == nullptr || twin->time_ms <= 0 || twin->peak_mb <= 0) return std::nullopt;
+  return Cost{.time_percent = 100 * (row.time_ms / twin->time_ms - 1),
+              .memory_percent = 100 * (row.peak_mb / twin->peak_mb - 1),
+              .memory_mb = row.peak_mb - twin->peak_mb};
+}
+
+std::vector<Finding> findings_of(const Results& results) {
+  std::vector<Finding> out;
+  if (!results.rows.empty()) {
+    fastest(results, out);
+    fastest_strategy(results, out);
+    costs(results, out);
+    zero3_against_zero2(results, out);
+    change_memory(results, out);
+    change_time(results, out);
+  }
+  failures(results, out);
+  return out;
+}
+
+std::string memory_text(double mb) { return to_string(Bytes{static_cast<int64_t>(std::llround(mb * 1024 * 1024))}); }
+std::string time_text(double ms) { return to_string(Seconds(ms / 1e3)); }
+std::string signed_text(double value) {
+  const auto digits = significant(std::abs(value), std::abs(value) >= 100 ? 3 : 2);
+  return (value < 0 ? "-" : "+") + digits;
+}
+
+}  // namespace shade::report

@@ -1,0 +1,27 @@
+// What the rows say, in sentences: the fastest, what privacy costs, ZeRO-3 against ZeRO-2, what to change.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shade/report/rows.h"
+
+namespace shade::report {
+
+// What a private row costs over the non-private one of its shape.
+struct Cost {
+  double time_percent = 0, memory_percent = 0, memory_mb = 0;
+};
+std::optional<Cost> cost_of(const Results& results, const ResultRow& row);
+
+struct Finding {
+  std::string about;  // a word or two, for a heading
+  std::string text;
+};
+std::vector<Finding> findings_of(const Results& results);
+
+std::string memory_text(double mb);     // "12.3 MiB", "1.50 GiB"
+std::string signed_text(double value);  // "+12.3", "-4.00"
+std::string time_text(double ms);       // "12.3 ms"
+
+}  // namespace shade::report

@@ -1,0 +1,121 @@
+#include "shade/report/page.h"
+
+#include <set>
+
+#include "shade/base/error.h"
+#include "shade/report/palette.h"
+#include "shade_report_page.h"
+
+namespace shade::report {
+namespace {
+
+Json object_of(const Amounts& amounts) {
+  Json out = Json::object();
+  for (const auto& [name, value] : amounts) out[name] = value;
+  return out;
+}
+
+Json json_of(const Results& results, const ResultRow& row) {
+  Json out{{"file", row.file},
+           {"mode", row.mode},
+           {"method", row.method},
+           {"model", row.model},
+           {"shard", row.shard},
+           {"seq_length", row.seq_length},
+           {"batch_size", row.batch_size},
+           {"ranks", row.ranks},
+           {"group", row.group},
+           {"name", row.name}};
+  if (row.failed()) {
+    out["failed"] = true;
+    out["reason"] = row.failure;
+    return out;
+  }
+  out.update({{"peak_memory_mb", row.peak_mb},
+              {"avg_time_ms", row.time_ms},
+              {"min_time_ms", row.fastest_ms},
+              {"max_time_ms", row.slowest_ms},
+              {"tokens_per_second", row.tokens_per_second},
+              {"breakdown", object_of(row.breakdown_mb)},
+              {"phases_ms", object_of(row.phases_ms)}});
+  if (row.mfu) out["mfu"] = *row.mfu;
+  if (row.gemm_share) out["gemm_share"] = *row.gemm_share;
+  if (!row.timeline.is_null()) out["timeline"] = row.timeline;
+  if (!row.peak_owner.empty()) out["peak_owner"] = row.peak_owner;
+  if (row.utilisation) out["utilisation"] = *row.utilisation;
+  if (row.cpu_overhead_ms) out["cpu_overhead_ms"] = *row.cpu_overhead_ms;
+  if (const auto& traffic = row.communication)
+    out["communication"] = {
+        {"bytes", traffic->bytes}, {"time_ms", traffic->time_ms}, {"exposed_ms", traffic->exposed_ms}};
+  if (const auto cost = cost_of(results, row))
+    out["cost"] = {
+        {"time_percent", cost->time_percent}, {"memory_percent", cost->memory_percent}, {"memory_mb", cost->memory_mb}};
+  out["snapshots"] = Json::array();
+  for (const auto& snapshot : row.snapshots)
+    out["snapshots"].push_back(
+        {{"stage", snapshot.stage}, {"allocated_mb", snapshot.allocated_mb}, {"highest_mb", snapshot.highest_mb}});
+  return out;
+}
+
+Json colours_of(const Results& results) {
+  Json methods = Json::object(), memory = Json::object(), shards = Json::object();
+  for (const auto* rows : {&results.rows, &results.failures}) {
+    for (const auto& row : *rows) {
+      methods[row.method] = colour_of_method(row.method);
+      shards[row.shard] = colour_of_shard(row.shard);
+      for (const auto& [kind, mb] : row.breakdown_mb) memory[kind] = colour_of_memory(kind);
+    }
+  }
+  return {{"methods", methods}, {"memory", memory}, {"shards", shards}};
+}
+
+void replace(std::string& in, const std::string& mark, const std::string& by) {
+  const auto at = in.find(mark);
+  SHADE_CHECK(at != std::string::npos, "report_page.html has no ", mark);
+  in.replace(at, mark.size(), by);
+}
+
+std::string escaped(const std::string& words) {
+  std::string out;
+  for (const char c : words) {
+    if (c == '<')
+      out += "&lt;";
+    else if (c == '&')
+      out += "&amp;";
+    else
+      out += c;
+  }
+  return out;
+}
+
+// A script ends at the first "</script", also inside of a string.
+std::string embedded(const Json& json) {
+  std::string out;
+  for (const char c : json.dump(-1, ' ', true, Json::error_handler_t::replace))
+    out += c == '<' ? "\\u003c" : std::string(1, c);
+  return out;
+}
+
+}  // namespace
+
+Json report_json(const Results& results, const std::vector<Finding>& findings) {
+  Json out{
+      {"findings", Json::array()}, {"rows", Json::array()}, {"failures", Json::array()}, {"skipped", Json::array()}};
+  for (const auto& [about, words] : findings) out["findings"].push_back({{"about", about}, {"text", words}});
+  for (const auto& row : results.rows) out["rows"].push_back(json_of(results, row));
+  for (const auto& row : results.failures) out["failures"].push_back(json_of(results, row));
+  for (const auto* skipped : {&results.broken, &results.foreign})
+    for (const auto& [file, reason] : *skipped) out["skipped"].push_back({{"file", file}, {"reason", reason}});
+  out["common"] = results.common;
+  out["colours"] = colours_of(results);
+  return out;
+}
+
+std::string page_of(const Json& report, const std::string& summary) {
+  std::string page = kReportPage;
+  replace(page, "<!--summary-->", escaped(summary));  // first: its text may hold any mark
+  replace(page, "/*data*/null", embedded(report));
+  return page;
+}
+
+}  // namespace shade::report

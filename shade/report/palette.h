@@ -1,0 +1,16 @@
+// One colour for one thing, in every picture and on the page. Told apart by the colour-blind, and on white and black.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shade/base/json.h"
+
+namespace shade::report {
+
+std::string colour_of_method(const std::string& method);
+std::string colour_of_shard(const std::string& shard);
+std::string colour_of_memory(const std::string& kind);
+std::string colour_of_run(size_t number);  // the first, the second, ... of a picture
+
+}  // namespace shade::report

@@ -1,0 +1,87 @@
+#include "shade/report/report.h"
+
+#include "shade/base/error.h"
+#include "shade/base/output_file.h"
+#include "shade/base/private_file.h"
+#include "shade/report/page.h"
+#include "shade/report/text.h"
+
+namespace shade::report {
+namespace {
+
+void write_text(WrittenReport& report, const std::filesystem::path& file, const std::string& content) {
+  write_output(file, content);
+  report.files.push_back(file);
+}
+
+// Pictures of an earlier report with other rows would lie beside the new ones.
+void remove_pictures(const std::filesystem::path& folder, const std::vector<std::string>& names) {
+  std::error_code ignored;
+  for (const auto& name : names) {
+    std::filesystem::remove(folder / (name + ".png"), ignored);
+    std::filesystem::remove(folder / "scripts" / (name + ".gp"), ignored);
+  }
+}
+
+void draw_pictures(WrittenReport& report, const std::vector<Picture>& pictures, const std::filesystem::path& folder) {
+  if (!find_gnuplot()) {
+    report.warnings.emplace_back(
+        "no pictures: gnuplot is not in PATH; install it (Debian: gnuplot-nox) and run shade report again");
+    return;
+  }
+  for (const auto& picture : pictures) {
+    if (auto fault = draw(picture, folder); !fault.empty())
+      report.warnings.push_back(std::move(fault));
+    else
+      report.files.push_back(folder / (picture.name + ".png"));
+  }
+}
+
+std::vector<Picture> pictures_of(const Results& results) {
+  std::vector<Picture> out;
+  for (auto& group : {method_pictures(results), part_pictures(results), sweep_pictures(results)})
+    out.insert(out.end(), group.begin(), group.end());
+  return out;
+}
+
+std::filesystem::path pictures_folder(const std::filesystem::path& output) {
+  auto folder = output / "visualizations";
+  make_folder(folder, Readers::by_umask);
+  return folder;
+}
+
+}  // namespace
+
+WrittenReport write_report(const std::filesystem::path& folder, const std::filesystem::path& output) {
+  const auto results = read_results(folder);
+  const auto findings = findings_of(results);
+  WrittenReport report;
+  for (const auto& [file, reason] : results.broken) report.warnings.push_back(text("broken: ", file, ": ", reason));
+  for (const auto& [file, reason] : results.foreign) report.warnings.push_back(text("skipped: ", file, ": ", reason));
+  report.summary = summary_of(results, findings);
+  report.json = report_json(results, findings);
+
+  const auto pictures = pictures_folder(output);
+  write_text(report, output / "results.csv", csv_of(results));
+  write_text(report, pictures / "summary.txt", report.summary);
+  write_text(report, output / "report.html", page_of(report.json, report.summary));
+  remove_pictures(pictures, picture_names());
+  draw_pictures(report, pictures_of(results), pictures);
+  return report;
+}
+
+WrittenReport write_training_report(const std::vector<std::filesystem::path>& folders,
+                                    const std::vector<ReferenceLine>& lines, const std::filesystem::path& output) {
+  const auto runs = read_training_runs(folders);
+  WrittenReport report;
+  report.summary = summary_of(runs);
+  report.json = json_of(runs);
+  const auto pictures = pictures_folder(output);
+  write_text(report, pictures / "summary.txt", report.summary);
+  const auto picture = training_picture(runs, lines);
+  remove_pictures(pictures, {picture.name});
+  draw_pictures(report, {picture}, pictures);
+  return report;
+}
+
+}  // namespace shade::report

@@ -1,0 +1,29 @@
+// shade report: the result files of a folder as a table, a CSV, pictures and one page; training runs as a table and a
+// picture. docs/report.md.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "shade/base/json.h"
+#include "shade/report/pictures.h"
+
+namespace shade::report {
+
+struct WrittenReport {
+  std::string summary;                       // what summary.txt holds
+  std::vector<std::filesystem::path> files;  // that were written
+  std::vector<std::string> warnings;         // files that were skipped, pictures that weren't drawn
+  Json json;                                 // rows, findings, colours
+};
+
+// Reads folder/*.json and writes into `output`: results.csv, report.html, visualizations/summary.txt and pictures.
+// Without gnuplot there are no pictures, and a warning says so. Throws UsageError if the folder has no results.
+WrittenReport write_report(const std::filesystem::path& folder, const std::filesystem::path& output);
+
+// Reads the metrics of runs of shade train and writes visualizations/summary.txt and training.png.
+WrittenReport write_training_report(const std::vector<std::filesystem::path>& runs,
+                                    const std::vector<ReferenceLine>& lines, const std::filesystem::path& output);
+
+}  // namespace shade::report

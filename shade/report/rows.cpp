@@ -1,0 +1,357 @@
+#include "shade/report/rows.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <set>
+#include <tuple>
+
+#include "shade/base/error.h"
+#include "shade/base/strings.h"
+
+namespace shade::report {
+namespace {
+
+constexpr std::array kMethodOrder{"no_dp",       "materialize",       "ghost",     "flash",
+                                  "bookkeeping", "flash_bookkeeping", "streaming", "auto"};
+constexpr std::array kShardOrder{"none", "ddp", "zero2", "zero3", "hsdp"};
+
+template <size_t N>
+size_t place(const std::array<const char*, N>& order, const std::string& word) {
+  return static_cast<size_t>(std::find(order.begin(), order.end(), word) - order.begin());
+}
+
+double number(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  if (found == json.end()) throw Error(text("'", key, "' is missing; expected a number"));
+  if (!found->is_number()) throw Error(text("'", key, "' is ", found->dump(), "; expected a number"));
+  return found->get<double>();
+}
+double number_or(const Json& json, const char* key, double otherwise) {
+  return json.contains(key) && !json[key].is_null() ? number(json, key) : otherwise;
+}
+std::optional<double> number_if(const Json& json, const char* key) {
+  if (!json.contains(key) || json[key].is_null()) return std::nullopt;
+  return number(json, key);
+}
+int64_t whole_or(const Json& json, const char* key, int64_t otherwise) {
+  const double value = number_or(json, key, static_cast<double>(otherwise));
+  if (!(std::abs(value) <= 0x1p53)) throw Error(text("'", key, "' is ", value, "; expected a whole number"));
+  return static_cast<int64_t>(value);
+}
+std::string word_or(const Json& json, const char* key, std::string otherwise) {
+  if (!json.contains(key)) return otherwise;
+  if (!json[key].is_string()) throw Error(text("'", key, "' is ", json[key].dump(), "; expected a word"));
+  return json[key].get<std::string>();
+}
+
+Amounts amounts_of(const Json& json, const char* key) {
+  Amounts out;
+  if (!json.contains(key)) return out;
+  if (!json[key].is_object()) throw Error(text("'", key, "' is not an object of numbers"));
+  for (const auto& [name, value] : json[key].items()) out.emplace_back(name, number(json[key], name.c_str()));
+  return out;
+}
+
+std::string method_of(std::string word) {
+  if (word.ends_with("_fsdp")) word.resize(word.size() - 5);
+  if (word == "none" || word == "vanilla") return "no_dp";
+  if (word.starts_with("flash_clip")) word.erase(5, 5);
+  return word;
+}
+
+// What says nothing about the shape of the work.
+bool is_about_measuring(const std::string& name) {
+  static const std::set<std::string> kNames{"seq_length", "num_iter", "warmup_iter", "trace", "tensorboard",   "seed",
+                                            "peers",      "dp",       "noise_seed",  "work",  "offload_folder"};
+  return kNames.contains(name);
+}
+
+void add_settings(Settings& to, const Json& section) {
+  if (!section.is_object()) return;
+  for (const auto& [name, value] : section.items())
+    if (!is_about_measuring(name) && !value.is_structured())
+      to[name] = value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// A row that failed may not say all: what it doesn't say is no value.
+void read_settings(ResultRow& row, const Json& json) {
+  row.settings = {{"shard", row.shard}};
+  if (row.model != "?") row.settings["model"] = row.model;
+  if (row.batch_size > 0) row.settings["batch_size"] = std::to_string(row.batch_size);
+  if (row.ranks > 0) row.settings["ranks"] = std::to_string(row.ranks);
+  if (!json.contains("config") || !json["config"].is_object()) return;
+  const auto& config = json["config"];
+  for (const auto* section : {"bench", "size", "shard", "optim"})
+    if (config.contains(section)) add_settings(row.settings, config[section]);
+  if (config.contains("privacy")) add_settings(row.privacy, config["privacy"]);
+}
+
+void read_figures(ResultRow& row, const Json& json) {
+  row.time_ms = row.fastest_ms = row.slowest_ms = number(json, "avg_time_ms");
+  if (const auto times = json.find("times_ms"); times != json.end() && times->is_array() && !times->empty()) {
+    const auto all = times->get<std::vector<double>>();
+    row.fastest_ms = *std::min_element(all.begin(), all.end());
+    row.slowest_ms = *std::max_element(all.begin(), all.end());
+  }
+  row.peak_mb =
+      json.contains("peak_memory_mb") ? number(json, "peak_memory_mb") : number(json, "peak_memory_gb") * 1024;
+  row.average_mb = number_or(json, "average_memory_mb", 0);
+  row.tokens_per_second = number_or(json, "tokens_per_second", 0);
+  row.utilisation = number_if(json, "utilisation");
+  const bool stated = json.contains("stated_gflops_per_second");  // before 0.2 `mfu` was the share of the best product
+  if (stated) row.mfu = number_if(json, "mfu");
+  row.gemm_share = number_if(json, stated || json.contains("gemm_share") ? "gemm_share" : "mfu");
+  row.cpu_overhead_ms = number_if(json, "cpu_overhead_ms");
+  if (const auto traffic = json.find("communication"); traffic != json.end() && traffic->is_object())
+    row.communication = {.bytes = number_or(*traffic, "bytes", 0),
+                         .time_ms = number_or(*traffic, "time_ms", 0),
+                         .exposed_ms = number_or(*traffic, "exposed_ms", 0)};
+  row.breakdown_mb = amounts_of(json, "breakdown");
+  row.phases_ms = amounts_of(json, "phases_ms");
+}
+
+void read_snapshots(ResultRow& row, const Json& json) {
+  if (!json.contains("snapshots") || !json["snapshots"].is_array()) return;
+  for (const auto& snapshot : json["snapshots"]) {
+    double sum = 0;  // other programs write categories only
+    for (const auto& [name, value] : row.breakdown_mb) sum += number_or(snapshot, name.c_str(), 0);
+    const double now = number_or(snapshot, "allocated_mb", sum);
+    row.snapshots.push_back({.stage = word_or(snapshot, "stage", "?"),
+                             .allocated_mb = now,
+                             .highest_mb = number_or(snapshot, "max_allocated_mb", now)});
+  }
+}
+
+void read_timeline(ResultRow& row, const Json& json) {
+  if (json.contains("peak_owner") && json["peak_owner"].is_object())
+    row.peak_owner = word_or(json["peak_owner"], "words", "");
+  if (!json.contains("timeline") || !json["timeline"].is_object()) return;
+  const auto& timeline = json["timeline"];
+  const double step_ms = number(timeline, "step_ms");
+  for (const auto* list : {"spans", "collectives"}) {
+    if (!timeline.contains(list) || !timeline[list].is_array())
+      throw Error(text("'timeline.", list, "' is not a list"));
+    for (const auto& entry : timeline[list]) {
+      (void)word_or(entry, "name", "");
+      if (number(entry, "from_ms") > number(entry, "to_ms") || number(entry, "to_ms") > 1.5 * step_ms)
+        throw Error(text("'timeline.", list, "' holds a stretch that ends before it begins or after its step"));
+    }
+  }
+  row.timeline = timeline;
+  if (!timeline.contains("memory") || !timeline["memory"].is_object()) return;
+  const auto& memory = timeline["memory"];
+  const auto times = memory.value("ms", std::vector<double>{});
+  for (const double ms : times) row.course.emplace_back(ms, 0);
+  for (const auto& [kind, values] : memory.items()) {
+    if (!values.is_array() || values.size() != times.size())
+      throw Error(text("'timeline.memory.", kind, "' has not one number for each of 'ms'"));
+    if (kind == "ms") continue;
+    for (size_t i = 0; i < times.size(); ++i) row.course[i].second += values[i].get<double>();
+  }
+}
+
+const Json& section_of(const Json& json, const char* name) {
+  static const Json kNothing = Json::object();
+  if (!json.contains("config") || !json["config"].is_object()) return kNothing;
+  return json["config"].contains(name) && json["config"][name].is_object() ? json["config"][name] : kNothing;
+}
+
+// What a failed row was to be is known from its configuration, or from the words it was started with.
+Json with_arguments(const Json& json) {
+  static const std::map<std::string, const char*> kKeys{
+      {"--model", "model"},           {"--shard", "shard"},           {"--dp", "dp"},
+      {"--seq-length", "seq_length"}, {"--batch-size", "batch_size"}, {"--ranks", "num_ranks"}};
+  Json out = json;
+  if (!json.contains("arguments") || !json["arguments"].is_array()) return out;
+  const auto words = json["arguments"].get<std::vector<std::string>>();
+  for (size_t i = 0; i + 1 < words.size(); ++i) {
+    const auto key = kKeys.find(words[i]);
+    if (key == kKeys.end() || out.contains(key->second)) continue;
+    const auto whole = parse_integer(words[i + 1]);
+    out[key->second] = whole ? Json(*whole) : Json(words[i + 1]);
+  }
+  return out;
+}
+
+// A row that failed before it had a world says its ranks in its key only.
+int64_t ranks_in(const std::string& log_key) {
+  const auto at = log_key.find("_ranks");
+  if (at == std::string::npos) return 0;
+  return std::max<int64_t>(0, std::strtoll(log_key.c_str() + at + 6, nullptr, 10));
+}
+
+// bench's word for a method: under full sharding the two-pass ones are called after it.
+std::string mode_from(const std::string& dp, const std::string& shard) {
+  if (dp == "none") return "no_dp";
+  return (dp == "ghost" || dp == "flash") && shard == "zero3" ? dp + "_fsdp" : dp;
+}
+
+std::string words_for(const std::string& name, const std::string& value) {
+  if (name == "shard" || name == "model" || name == "dtype") return value;
+  if (name == "batch_size") return "batch " + value;
+  if (name == "ranks") return value + " ranks";
+  auto spoken = name;
+  std::replace(spoken.begin(), spoken.end(), '_', ' ');
+  return spoken + " " + value;
+}
+
+using Values = std::map<std::string, std::set<std::string>>;
+void collect(Values& into, const Settings& settings) {
+  for (const auto& [name, value] : settings) into[name].insert(value);
+}
+
+// `replicate` says nothing beside ranks and strategy; a shape is told by what differs in this folder.
+std::vector<std::string> differing(const Settings& settings, const Values& values) {
+  std::vector<std::string> out;
+  for (const auto* first : {"model", "shard", "ranks", "batch_size"})
+    if (settings.contains(first) && values.at(first).size() > 1) out.push_back(words_for(first, settings.at(first)));
+  for (const auto& [name, value] : settings) {
+    if (name == "model" || name == "shard" || name == "ranks" || name == "batch_size" || name == "replicate") continue;
+    if (values.at(name).size() > 1) out.push_back(words_for(name, value));
+  }
+  return out;
+}
+
+void name_rows(std::vector<ResultRow*>& rows) {
+  Values shapes, methods;
+  std::set<int64_t> lengths;
+  for (const auto* row : rows) {
+    collect(shapes, row->settings);
+    if (row->is_private()) collect(methods, row->privacy);
+    if (row->seq_length > 0) lengths.insert(row->seq_length);
+  }
+  std::map<std::string, int> seen;
+  for (auto* row : rows) {
+    auto words = differing(row->settings, shapes);
+    if (row->seq_length > 0 && (lengths.size() > 1 || words.empty()))
+      words.insert(words.begin(), text("seq ", row->seq_length));
+    if (row->is_private())
+      for (auto& word : differing(row->privacy, methods)) words.push_back(std::move(word));
+    row->group = join(words, ", ");
+    if (const int times = ++seen[row->mode + row->group]; times > 1) row->group += text(", run ", times);
+    row->name = row->mode + (row->group.empty() ? "" : ", " + row->group);
+  }
+}
+
+// Of the settings that are told by name in a shape: those in which no row differs.
+std::string common_to(const std::vector<ResultRow*>& rows) {
+  Values values;
+  for (const auto* row : rows) {
+    for (const auto* name : {"model", "shard", "ranks", "batch_size", "dtype"})
+      if (const auto found = row->settings.find(name); found != row->settings.end()) values[name].insert(found->second);
+    if (row->seq_length > 0) values["seq"].insert(std::to_string(row->seq_length));
+  }
+  std::vector<std::string> out;
+  for (const auto* name : {"model", "seq", "batch_size", "ranks", "shard", "dtype"})
+    if (values[name].size() == 1) out.push_back(words_for(name, *values[name].begin()));
+  return join(out, ", ");
+}
+
+auto order_of(const ResultRow& row) {
+  return std::tuple(row.model, row.seq_length, row.ranks, place(kShardOrder, row.shard), row.batch_size, row.grad_accum,
+                    place(kMethodOrder, row.method), row.mode, row.file);
+}
+
+void order_and_name(Results& results) {
+  std::vector<ResultRow*> all;
+  for (auto* rows : {&results.rows, &results.failures}) {
+    std::sort(rows->begin(), rows->end(), [](const auto& a, const auto& b) { return order_of(a) < order_of(b); });
+    for (auto& row : *rows) all.push_back(&row);
+  }
+  name_rows(all);
+  results.common = common_to(all);
+}
+
+void read_file(Results& results, const std::filesystem::path& path) {
+  const auto file = path.filename().string();
+  try {
+    const auto json = read_json(path);
+    if (!is_result(json)) {
+      results.foreign.push_back({file, "not a result of shade bench (no 'mode' with 'avg_time_ms', no 'failed')"});
+      return;
+    }
+    auto row = row_of(json, file);
+    (row.failed() ? results.failures : results.rows).push_back(std::move(row));
+  } catch (const std::exception& fault) {
+    results.broken.push_back({file, fault.what()});
+  }
+}
+
+}  // namespace
+
+const ResultRow* Results::without_privacy(const ResultRow& row) const {
+  for (const auto& other : rows)
+    if (!other.is_private() && other.seq_length == row.seq_length && other.settings == row.settings) return &other;
+  return nullptr;
+}
+
+bool is_result(const Json& json) {
+  if (!json.is_object()) return false;
+  if (json.contains("failed") && json["failed"] == true) return true;
+  return (json.contains("mode") || json.contains("experiment")) && json.contains("avg_time_ms");
+}
+
+ResultRow row_of(const Json& given, const std::string& file) {
+  const bool failed = given.contains("failed") && given["failed"] == true;
+  const auto json = failed ? with_arguments(given) : given;
+  const auto &bench = section_of(json, "bench"), &shard = section_of(json, "shard"), &dp = section_of(json, "privacy");
+  ResultRow row;
+  row.file = file;
+  row.log_key = word_or(json, "log_key", "");
+  row.model = word_or(json, "model", word_or(bench, "model", "?"));
+  row.shard = word_or(json, "shard", word_or(shard, "shard", "none"));
+  const auto method = word_or(json, "dp", word_or(dp, "dp", failed ? "none" : "?"));
+  row.mode = word_or(json, "mode", word_or(json, "experiment", mode_from(method, row.shard)));
+  row.method = method_of(method == "?" ? row.mode : method);
+  row.seq_length = whole_or(json, "seq_length", whole_or(bench, "seq_length", 0));
+  row.batch_size = whole_or(json, "batch_size", whole_or(bench, "batch_size", 0));
+  row.grad_accum = whole_or(bench, "grad_accum", 1);
+  row.ranks = whole_or(json, "num_ranks", whole_or(json, "num_gpus", ranks_in(row.log_key)));
+  read_settings(row, json);
+  if (failed) {
+    row.failure = word_or(json, "reason", "no reason was written");
+    return row;
+  }
+  read_figures(row, json);
+  read_snapshots(row, json);
+  read_timeline(row, json);
+  return row;
+}
+
+Results read_results(const std::filesystem::path& folder) {
+  SHADE_REQUIRE(
+      std::filesystem::is_directory(folder), folder,
+      " is not a folder; expected one with the JSON files of shade bench --json or shade compare, or a run of "
+      "shade train");
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.is_regular_file() && entry.path().extension() == ".json") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  Results results;
+  for (const auto& file : files) read_file(results, file);
+  if (results.rows.empty() && results.failures.empty()) {
+    std::string why = text("no results in ", folder, " (", files.size(),
+                           " JSON files), and no metrics.jsonl of shade train; write some with shade bench ... --json ",
+                           folder / "NAME.json");
+    for (const auto* skipped : {&results.foreign, &results.broken})
+      for (const auto& [file, reason] : *skipped) why += text("\n  ", file, ": ", reason);
+    throw UsageError(why);
+  }
+  order_and_name(results);
+  return results;
+}
+
+std::vector<std::pair<std::string, std::string>> methods_of(const std::vector<ResultRow>& rows) {
+  std::map<std::string, std::set<std::string>> modes;
+  for (const auto& row : rows) modes[row.method].insert(row.mode);
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const auto& [method, words] : modes) out.emplace_back(method, words.size() == 1 ? *words.begin() : method);
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
+    return std::tuple(place(kMethodOrder, a.first), a.first) < std::tuple(place(kMethodOrder, b.first), b.first);
+  });
+  return out;
+}
+
+}  // namespace shade::report

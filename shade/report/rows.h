@@ -1,0 +1,80 @@
+// The result files of a folder as rows: what `shade report` knows, and all it knows.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shade/base/json.h"
+
+namespace shade::report {
+
+using Amounts = std::vector<std::pair<std::string, double>>;  // in the order of the file
+using Settings = std::map<std::string, std::string>;
+
+struct Snapshot {
+  std::string stage;
+  double allocated_mb = 0, highest_mb = 0;  // now; so far
+};
+
+// The course of memory in a step: {ms since its begin, MiB}.
+using Course = std::vector<std::pair<double, double>>;
+
+struct TrafficOfStep {
+  double bytes = 0, time_ms = 0, exposed_ms = 0;
+};
+
+// One experiment. `mode` is the word of its file; `method` the same without what the strategy adds to it, so that
+// ghost and ghost_fsdp have one colour.
+struct ResultRow {
+  std::string file, mode, method, model, shard, log_key;
+  Settings settings;  // all that must be equal for a fair comparison of methods, except the sequence length
+  Settings privacy;   // the rest of a private method's configuration
+  int64_t seq_length = 0, batch_size = 0, ranks = 1, grad_accum = 1;
+  double peak_mb = 0, average_mb = 0, time_ms = 0, fastest_ms = 0, slowest_ms = 0, tokens_per_second = 0;
+  std::optional<double> utilisation, mfu, gemm_share, cpu_overhead_ms;
+  std::optional<TrafficOfStep> communication;
+  Amounts breakdown_mb, phases_ms;
+  std::vector<Snapshot> snapshots;
+  Json timeline;           // of one step (measure/timeline.h); null: unknown
+  Course course;           // the memory of that step
+  std::string peak_owner;  // in words
+  std::string failure;     // why it has no figures; empty: it has
+
+  std::string group;  // "seq 128, zero3": its shape, as far as shapes differ in this folder
+  std::string name;   // mode and group
+
+  bool failed() const { return !failure.empty(); }
+  bool is_private() const { return method != "no_dp"; }
+  bool moves_bytes() const { return communication && communication->bytes > 0; }
+};
+
+struct SkippedFile {
+  std::string file, reason;
+};
+
+struct Results {
+  std::vector<ResultRow> rows;       // with figures; by shape, then by method
+  std::vector<ResultRow> failures;   // in the same order
+  std::vector<SkippedFile> foreign;  // JSON of something else
+  std::string common;                // "llama-nano, 2 ranks": what is the same in all rows
+  std::vector<SkippedFile> broken;   // no JSON, or not the types that were expected
+
+  const ResultRow* without_privacy(const ResultRow& row) const;  // the same shape; nullptr: it wasn't measured
+};
+
+// One row. Throws Error naming the key whose value is not what it should be.
+ResultRow row_of(const Json& json, const std::string& file);
+bool is_result(const Json& json);
+
+// All *.json directly in the folder. Throws UsageError if there is no folder or no result in it.
+Results read_results(const std::filesystem::path& folder);
+
+// The modes of the rows in the order in which pictures show them: {method, the word for it}.
+std::vector<std::pair<std::string, std::string>> methods_of(const std::vector<ResultRow>& rows);
+
+}  // namespace shade::report

@@ -1,0 +1,142 @@
+#include "shade/report/text.h"
+
+#include <algorithm>
+
+#include "shade/base/error.h"
+#include "shade/base/strings.h"
+#include "shade/base/terminal.h"
+#include "shade/base/units.h"
+#include "shade/base/visible_text.h"
+
+namespace shade::report {
+namespace {
+
+constexpr const char* kNone = "-";
+
+std::vector<std::string> table_line(const Results& results, const ResultRow& row) {
+  const auto cost = cost_of(results, row);
+  const auto tokens = row.tokens_per_second > 0 ? significant(row.tokens_per_second) : kNone;
+  const auto exposed = row.moves_bytes() ? time_text(row.communication->exposed_ms) : kNone;
+  return {row.mode,
+          row.group,
+          memory_text(row.peak_mb),
+          time_text(row.time_ms),
+          text(time_text(row.fastest_ms), " .. ", time_text(row.slowest_ms)),
+          tokens,
+          exposed,
+          cost ? signed_text(cost->time_percent) + " %" : kNone,
+          cost ? text(signed_text(cost->memory_percent), " %") : kNone};
+}
+
+// A spreadsheet would run a cell that begins like a formula; behind an apostrophe it is text. Numbers stay numbers.
+std::string as_text(const std::string& cell) {
+  const bool formula = !cell.empty() && std::string_view("=+-@").find(cell.front()) != std::string_view::npos;
+  return (formula && !parse_real(cell) ? "'" : "") + visible(cell);
+}
+
+// RFC 4180; there are no line ends in a cell.
+std::string quoted(const std::string& words) {
+  const auto cell = as_text(words);
+  if (cell.find_first_of(",\"") == std::string::npos) return cell;
+  std::string out = "\"";
+  for (const char c : cell) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
+}
+
+// Every digit that was measured: this one is for programs.
+std::string exact(double value) { return Json(value).dump(); }
+std::string exact(const std::optional<double>& value) { return value ? exact(*value) : ""; }
+
+// Names over all rows, in the order in which they first appear.
+std::vector<std::string> names_in(const Results& results, Amounts ResultRow::* amounts) {
+  std::vector<std::string> out;
+  for (const auto& row : results.rows)
+    for (const auto& [name, value] : row.*amounts)
+      if (std::find(out.begin(), out.end(), name) == out.end()) out.push_back(name);
+  return out;
+}
+
+std::string cell(const Amounts& amounts, const std::string& name) {
+  for (const auto& [key, value] : amounts)
+    if (key == name) return exact(value);
+  return "";
+}
+
+using Line = std::vector<std::pair<std::string, std::string>>;
+
+Line figures(const Results& results, const ResultRow& row) {
+  const auto cost = cost_of(results, row);
+  const auto traffic = row.communication;
+  const auto of_traffic = [&](double TrafficOfStep::* what) { return traffic ? exact((*traffic).*what) : ""; };
+  return {{"peak_memory_mb", exact(row.peak_mb)},
+          {"average_memory_mb", exact(row.average_mb)},
+          {"avg_time_ms", exact(row.time_ms)},
+          {"min_time_ms", exact(row.fastest_ms)},
+          {"max_time_ms", exact(row.slowest_ms)},
+          {"tokens_per_second", exact(row.tokens_per_second)},
+          {"utilisation", exact(row.utilisation)},
+          {"communication_bytes", of_traffic(&TrafficOfStep::bytes)},
+          {"communication_time_ms", of_traffic(&TrafficOfStep::time_ms)},
+          {"communication_exposed_ms", of_traffic(&TrafficOfStep::exposed_ms)},
+          {"cpu_overhead_ms", exact(row.cpu_overhead_ms)},
+          {"time_overhead_percent", cost ? exact(cost->time_percent) : ""},
+          {"memory_overhead_mb", cost ? exact(cost->memory_mb) : ""}};
+}
+
+Line csv_line(const Results& results, const ResultRow& row) {
+  Line line{{"file", row.file},
+            {"status", row.failed() ? "failed" : "ok"},
+            {"mode", row.mode},
+            {"model", row.model},
+            {"shard", row.shard},
+            {"seq_length", std::to_string(row.seq_length)},
+            {"batch_size", std::to_string(row.batch_size)},
+            {"grad_accum", std::to_string(row.grad_accum)},
+            {"num_ranks", std::to_string(row.ranks)},
+            {"group", row.group}};
+  for (auto& [name, value] : figures(results, row)) line.emplace_back(name, row.failed() ? "" : value);
+  for (const auto& name : names_in(results, &ResultRow::breakdown_mb))
+    line.emplace_back(name + "_mb", cell(row.breakdown_mb, name));
+  for (const auto& name : names_in(results, &ResultRow::phases_ms))
+    line.emplace_back("phase_" + name + "_ms", cell(row.phases_ms, name));
+  line.emplace_back("log_key", row.log_key);
+  line.emplace_back("reason", row.failure);
+  return line;
+}
+
+std::string joined(const Line& line, std::string Line::value_type::* part) {
+  std::string out;
+  for (const auto& column : line) out += (out.empty() ? "" : ",") + quoted(column.*part);
+  return out + "\r\n";
+}
+
+}  // namespace
+
+std::string summary_of(const Results& results, const std::vector<Finding>& findings) {
+  auto out = results.common.empty() ? "" : text("All rows: ", results.common, ".\n\n");
+  if (!results.rows.empty()) {
+    Table table({"mode", "shape", "peak memory", "step", "fastest .. slowest", "tokens/s", "waits", "time", "memory"});
+    for (const auto& row : results.rows) table.add(table_line(results, row));
+    out += table.str() +
+           "\npeak memory: tensors of the largest rank. waits: for traffic, in a step. time, memory: over no_dp at the "
+           "same shape.\n\n";
+  }
+  for (const auto& [about, words] : findings) out += text(about, ": ", words, "\n");
+  for (const auto& [file, reason] : results.broken) out += text("Broken: ", file, ": ", reason, "\n");
+  for (const auto& [file, reason] : results.foreign) out += text("Skipped: ", file, ": ", reason, "\n");
+  return visible_lines(out);  // it is printed
+}
+
+std::string csv_of(const Results& results) {
+  std::string out;
+  for (const auto* rows : {&results.rows, &results.failures}) {
+    for (const auto& row : *rows) {
+      const auto line = csv_line(results, row);
+      if (out.empty()) out = joined(line, &Line::value_type::first);
+      out += joined(line, &Line::value_type::second);
+    }
+  }
+  return out;
+}
+
+}  // namespace shade::report

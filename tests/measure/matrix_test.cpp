@@ -1,0 +1,126 @@
+// The matrix: rows from lists of values; real `shade bench` processes; failures, memory limits, resuming.
+#include "shade/measure/matrix.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "shade/measure/presets.h"
+#include "tests/support/fault.h"
+#include "tests/support/process.h"
+
+namespace shade::measure {
+namespace {
+
+using test::run;
+using test::shade_binary;
+
+TEST(Matrix, RowsAreTheProductOfLists) {
+  const auto rows = expand({"--model", "llama-nano", "--dp", "none,ghost", "--seq=8,16", "--resume-nothing"});
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[0].name, "no_dp_seq8");
+  EXPECT_EQ(rows[3].name, "ghost_seq16");
+  EXPECT_EQ(rows[3].arguments, (std::vector<std::string>{"--model", "llama-nano", "--resume-nothing", "--dp", "ghost",
+                                                         "--seq-length", "16"}));
+  EXPECT_EQ(expand({"--dp", "flash", "--seq-length", "8"}).at(0).name, "flash") << "no list, one row";
+  EXPECT_EQ(expand({"--shard", "zero2,zero3", "--batch-size", "1,2"}).at(1).name, "no_dp_zero2_batch2");
+  const auto script = expand({"--batch_sizes", "2", "4", "8", "--num_steps", "50", "--nproc_per_node", "2"});
+  ASSERT_EQ(script.size(), 3u) << "lists as Python's scripts write them";
+  EXPECT_EQ(script[2].name, "no_dp_batch8");
+  EXPECT_EQ(script[2].arguments, (std::vector<std::string>{"--num-iter", "50", "--ranks", "2", "--batch-size", "8"}));
+}
+
+TEST(Matrix, WhatComesLaterReplacesWhatCameBefore) {
+  const auto rows = expand({"--shard", "zero2,zero3", "--ranks", "2", "--batch-size", "1,2", "--seq-length", "8,16",
+                            "--data_parallel=ddp", "--bench.batch-size", "4,5,6", "--seq", "32", "--ranks", "1"});
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].arguments,
+            (std::vector<std::string>{"--shard", "ddp", "--ranks", "1", "--seq-length", "32", "--batch-size", "4"}));
+  EXPECT_EQ(rows[2].name, "no_dp_batch6");
+  auto words = preset_arguments("linear", Scale::small);
+  const auto whole = expand(words).size();
+  words.insert(words.end(), {"--wrap", "none"});
+  EXPECT_EQ(expand(words).size() * 3, whole) << "the preset calls it --auto_wrap_policy";
+}
+
+TEST(Matrix, PresetsAreKnownByName) {
+  for (const auto& preset : presets())
+    for (const auto scale : {Scale::small, Scale::full})
+      EXPECT_GT(expand(preset_arguments(preset.name, scale)).size(), 1u) << preset.name;
+  EXPECT_EQ(test::fault([] { preset_arguments("dti", Scale::small); }),
+            "no preset is called 'dti'; did you mean 'dit'?; there are llama3-fsdp, bottlenecks, zero2-vs-zero3, "
+            "linear, dit");
+}
+
+class Folder : public testing::Test {
+ protected:
+  Folder() { std::filesystem::remove_all(path); }
+  ~Folder() override { std::filesystem::remove_all(path); }
+  std::vector<std::string> compare(std::vector<std::string> more) const {
+    std::vector<std::string> words{shade_binary(), "compare", "--model",      "linear-nano", "--threads", "1",
+                                   "--num-iter",   "1",       "--output-dir", path.string()};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  std::filesystem::path path =
+      std::filesystem::temp_directory_path() /
+      text("shade_matrix_", ::testing::UnitTest::GetInstance()->random_seed(), "_", ::getpid());
+};
+
+TEST_F(Folder, ARowThatFailsDoesntStopTheOthers) {
+  // Two ranks can't make a mesh with three copies: that row fails, and says why.
+  const auto outcome = run(compare({"--ranks", "2", "--shard", "ddp,hsdp,zero3", "--replicate", "3"}));
+  EXPECT_EQ(outcome.status, 1) << outcome.output;
+  EXPECT_TRUE(read_json(path / "no_dp_hsdp_result.json").at("failed").get<bool>());
+  EXPECT_NE(read_json(path / "no_dp_hsdp_result.json").at("reason").get<std::string>().find("replicate"),
+            std::string::npos);
+  EXPECT_GT(read_json(path / "no_dp_zero3_result.json").at("avg_time_ms").get<double>(), 0);
+  EXPECT_NE(outcome.output.find("3 experiments, 1 failed"), std::string::npos) << outcome.output;
+}
+
+TEST_F(Folder, AMemoryLimitIsARowsOwn) {
+  const auto outcome = run(compare({"--hidden-dim", "64,12000", "--memory-limit", "700MiB"}));
+  EXPECT_EQ(outcome.status, 1) << outcome.output;
+  const auto large = read_json(path / "no_dp_hidden-dim12000_result.json");
+  EXPECT_TRUE(large.at("out_of_memory").get<bool>()) << large.dump();
+  EXPECT_FALSE(read_json(path / "no_dp_hidden-dim64_result.json").contains("failed"));
+  EXPECT_NE(outcome.output.find("the largest that fitted is no_dp_hidden-dim64"), std::string::npos) << outcome.output;
+}
+
+TEST_F(Folder, WhatWasKilledIsResumedWithoutRepeatingRows) {
+  const auto words = compare({"--seed", "1,2,3,4,5,6", "--repeat", "2"});
+  const auto child = ::fork();
+  if (child == 0) {
+    std::vector<char*> pointers;
+    for (const auto& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+    pointers.push_back(nullptr);
+    ::execv(pointers[0], pointers.data());
+    ::_exit(127);
+  }
+  const auto finished = [&] {
+    std::map<std::string, std::filesystem::file_time_type> out;
+    if (std::filesystem::exists(path / "repeats"))
+      for (const auto& entry : std::filesystem::directory_iterator(path / "repeats"))
+        if (entry.path().extension() == ".json") out[entry.path().filename()] = entry.last_write_time();
+    return out;
+  };
+  while (finished().size() < 3) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  const auto before = finished();
+  ASSERT_LT(before.size(), 12u);
+  auto again = words;
+  again.emplace_back("--resume");
+  const auto outcome = run(again);
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  const auto after = finished();
+  EXPECT_EQ(after.size(), 12u);
+  for (const auto& [name, when] : before) EXPECT_EQ(after.at(name), when) << name << " ran again";
+  EXPECT_EQ(read_json(path / "no_dp_seed3_result.json").at("times_ms").size(), 2u) << "both repeats";
+}
+
+}  // namespace
+}  // namespace shade::measure

@@ -1,0 +1,48 @@
+// The audit lets the right step pass, and none of the broken ones.
+#include "shade/proof/audit.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/ranks.h"
+
+namespace shade::proof {
+namespace {
+
+AuditResult audited(int ranks, shard::Strategy strategy, AuditFault fault, int64_t runs) {
+  AuditResult out;
+  test::run_ranks(ranks, test::As::threads, [&](comm::World& world) {
+    Audit what;
+    what.audit.task = models::Task::lm;
+    what.audit.runs = runs;
+    what.audit.fault = fault;
+    what.shard.shard = strategy;
+    const auto found = audit(world, what);
+    if (world.rank() == 0) out = found;
+  });
+  return out;
+}
+
+TEST(Audit, BoundsAreThoseOfTheBinomial) {
+  EXPECT_NEAR(upper_rate(0, 10, 0.95), 1 - std::pow(0.05, 0.1), 1e-9);
+  EXPECT_NEAR(upper_rate(50, 100, 0.975), 0.6017, 1e-4);
+  EXPECT_EQ(upper_rate(10, 10, 0.95), 1);
+}
+
+// 2,000 runs of each world where ctest runs in every change; `shade audit` makes 20,000.
+TEST(Audit, TheStepKeepsItsClaimAndBrokenOnesDont) {
+  for (const auto& [ranks, strategy] : {std::pair{1, shard::Strategy::none}, {2, shard::Strategy::zero3}}) {
+    const auto right = audited(ranks, strategy, AuditFault::none, 2000);
+    EXPECT_NEAR(right.canary, 1, 1e-4) << "the canary is as long as it may be";
+    EXPECT_LE(right.lower_mu, 1);
+    EXPECT_GT(right.lower_mu, 0.7) << "an audit that finds nothing shows nothing";
+    EXPECT_TRUE(right.pass());
+    EXPECT_FALSE(audited(ranks, strategy, AuditFault::half_noise, 2000).pass());
+    EXPECT_FALSE(audited(ranks, strategy, AuditFault::no_clip, 2000).pass());
+  }
+  EXPECT_FALSE(audited(2, shard::Strategy::zero3, AuditFault::rank0_noise, 4000).pass());
+}
+
+}  // namespace
+}  // namespace shade::proof

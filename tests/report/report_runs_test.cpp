@@ -1,0 +1,160 @@
+// shade report from metrics of training: which lines count, what the picture shows, what is refused.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "shade/base/error.h"
+#include "shade/report/report.h"
+#include "tests/io/scratch.h"
+#include "tests/report/picture.h"
+#include "tests/support/fault.h"
+
+namespace shade::report {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint32_t kFirst = 0x1f77c9, kSecond = 0xd55e00;
+
+std::string plain_step(int64_t step, double loss) { return text(Json{{"step", step}, {"loss", loss}}.dump(), "\n"); }
+std::string evaluation(int64_t step, double loss) {
+  return text(Json{{"step", step}, {"eval_loss", loss}, {"eval_records", 4}}.dump(), "\n");
+}
+Json private_step(int64_t step, double loss, double epsilon) {
+  return {{"step", step}, {"not_private", {{"loss", loss}}}, {"epsilon", epsilon}, {"delta", 1e-5}};
+}
+
+class Runs : public testing::Test {
+ protected:
+  fs::path add(const std::string& name, const std::string& metrics) const {
+    fs::create_directories(scratch_.path() / name);
+    scratch_.write(name + "/metrics.jsonl", metrics);
+    return scratch_.path() / name;
+  }
+  fs::path add_plain(const std::string& name) const {
+    std::string lines;
+    for (int step = 1; step <= 40; ++step)
+      lines += plain_step(step, 1 + 4.0 / step) + evaluation(step, 1.5 + 4.0 / step);
+    lines += Json{{"step", 40}, {"test_loss", 9.0}, {"test_records", 4}}.dump() + "\n";
+    return add(name, lines);
+  }
+  fs::path add_private(const std::string& name) const {
+    std::string lines;
+    for (int step = 1; step <= 40; ++step)
+      lines += private_step(step, 2 + 3.0 / step, std::sqrt(step)).dump() + "\n" + evaluation(step, 2.5 + 3.0 / step);
+    return add(name, lines);
+  }
+  WrittenReport write(const std::vector<fs::path>& runs, const std::vector<ReferenceLine>& lines = {}) const {
+    return write_training_report(runs, lines, scratch_.path() / "out");
+  }
+  test::PictureFacts picture() const {
+    return test::decode_picture(scratch_.path() / "out/visualizations/training.png");
+  }
+
+  io::Scratch scratch_;
+};
+
+TEST_F(Runs, AreDrawnWithACurveEach) {
+  if (!find_gnuplot()) GTEST_SKIP() << "gnuplot is not installed";
+  const auto plain = add_plain("plain"), secret = add_private("secret");
+  const auto report = write({plain, secret});
+  EXPECT_TRUE(report.warnings.empty()) << report.warnings.front();
+  const auto both = picture();
+  EXPECT_EQ(both.width, 1000u);
+  EXPECT_GT(both.drawn, 0.01);
+  EXPECT_GT(both.count(kFirst), 500u);
+  EXPECT_GT(both.count(kSecond), 500u);
+  EXPECT_NE(report.summary.find("epsilon 6.32 at delta 1e-05"), std::string::npos) << report.summary;
+
+  write({plain});
+  const auto alone = picture();
+  EXPECT_EQ(alone.count(kSecond), 0u);
+  EXPECT_LT(alone.height, both.height) << "nothing is private: no panel for epsilon";
+}
+
+// 40 steps at a constant epsilon: a line across the lower panel, 700 points or so and two or three of them high.
+TEST_F(Runs, SpentEpsilonHasItsPanel) {
+  if (!find_gnuplot()) GTEST_SKIP() << "gnuplot is not installed";
+  std::string without, with;
+  for (int step = 1; step <= 40; ++step) {
+    auto line = private_step(step, 2, 3);
+    with += line.dump() + "\n";
+    line.erase("epsilon");
+    without += line.dump() + "\n";
+  }
+  write({add("with", with)});
+  const auto drawn = picture();
+  write({add("without", without)});
+  EXPECT_GT(drawn.count(kFirst), picture().count(kFirst) + 600);
+}
+
+TEST_F(Runs, ReferenceLinesAreInThePictureWithTheirWords) {
+  if (!find_gnuplot()) GTEST_SKIP() << "gnuplot is not installed";
+  const auto plain = add_plain("plain");
+  write({plain});
+  const auto without = picture().drawn;
+  const auto report = write({plain}, {{.value = 7.25, .words = "Bob's \"guess\""}});
+  EXPECT_TRUE(report.warnings.empty()) << report.warnings.front();
+  EXPECT_NE(picture().drawn, without);
+  const auto script = io::content(scratch_.path() / "out/visualizations/scripts/training.gp");
+  EXPECT_NE(script.find("Bob's"), std::string::npos) << script;
+  EXPECT_NE(script.find(":7.49"), std::string::npos) << "the line is above all curves and has room: " << script;
+}
+
+TEST_F(Runs, AreNamedByTheirDirectory) {
+  const auto names = [](const std::vector<fs::path>& folders) {
+    std::vector<std::string> out;
+    for (const auto& run : read_training_runs(folders)) out.push_back(run.name);
+    return out;
+  };
+  const auto a = add_plain("a/run"), b = add_plain("b/run"), c = add_plain("c");
+  EXPECT_EQ(names({c / "", a / "." / ""}), (std::vector<std::string>{"c", "run"}));
+  EXPECT_EQ(names({a, b, c}), (std::vector<std::string>{a.string(), b.string(), "c"}));
+}
+
+TEST_F(Runs, AnEpsilonThatProtectsNobodyIsMarked) {
+  auto line = private_step(1, 2, 3);
+  EXPECT_EQ(read_training_runs({add("secret", line.dump())}).front().privacy(), "epsilon 3.00 at delta 1e-05");
+  line["privacy_unit"] = "window";
+  EXPECT_EQ(read_training_runs({add("windows", line.dump())}).front().privacy(),
+            "epsilon 3.00 per window at delta 1e-05");
+  line["privacy_unit"] = "record";
+  line["epsilon_void"] = "the noise has a seed";
+  EXPECT_EQ(read_training_runs({add("seeded", line.dump())}).front().privacy(), "epsilon 3.00, void: seeded");
+  line.erase("epsilon");
+  EXPECT_EQ(read_training_runs({add("shuffled", line.dump())}).front().privacy(), "private, no epsilon");
+  EXPECT_EQ(read_training_runs({add_plain("plain")}).front().privacy(), "");
+}
+
+TEST_F(Runs, ALossThatIsNotFiniteIsAGap) {
+  const auto run = add("run", plain_step(1, 2) + plain_step(2, std::nan("")) + evaluation(2, HUGE_VAL));
+  EXPECT_TRUE(std::isnan(read_training_runs({run}).front().loss.at(2)));
+  if (!find_gnuplot()) return;
+  const auto report = write({run});
+  EXPECT_TRUE(report.warnings.empty()) << report.warnings.front();
+}
+
+TEST_F(Runs, FaultsNameFileAndLine) {
+  const auto message = [&](const std::string& metrics) -> std::string {
+    try {
+      read_training_runs({add("run", metrics)});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  for (const auto* broken : {"{\"step\": 2, \"lo", "[]", "{\"loss\": 1}", "{\"step\": 1.5, \"loss\": 1}",
+                             "{\"step\": 2}", "{\"step\": 2, \"loss\": \"low\"}", "{\"step\": 0, \"loss\": 1}", ""})
+    EXPECT_NE(message(text(plain_step(1, 2), broken, "\n")).find("metrics.jsonl:2: not a line that shade train writes"),
+              std::string::npos)
+        << broken;
+  const auto refused = [&](const fs::path& folder) { return test::fault([&] { read_training_runs({folder}); }); };
+  EXPECT_NE(refused(add("empty", "")).find("is empty"), std::string::npos);
+  EXPECT_NE(refused(scratch_.path()).find("has no metrics.jsonl"), std::string::npos);
+  EXPECT_NE(refused(scratch_.path() / "absent").find("has no metrics.jsonl"), std::string::npos);
+  const auto neither = test::fault([&] { write_report(scratch_.path(), scratch_.path()); });
+  EXPECT_NE(neither.find("no metrics.jsonl of shade train"), std::string::npos) << neither;
+}
+
+}  // namespace
+}  // namespace shade::report
