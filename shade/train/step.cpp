@@ -164,7 +164,7 @@ at::Tensor Step::micro_step(const nn::Batch& present) {
              method_->objective(losses_B, i), {.final_on_leave = passes[i].gradients, .last_use = passes[i].last});
   losses_B.reset();
   method_->finish();
-  if (is_private()) written_.require_all(/*says_final=*/!passes.back().gradients);
+  if (is_private()) written_.require_all(/*says_complete=*/!passes.back().gradients);
   runtime_->end_micro_step();
   return loss;
 }

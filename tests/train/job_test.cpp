@@ -43,8 +43,8 @@ class Doubles final : public data::Dataset {
 // Bookkeeping in its plainest form; `forgets` is a weight that it leaves out.
 class Own final : public privacy::ClippingMethod {
  public:
-  Own(const privacy::MethodSetup& setup, std::string forgets, bool says_final)
-      : ClippingMethod(setup), forgets_(std::move(forgets)), says_final_(says_final) {}
+  Own(const privacy::MethodSetup& setup, std::string forgets, bool says_complete)
+      : ClippingMethod(setup), forgets_(std::move(forgets)), says_complete_(says_complete) {}
   std::span<const privacy::MethodPass> passes() const override {
     static constexpr privacy::MethodPass kPasses[] = {{.gradients = false, .last = true}};
     return kPasses;
@@ -62,18 +62,18 @@ class Own final : public privacy::ClippingMethod {
       if (weights.front()->name() == forgets_) continue;
       add_clipped(grad, coefficients(0));
       for (const auto* weight : weights)
-        if (says_final_) sink_->final(*weight);
+        if (says_complete_) sink_->complete(*weight);
     }
   }
 
  private:
   std::string forgets_;
-  bool says_final_;
+  bool says_complete_;
   std::vector<nn::LayerGrad> kept_;
 };
 
-privacy::MakeMethod own(std::string forgets = "", bool says_final = true) {
-  return [=](const privacy::MethodSetup& setup) { return std::make_unique<Own>(setup, forgets, says_final); };
+privacy::MakeMethod own(std::string forgets = "", bool says_complete = true) {
+  return [=](const privacy::MethodSetup& setup) { return std::make_unique<Own>(setup, forgets, says_complete); };
 }
 
 privacy::PrivacyEvent event() {
@@ -179,7 +179,7 @@ TEST(Job, RefusesAMethodThatForgetsAWeight) {
   EXPECT_EQ(said(own("layers.0.weight")),
             "the clipping method wrote no gradient of weight layers.0.weight in a private step; every trainable weight "
             "needs one (sink.buffer and mark_written), or freeze it");
-  EXPECT_NE(said(own("", /*says_final=*/false)).find("gradient of weight layers.0.weight is complete"),
+  EXPECT_NE(said(own("", /*says_complete=*/false)).find("gradient of weight layers.0.weight is complete"),
             std::string::npos);
   EXPECT_NE(said(privacy::method_of(MethodName::none)).find("a method that bounds no sample"), std::string::npos);
 }

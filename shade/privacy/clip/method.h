@@ -2,7 +2,7 @@
 //
 //   method.begin(samples);
 //   for (pass : method.passes()) backward(method.objective(losses_B, pass))      layers -> take()
-//   method.finish();                                                             -> sink.buffer(w) +=, sink.final(w)
+//   method.finish();                                                             -> sink.buffer(w) +=, sink.complete(w)
 //
 // The user's words are rows of one table (clip/method.cpp): passes x norm algorithm x what is kept of a layer.
 #pragma once
@@ -62,7 +62,7 @@ class Method : public nn::GradientTap {
   virtual void begin(int64_t /*samples*/, int64_t /*blank*/ = 0) {}
   // What to differentiate in a pass: [B] losses, each sample's own -> a number.
   virtual at::Tensor objective(const at::Tensor& losses_B, size_t pass) = 0;
-  // After the last pass: every trainable weight is written, and final unless its pass said `gradients`.
+  // After the last pass: every trainable weight is written, and complete unless its pass said `gradients`.
   virtual void finish() {}
 
   // The squared norms of every micro-batch, for those who check them. Not private.
@@ -86,7 +86,7 @@ inline MakeMethod method_of(const DpConfig& config) { return method_of(config.dp
 // Norms, coefficients, clipped sums. A method derives from it and says in which order they come:
 //
 //   take(grad)   norms_.admit(grad), add_norms(grad, {}, norms_) (clip/layer_norms.h); keep the layer, or nothing
-//   finish()     norms_.require_complete(), count(), add_clipped(layer, coefficients(group)), sink_->final(weight)
+//   finish()     norms_.require_complete(), count(), add_clipped(layer, coefficients(group)), sink_->complete(weight)
 class ClippingMethod : public Method {
  public:
   explicit ClippingMethod(const MethodSetup& setup, const ClipOptions& options = {})
