@@ -30,7 +30,25 @@ class Blanked : public nn::LayerRule {
   at::Tensor left_out_B_;
 };
 
+// An own layer's gradients once they are made.
+class Made : public nn::LayerRule {
+ public:
+  explicit Made(const nn::OwnGrad& grad) : weights_(grad.rule->weights()), gradients_(nn::sample_gradients(grad)) {}
+
+  std::vector<const nn::Weight*> weights() const override { return weights_; }
+  std::vector<at::Tensor> sample_gradients() const override { return gradients_; }
+
+ private:
+  std::vector<const nn::Weight*> weights_;
+  std::vector<at::Tensor> gradients_;
+};
+
 }  // namespace
+
+nn::LayerGrad keepable(nn::LayerGrad grad) {
+  if (auto* own = std::get_if<nn::OwnGrad>(&grad)) own->rule = std::make_shared<Made>(*own);
+  return grad;
+}
 
 std::vector<const nn::Weight*> weights_of(const nn::LayerGrad& grad) {
   auto all = std::visit(Overloaded{[](const nn::LinearGrad& g) { return std::vector{g.weight, g.bias}; },

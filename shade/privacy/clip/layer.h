@@ -20,6 +20,10 @@ inline std::vector<const nn::Weight*> weights_of(const SampleGradients& grad) { 
 const at::Tensor& output_gradient(const nn::LayerGrad& grad);
 std::vector<SampleGradients> own_gradients(const nn::OwnGrad& grad);  // of each of its weights
 
+// The same layer, to be kept beyond take(): an own layer's gradients are made now, because they may depend on weights,
+// which are gone after backward. For methods that keep layers as they are.
+nn::LayerGrad keepable(nn::LayerGrad grad);
+
 // Every tensor of an entry, undefined ones too.
 template <class Visit>
 void for_each_tensor(const nn::LayerGrad& grad, const Visit& visit) {
