@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <latch>
 #include <memory>
 #include <thread>
 
@@ -130,14 +131,20 @@ TEST(TensorMemory, UnitsOfTwoModelsAreToldApart) {
     const Phases phases;
     mine.enter("unit_forward", 3);
     EXPECT_EQ(elsewhere(), 3) << "a thread of neither model works for the only one there is";
+    std::latch entered(1), seen(1);
     int64_t of_other = 0;
-    std::thread([&] {
+    std::thread runner([&] {
       other->enter("unit_forward", 8);
       of_other = unit_of_peak();
-    }).join();
+      entered.count_down();
+      seen.wait();
+    });
+    entered.wait();
     EXPECT_EQ(of_other, 8);
     EXPECT_EQ(unit_of_peak(), 3);
     EXPECT_EQ(elsewhere(), -1) << "whose unit it works for is not known";
+    seen.count_down();
+    runner.join();
     other.reset();  // given up
     EXPECT_EQ(elsewhere(), 3);
   }
