@@ -3,28 +3,11 @@
 
 #include "shade/base/config.h"
 #include "shade/base/units.h"
+#include "shade/catalog/methods.h"
 
 namespace shade::privacy {
 
-// Rows of the table in clip/method.cpp.
-enum class MethodName { none, materialize, ghost, flash, bookkeeping, flash_bookkeeping, streaming, automatic };
-inline std::span<const Name<MethodName>> names_of(MethodName) {
-  static constexpr Name<MethodName> kNames[] = {{"none", MethodName::none},
-                                                {"materialize", MethodName::materialize},
-                                                {"ghost", MethodName::ghost},
-                                                {"flash", MethodName::flash},
-                                                {"bookkeeping", MethodName::bookkeeping},
-                                                {"flash_bookkeeping", MethodName::flash_bookkeeping},
-                                                {"streaming", MethodName::streaming},
-                                                {"auto", MethodName::automatic},
-                                                {"no_dp", MethodName::none},
-                                                {"vanilla", MethodName::none},
-                                                {"flash_clip", MethodName::flash},
-                                                {"flash_clip_bookkeeping", MethodName::flash_bookkeeping},
-                                                {"ghost_fsdp", MethodName::ghost},
-                                                {"flash_fsdp", MethodName::flash}};
-  return kNames;
-}
+using catalog::MethodName;  // what each does: the rows of clip/method.cpp
 
 // flat: one norm over all weights. per_layer, group: a threshold each, C / sqrt(number), over modules or units.
 // automatic: C / (norm + gamma). adaptive: flat, and C follows a quantile of the norms, privately.

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
@@ -225,11 +224,7 @@ std::vector<Enum> chosen(const std::vector<std::string>& words, std::vector<Enum
 }
 
 std::vector<Strategy> strategies(const VerifyConfig& config, int ranks) {
-  std::vector<Strategy> fitting;
-  if (ranks == 1) fitting.push_back(Strategy::none);
-  fitting.insert(fitting.end(), {Strategy::ddp, Strategy::zero2, Strategy::zero3});
-  if (ranks >= 4 && ranks % 2 == 0) fitting.push_back(Strategy::hsdp);
-  return chosen(config.strategies, fitting);
+  return chosen(config.strategies, catalog::strategies_for(ranks));
 }
 
 std::vector<VerifyModel> models_of(const VerifyConfig& config, const models::SizeOverrides& sizes) {
@@ -263,13 +258,16 @@ std::vector<VerifyModel> models_of(const VerifyConfig& config, const models::Siz
 
 }  // namespace
 
-void VerifyConfig::declare(Fields& f) {
+void VerifyConfig::declare_model(Fields& f) {
   f.add("model", model,
         {.help = "a named model or a folder with config.json; empty: small ones of every family",
          .flags = {"--model", "--model-name"}});
   f.add("task", task, {.help = "what is trained", .flags = {"--task"}});
-  f.add("seq_length", seq_length, {.help = "per sample", .unit = "tokens", .min = 2, .flags = {"--seq-length"}});
   f.add("lora_rank", lora_rank, {.help = "adapters of this rank; 0: none", .min = 0, .flags = {"--lora-rank"}});
+}
+
+void VerifyConfig::declare(Fields& f) {
+  f.add("seq_length", seq_length, {.help = "per sample", .unit = "tokens", .min = 2, .flags = {"--seq-length"}});
   f.add("methods", methods, {.help = "some of the clipping methods; empty: all", .flags = {"--dp"}});
   f.add("strategies", strategies,
         {.help = "some of the strategies; empty: all that fit the ranks", .flags = {"--shard"}});
@@ -307,12 +305,8 @@ Json VerifyRow::json() const {
 
 std::vector<VerifyRow> verify(comm::World& world, const VerifyConfig& config, const models::SizeOverrides& sizes,
                               const std::function<void(size_t done, size_t all)>& progress) {
-  using privacy::MethodName;
-  if (config.model.empty()) at::set_num_threads(1);  // small models: a second thread only waits
   const auto seed = static_cast<uint64_t>(config.seed);
-  const auto methods = chosen<MethodName>(
-      config.methods, {MethodName::materialize, MethodName::ghost, MethodName::flash, MethodName::bookkeeping,
-                       MethodName::flash_bookkeeping, MethodName::streaming, MethodName::automatic});
+  const auto methods = chosen(config.methods, catalog::private_methods());
   const auto dtypes =
       chosen<nn::DType>(config.dtypes, config.all ? std::vector{nn::DType::fp32, nn::DType::fp64, nn::DType::bf16}
                                                   : std::vector{nn::DType::fp32});

@@ -25,7 +25,8 @@ struct VerifyConfig {
   int64_t tile_size = 4;  // small: several tiles in a short text
   int64_t seed = 1;
 
-  void declare(Fields& fields);
+  void declare(Fields& fields);        // [verify]
+  void declare_model(Fields& fields);  // [model], as in recipes
 };
 
 // A model and how it is trained.

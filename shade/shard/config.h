@@ -2,18 +2,12 @@
 #pragma once
 
 #include "shade/base/config.h"
+#include "shade/catalog/strategies.h"
 #include "shade/nn/dtype.h"
 
 namespace shade::shard {
 
-enum class Strategy { none, ddp, zero2, zero3, hsdp };
-inline std::span<const Name<Strategy>> names_of(Strategy) {
-  static constexpr Name<Strategy> kNames[] = {{"none", Strategy::none},   {"ddp", Strategy::ddp},
-                                              {"zero2", Strategy::zero2}, {"zero3", Strategy::zero3},
-                                              {"hsdp", Strategy::hsdp},   {"SHARD_GRAD_OP", Strategy::zero2},
-                                              {"fsdp", Strategy::zero3},  {"FULL_SHARD", Strategy::zero3}};
-  return kNames;
-}
+using catalog::Strategy;  // what each does: policy_of()
 
 // module: a unit per block, embedding, head. size: neighbours together until they have min_num_params. none: one unit.
 enum class Wrap { module, size, none };

@@ -5,34 +5,13 @@
 
 #include "shade/comm/world.h"
 #include "shade/data/config.h"
-#include "shade/models/registry.h"
 #include "shade/optim/config.h"
 #include "shade/privacy/accounting/accountant.h"
 #include "shade/privacy/config.h"
 #include "shade/shard/config.h"
-#include "shade/train/compute_type.h"
+#include "shade/train/model_config.h"
 
 namespace shade::train {
-
-// [model], beside its sizes.
-struct ModelConfig {
-  std::string model = "llama-nano";
-  std::string weights;        // where training starts; empty: those of the model's folder
-  bool from_scratch = false;  // random weights
-  models::Task task = models::Task::automatic;
-  models::LossMean loss_mean = models::LossMean::automatic;
-  models::LossMean chosen_mean = models::LossMean::record;  // what that stands for, by Recipe::resolve()
-  nn::AttentionKernel attention = nn::AttentionKernel::flash;
-  models::Checkpointing checkpointing = models::Checkpointing::none;
-  ComputeType dtype = ComputeType::fp32;
-  int64_t lora_rank = 0;
-  double lora_alpha = 32;
-  std::vector<std::string> lora_targets{"q_proj", "v_proj"};
-
-  void declare(Fields& fields);
-  models::ModelOptions options() const;
-  Json adapter_json(bool classifier) const;  // PEFT's adapter_config.json
-};
 
 // [dp], beside how samples are clipped: what the privacy event is made of.
 struct BudgetConfig {

@@ -3,15 +3,10 @@
 
 #include <memory>
 
-#include "shade/comm/job/environment.h"
 #include "shade/optim/config.h"
 #include "shade/shard/runtime.h"
 
 namespace shade::train {
-
-// Compute threads of this process; 0: libtorch's choice, one if there are several ranks. Rank 0 warns if the ranks of
-// its host have more of them together than there are cores.
-void use_threads(int64_t wanted, const comm::Place& place);
 
 // With its state allocated, where the runtime keeps such things.
 std::unique_ptr<optim::Optimizer> prepared_optimizer(const optim::OptimConfig& config, shard::Runtime& runtime);

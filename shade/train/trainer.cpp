@@ -60,7 +60,6 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
     model_ = counted_model(recipe);
   }
   require_batch(recipe, split_.training());
-  use_threads(train.threads, world.place());
   event_ = event_of(recipe, split_.training());
   recipe.dp.sigma = event_.mechanism.noise_multiplier;
   start_model();

@@ -206,9 +206,7 @@ struct Layers {
   nn::EmbeddingGrad lookup;
 };
 
-const MethodName kMethods[] = {MethodName::materialize,      MethodName::ghost,     MethodName::flash,
-                               MethodName::bookkeeping,      MethodName::streaming, MethodName::automatic,
-                               MethodName::flash_bookkeeping};
+const auto kMethods = catalog::private_methods();
 
 void expect_equal(const Layers& layers, const std::vector<at::Tensor>& wanted, double mark, const std::string& what) {
   for (const auto& weight : layers.parameters.weights())
