@@ -8,8 +8,7 @@
 #include <map>
 
 #include "shade/base/error.h"
-#include "shade/optim/config.h"
-#include "shade/train/step.h"
+#include "shade/train/job.h"
 
 namespace shade::proof {
 namespace {
@@ -25,7 +24,7 @@ at::Tensor value_of(const nn::Weight& weight, uint64_t seed) {
 }
 
 std::unique_ptr<models::Model> make(const VerifyModel& model) {
-  return models::make_model(model.name, model.sizes, model.options);
+  return model.own ? model.own() : models::make_model(model.name, model.sizes, model.options);
 }
 
 constexpr int64_t kMost = 3;  // samples of a micro-batch
@@ -150,27 +149,37 @@ double relative(double found, double wanted) {
                               : std::numeric_limits<double>::infinity();
 }
 
-Differences compare(const VerifyCase& c, const Reference& wanted, const shard::Groups& groups, uint64_t seed,
-                    bool verbose) {
+Differences compare(comm::World& world, const VerifyCase& c, const Reference& wanted, const shard::Groups& groups,
+                    uint64_t seed, bool verbose) {
   const auto model = make(*c.model);
   auto& parameters = model->parameters();
-  shard::Runtime runtime(parameters, groups, c.shard, {.compute = c.dtype});
-  runtime.fill([&](const nn::Weight& weight, int64_t begin, at::Tensor out) {
-    out.copy_(value_of(weight, seed).view(-1).narrow(0, begin, out.numel()));
-  });
-  const auto optimizer = optim::make_optimizer({});
-  train::Step step(*model, runtime, *optimizer, optim::make_schedule({}),
-                   {.dp = c.dp, .fixed_samples = kMost, .rehearsal = true});
-  step.method()->record_norms(true);
-  const int rank = groups.control.rank();
+  const auto fill = [&](shard::Runtime& weights) {
+    weights.fill([&](const nn::Weight& weight, int64_t begin, at::Tensor out) {
+      out.copy_(value_of(weight, seed).view(-1).narrow(0, begin, out.numel()));
+    });
+  };
+  train::Job job(world, {.model = model.get(),
+                         .privacy = c.dp.event(),
+                         .method = c.method,
+                         .noise_seed = c.dp.seed(),
+                         .shard = c.shard,
+                         .dtype = c.dtype,
+                         .micro_batch = kMost,
+                         .weights = fill,
+                         .groups = groups,
+                         .rehearsal = true});
+  auto& runtime = job.runtime();
+  auto& method = job.stepper().method();
+  method.record_norms(true);
+  const int rank = world.rank();
   std::vector<nn::Batch> batches;
   for (int64_t m = 0; m < c.micro_steps; ++m) batches.push_back(batch_of(*model, *c.model, c.dtype, seed, rank, m));
-  step.gradients(batches);
+  job.gradients(batches);
 
   Differences out;
   const auto& norms = wanted.norms[static_cast<size_t>(rank)];
   size_t at = 0;
-  for (const auto& recorded : step.method()->drain_norms()) {
+  for (const auto& recorded : method.drain_norms()) {
     const auto squares = recorded.squares_B.contiguous();
     for (int64_t i = 0; i < squares.numel(); ++i, ++at) {
       const double norm = std::sqrt(squares[i].item<double>());
@@ -203,9 +212,9 @@ Differences compare(const VerifyCase& c, const Reference& wanted, const shard::G
   // In bf16 a sample's products are rounded differently alone and in a batch: 1 to 2 % of a small weight's gradient.
   if (c.dtype == nn::DType::bf16) out.gradient = std::isfinite(whole) ? std::sqrt(whole / size) : INFINITY;
   // The noise, drawn shard by shard, is the noise of the whole weight.
-  step.add_noise();
+  job.stepper().add_noise();
   const privacy::Noise noise(privacy::seeded_key(static_cast<uint64_t>(c.dp.noise_seed)));
-  const double deviation = step.method()->clipper().gradient_sigma() * step.method()->sensitivity();
+  const double deviation = method.clipper()->gradient_sigma() * method.clipper()->sensitivity();
   for (const auto& weight : parameters.weights()) {
     if (!weight.trainable()) continue;
     auto expected = clean[weight.id()].view(-1);
@@ -229,6 +238,13 @@ std::vector<Strategy> strategies(const VerifyConfig& config, int ranks) {
 
 std::vector<VerifyModel> models_of(const VerifyConfig& config, const models::SizeOverrides& sizes) {
   using models::Task;
+  if (config.own_model)
+    return {{.label = "own",
+             .name = "",
+             .sizes = {},
+             .options = {},
+             .seq_length = config.seq_length,
+             .own = config.own_model}};
   if (!config.model.empty()) {
     VerifyModel own{.label = config.model, .name = config.model, .sizes = sizes, .seq_length = config.seq_length};
     own.options.task = config.task;
@@ -306,7 +322,8 @@ Json VerifyRow::json() const {
 std::vector<VerifyRow> verify(comm::World& world, const VerifyConfig& config, const models::SizeOverrides& sizes,
                               const std::function<void(size_t done, size_t all)>& progress) {
   const auto seed = static_cast<uint64_t>(config.seed);
-  const auto methods = chosen(config.methods, catalog::private_methods());
+  auto methods = chosen(config.methods, catalog::private_methods());
+  if (config.own_method) methods.resize(1);
   const auto dtypes =
       chosen<nn::DType>(config.dtypes, config.all ? std::vector{nn::DType::fp32, nn::DType::fp64, nn::DType::bf16}
                                                   : std::vector{nn::DType::fp32});
@@ -339,14 +356,15 @@ std::vector<VerifyRow> verify(comm::World& world, const VerifyConfig& config, co
           groups.policy = policy;
           for (const auto method : methods) {
             c.dp.dp = method;
-            auto found = compare(c, truth, groups, seed, config.verbose);
+            c.method = config.own_method ? config.own_method : privacy::method_of(c.dp);
+            auto found = compare(world, c, truth, groups, seed, config.verbose);
             auto worst = at::empty({world.size() * 3}, at::kDouble);
             groups.control
                 .all_gather(worst, at::tensor({found.norm, found.gradient, found.noise_equal ? 0.0 : 1.0}, at::kDouble),
                             {.label = "differences"})
                 .wait();
             worst = std::get<0>(worst.view({world.size(), 3}).max(0));
-            VerifyRow row{.method = to_string(method),
+            VerifyRow row{.method = config.own_method ? "own" : to_string(method),
                           .strategy = to_string(strategy),
                           .dtype = to_string(dtype),
                           .model = model.label,

@@ -29,7 +29,7 @@ struct Refusal : testing::TestWithParam<MethodName> {
   // A backward pass that hands over these.
   std::string refused(const std::vector<nn::LayerGrad>& grads, const at::Tensor& losses_B = at::ones({kB})) {
     return fault([&] {
-      const auto method = make_method(parameters, sink, {.dp = GetParam()});
+      const auto method = method_of(GetParam())({.parameters = parameters, .sink = sink});
       method->begin(kB);
       for (size_t pass = 0; pass < method->passes().size(); ++pass) {
         method->objective(losses_B, pass);
@@ -138,7 +138,8 @@ struct Alone {  // one process
   }
   std::string first_step(MethodName dp, std::vector<at::Tensor> inputs) {
     return fault([&] {
-      train::Step step(model, runtime, *optimizer, optim::make_schedule({}), {.dp = {.dp = dp}, .rehearsal = true});
+      train::Step step(model, runtime, *optimizer, optim::make_schedule({}),
+                       train::step_options({.dp = dp}, {.rehearsal = true}));
       for (const auto& x : inputs) {
         nn::Batch batch;
         batch.x_BD = x, batch.y_BD = at::zeros_like(x);
@@ -177,7 +178,7 @@ TEST(Steps, RefuseToClipTheSumAsWell) {
   Alone alone;
   EXPECT_EQ(fault([&] {
               const train::Step step(alone.model, alone.runtime, *alone.optimizer, optim::make_schedule({}),
-                                     {.grad_clip = 1, .dp = {.dp = MethodName::ghost}});
+                                     train::step_options({.dp = MethodName::ghost}, {.grad_clip = 1}));
             }),
             "a private run clips every sample (--max-grad-norm); clipping their sum as well (--grad-clip) is for runs "
             "that are not private");

@@ -10,8 +10,8 @@
 
 namespace shade::privacy {
 
-OnePass::OnePass(const nn::Parameters& parameters, nn::GradientSink& sink, const DpConfig& config)
-    : Method(parameters, sink, config), chooser_(row_, config), kept_(clipper_.groups()) {}
+OnePass::OnePass(const MethodRow& row, const MethodSetup& setup, const ClipOptions& options)
+    : ClippingMethod(row, setup, options), chooser_(row_, options, setup.samples), kept_(clipper_.groups()) {}
 
 std::span<const MethodPass> OnePass::passes() const {
   static constexpr MethodPass kPasses[] = {{.gradients = false, .last = true}};
@@ -29,7 +29,7 @@ void OnePass::keep(Kept kept, size_t group) {
 void OnePass::keep(const nn::LinearGrad& grad, size_t group) {
   const auto choice = grad.weight != nullptr ? chooser_.choose(grad) : LayerChoice{.keep = Keep::books};
   if (choice.keep == Keep::books) {
-    add_norms(grad, {.algorithm = choice.norm, .tile = config_.tile_size, .workspace = config_.norm_workspace}, norms_);
+    add_norms(grad, {.algorithm = choice.norm, .tile = options_.tile_size, .workspace = options_.workspace}, norms_);
     return keep(Kept(nn::LayerGrad(grad)), group);
   }
   const MemoryScope scope(MemoryKind::kept);
@@ -85,7 +85,7 @@ void OnePass::settle(size_t group) {
     const auto weights = owners(entry);
     entry = SampleGradients{};  // its memory is free before the reduction asks for some
     for (const auto* weight : weights)
-      if (--uses[weight->id()] == 0) sink_->final(*weight);
+      if (--uses[weight->id()] == 0) sink_->complete(*weight);
   }
 }
 

@@ -14,9 +14,9 @@
 
 namespace shade::privacy {
 
-class OnePass : public Method {
+class OnePass : public ClippingMethod {
  public:
-  OnePass(const nn::Parameters& parameters, nn::GradientSink& sink, const DpConfig& config);
+  OnePass(const MethodRow& row, const MethodSetup& setup, const ClipOptions& options);
 
   std::span<const MethodPass> passes() const override;
   void take(nn::LayerGrad grad) override;
