@@ -36,7 +36,44 @@ struct BenchConfig : train::ModelConfig {
   std::string trace, tensorboard;
 
   std::string trace_place() const { return trace.empty() && use_profiler ? "traces/" : trace; }  // empty: no trace
-  void declare(Fields& fields);                                                                  // [bench]
+  void declare(Fields& f) {                                                                      // [bench]
+    f.add("seq_length", seq_length,
+          {.help = "per sample", .unit = "tokens", .min = 1, .flags = {"--seq-length", "--max-length"}});
+    f.add("batch_size", batch_size,
+          {.help = "per rank", .unit = "samples", .min = 1, .flags = {"--batch-size", "--batch-sizes"}});
+    f.add("work", work, {.help = "what is measured", .flags = {"--work"}});
+    f.add("grad_accum", grad_accum,
+          {.help = "micro-batches of batch_size in a step",
+           .min = 1,
+           .flags = {"--grad-accum", "--grad-accum-steps", "--gradient-accumulation-steps"}});
+    f.add("num_iter", num_iter, {.help = "measured steps", .min = 1, .flags = {"--num-iter", "--num-steps"}});
+    f.add("warmup_iter", warmup_iter, {.help = "steps before measuring", .min = 0, .flags = {"--warmup-iter"}});
+    f.add("threads", threads,
+          {.help = "compute threads; 0: libtorch's choice", .min = 0, .max = 4096, .flags = {"--threads"}});
+    f.add("seed", seed, {.help = "of weights and data", .flags = {"--seed"}});
+    f.add("peak_gflops", peak_gflops,
+          {.help = "stated peak of the hardware of a rank, which mfu is a share of; 0: unknown, and no mfu is reported",
+           .unit = "GFLOP/s",
+           .min = 0,
+           .flags = {"--peak-gflops"}});
+    f.add("trace", trace,
+          {.help = "write a Chrome trace of the whole run here, for Perfetto; a name that ends in / is a folder for "
+                   "TensorBoard, with one below it for this configuration",
+           .flags = {"--trace"}});
+    f.add("use_profiler", use_profiler,
+          {.help = "the same as --trace traces/, as PyTorch's scripts call it", .flags = {"--use-profiler"}});
+    f.add("tensorboard", tensorboard,
+          {.help =
+               "write time, loss, memory and phases of each measured step as TensorBoard's scalars, in a folder below "
+               "this one for this configuration",
+           .flags = {"--tensorboard"}});
+    f.add("bare", bare,
+          {.help = "times only: nothing counts memory, phases or the course of a step. Shows what measuring costs",
+           .flags = {"--bare"}});
+    f.add("peers", peers,
+          {.help = "measure eager PyTorch beside, in turns (llama with heads of 64 and ffn 3 d, dit)",
+           .flags = {"--peers"}});
+  }
 };
 
 // What the allocator and the system say at one moment, on this rank.
