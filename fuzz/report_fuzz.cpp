@@ -73,8 +73,7 @@ void report_results(const fs::path& folder) {
   SHADE_CHECK(visible_lines(summary) == summary, "a terminal would obey the summary");
   (void)csv_of(results);
   check_page(page_of(report_json(results, findings), summary));
-  for (const auto& pictures : {method_pictures(results), part_pictures(results), sweep_pictures(results)})
-    for (const auto& picture : pictures) check_script(picture.script);
+  for (const auto& picture : pictures_of(results)) check_script(picture.script);
 }
 
 void report_runs(const std::vector<fs::path>& folders, const std::string& words) {

@@ -185,6 +185,12 @@ Json Field::json() const {
                     value_);
 }
 
+bool Field::is_list() const {
+  return std::visit(Overloaded{[](const Choice&) { return false; }, []<class T>(std::vector<T>*) { return true; },
+                               [](auto*) { return false; }},
+                    value_);
+}
+
 std::vector<std::string> Field::spellings() const {
   auto out = info_.flags;
   out.push_back(dashed("--" + key_));
@@ -218,6 +224,11 @@ size_t Config::find(std::string_view key, const std::string& source) const {
   throw UsageError(text(source.empty() ? "" : source + ": ", "unknown key '", key, "'", guess));
 }
 
+bool Config::has(std::string_view key) const {
+  const auto wanted = normal(key);
+  return std::any_of(fields_.begin(), fields_.end(), [&](const Field& field) { return field.key() == wanted; });
+}
+
 void Config::set(std::string_view key, std::string_view word) { fields_[find(key, "")].set(word); }
 
 bool Config::given(std::string_view key) const { return fields_[find(key, "")].given(); }
@@ -246,7 +257,8 @@ void Config::read_toml_text(std::string_view toml_text, const std::string& sourc
                   "' stands outside of a [section]; expected keys inside sections");
     for (const auto& [name, value] : *table) {
       const auto key = text(section.str(), ".", name.str());
-      auto& field = fields_[find(key, text(source, ":", value.source().begin.line))];
+      auto& owner = others_ != nullptr && !has(key) && others_->has(key) ? *others_ : *this;
+      auto& field = owner.fields_[owner.find(key, text(source, ":", value.source().begin.line))];
       try {
         set_from_toml(field, value, key, source);
       } catch (const UsageError& fault) {

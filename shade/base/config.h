@@ -56,6 +56,7 @@ class Field {
   const FieldInfo& info() const { return info_; }
   std::vector<std::string> spellings() const;  // on the command line, with dashes; the first is the usual one
   bool is_switch() const { return std::holds_alternative<bool*>(value_); }
+  bool is_list() const;
 
   // Parses, validates and assigns; lists are comma-separated. Throws UsageError naming the key.
   void set(std::string_view word);
@@ -107,9 +108,13 @@ class Config {
     section.declare(fields);
   }
 
+  // Keys in files that this configuration lacks and `others` has are set there: verbs read each other's files.
+  // `others` must outlive it.
+  void read_also(Config& others) { others_ = &others; }
   void read_toml(const std::filesystem::path& file);
   void read_toml_text(std::string_view toml, const std::string& source);
   void set(std::string_view key, std::string_view word);  // '-' and '_' are the same in keys
+  bool has(std::string_view key) const;
   bool given(std::string_view key) const;  // by a file or an option; throws UsageError for an unknown key
 
   std::deque<Field>& fields() { return fields_; }
@@ -119,6 +124,7 @@ class Config {
   size_t find(std::string_view key, const std::string& source) const;  // into fields_
 
   std::deque<Field> fields_;
+  Config* others_ = nullptr;
 };
 
 }  // namespace shade

@@ -6,6 +6,7 @@
 #include "shade/base/terminal.h"
 #include "shade/cli/verb.h"
 #include "shade/train/model_states.h"
+#include "shade/train/recipe.h"
 
 namespace shade::cli {
 
@@ -15,6 +16,10 @@ int run_audit(const Arguments& arguments) {
   Config config;
   what.declare(config);
   config.add("comm", comm_config);
+  train::Recipe recipe;  // --config may be one: its other sections say nothing here
+  Config recipe_config;
+  recipe.declare(recipe_config);
+  config.read_also(recipe_config);
   CommandLine line(
       "audit",
       "A white-box audit of one private step: an observer who sees the whole noisy sum tells whether a "
@@ -25,11 +30,12 @@ int run_audit(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
   const auto place = expected_place(line);
   train::require_memory(
-      train::model_states(models::size_of(what.audit.model, what.sizes, {.task = what.audit.task}),
+      train::model_states(models::size_of(what.audit.model, what.sizes, what.audit.options()),
                           {.shard = what.shard, .optim = {}, .ranks = place.size, .local_ranks = place.local_size}));
   if (const auto status = start_ranks(line, "audit", arguments, comm_config)) return *status;
   bool pass = false;
   in_world(line.ranks, comm_config, [&](comm::World& world) {
+    use_threads(1, {});  // a small model: a second thread only waits
     const auto result = proof::audit(world, what);
     pass = result.pass();
     if (world.rank() != 0) return;

@@ -1,4 +1,5 @@
 // shade bench: one measured experiment.
+#include <cmath>
 #include <cstdio>
 
 #include "shade/base/terminal.h"
@@ -6,6 +7,7 @@
 #include "shade/cli/verb.h"
 #include "shade/cli/version.h"
 #include "shade/measure/bench.h"
+#include "shade/measure/mib.h"
 #include "shade/train/model_states.h"
 
 namespace shade::cli {
@@ -13,8 +15,8 @@ namespace shade::cli {
 namespace {
 
 // A share that is known, in per cent.
-std::string share(const Json& json, const char* key, const char* words) {
-  return json.contains(key) ? text(", ", significant(100 * json[key].get<double>()), words) : "";
+std::string share(const std::optional<double>& value, const char* words) {
+  return value ? text(", ", significant(100 * *value), words) : "";
 }
 
 void print(const measure::BenchResult& result, const measure::Experiment& experiment, const Json& json) {
@@ -22,25 +24,25 @@ void print(const measure::BenchResult& result, const measure::Experiment& experi
   table.add({"model", text(result.description, ", ", significant(static_cast<double>(result.parameters) / 1e6),
                            " M parameters")});
   if (!experiment.data.data_folder.empty())
-    table.add({"data", text(result.data, "; loading takes ", significant(result.data_ms), " ms of a step (",
-                            significant(100 * result.data_ms / result.average_ms(), 2), " %)")});
+    table.add({"data", text(result.data, "; loading takes ", significant(*result.cpu_overhead_ms), " ms of a step (",
+                            significant(100 * *result.cpu_overhead_ms / result.time_ms, 2), " %)")});
   const bool whole = experiment.bench.work == measure::Work::step;
   if (const auto& dp = experiment.dp; dp.is_private())
     table.add({"privacy", text(to_string(dp.dp), ", ", to_string(dp.clip_style), " clipping at ", dp.max_grad_norm,
                                ", sigma ", dp.sigma, dp.noise_seed >= 0 ? " (seeded: NOT private)" : "", "; ",
                                result.clipped, " samples clipped, ", result.not_finite, " not finite")});
-  table.add({"step", text(to_string(Seconds(result.average_ms() / 1e3)),
+  table.add({"step", text(to_string(Seconds(result.time_ms / 1e3)),
                           whole ? " (forward, backward, optimizer; " : " (forward and backward; ", result.ranks,
                           result.ranks == 1 ? " rank" : " ranks", ", average of ", result.times_ms.size(), ")")});
-  table.add({"throughput", text(significant(json["tokens_per_second"].get<double>()), " tokens/s, ",
-                                significant(json["gflops_per_second"].get<double>()), " GFLOP/s",
-                                share(json, "mfu", " % of the stated peak (MFU)"),
-                                share(json, "gemm_share", " % of this machine's best matrix product"))});
+  table.add({"throughput", text(significant(result.tokens_per_second), " tokens/s, ", significant(*result.gflops),
+                                " GFLOP/s", share(result.mfu, " % of the stated peak (MFU)"),
+                                share(result.gemm_share, " % of this machine's best matrix product"))});
   if (result.ranks > 1)
-    table.add({"traffic", text(to_string(result.wire), " sent a step, ", significant(result.comm_ms), " ms under way, ",
-                               significant(result.exposed_ms), " ms waited for")});
-  table.add(
-      {"peak tensor memory", text(to_string(result.peak), " a rank (process ", to_string(result.resident_peak), ")")});
+    table.add({"traffic",
+               text(to_string(Bytes{std::llround(*result.sent_bytes)}), " sent a step, ", significant(*result.comm_ms),
+                    " ms under way, ", significant(*result.exposed_ms), " ms waited for")});
+  table.add({"peak tensor memory", text(to_string(result.at_peak.total), " a rank (process ",
+                                        to_string(measure::from_mib(*result.resident_mb)), ")")});
   for (const auto& [name, kind] : names_of(MemoryKind{}))
     if (const auto bytes = result.at_peak.of(kind); bytes.count > 0) table.add({text("  ", name), to_string(bytes)});
   if (!result.peak_owner.is_null()) table.add({"  reached by", result.peak_owner["words"].get<std::string>()});
@@ -92,15 +94,21 @@ int run_bench(const Arguments& arguments) {
   Config config;
   experiment.declare(config);
   config.add("comm", comm_config);
+  train::Recipe recipe;  // --config may be one
+  Config recipe_config;
+  recipe.declare(recipe_config);
+  config.read_also(recipe_config);
   CommandLine line("bench", "One measured experiment: training steps of a model, on made-up data or a folder of texts.",
                    "shade bench --model dit-l --batch-size 2 --num-iter 2 --dtype bf16 --ranks 2 --shard zero3");
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
+  if (line.has_file()) experiment.take(recipe, recipe_config, config);
   if (implies_zero3(arguments)) experiment.shard.shard = shard::Strategy::zero3;
 
   require_memory(experiment, comm_config, expected_place(line));
   if (bench.work == measure::Work::forward_backward) {
     SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "--work forward_backward runs in one process; drop --ranks");
+    use_threads(bench.threads, {});
     const auto result = measure::measure_forward_backward(experiment);
     const auto json = result.json(experiment, config.json());
     print(result, experiment, json);
@@ -110,6 +118,7 @@ int run_bench(const Arguments& arguments) {
   }
   if (const auto status = start_ranks(line, "bench", arguments, comm_config)) return *status;
   in_world(line.ranks, comm_config, [&](comm::World& world) {
+    use_threads(bench.threads, world.place());
     const auto result = measure::measure_training(world, experiment);
     if (world.rank() != 0) return;
     auto json = result.json(experiment, config.json());

@@ -9,6 +9,7 @@
 #include "shade/base/log.h"
 #include "shade/base/output_file.h"
 #include "shade/base/strings.h"
+#include "shade/catalog/methods.h"
 #include "shade/cli/verb.h"
 
 namespace shade::cli {
@@ -52,7 +53,7 @@ std::string CommandLine::config_name() const {
 bool implies_zero3(const Arguments& arguments) {
   bool fsdp = false, given = false;
   for (const auto& word : arguments) {
-    fsdp = fsdp || word.ends_with("ghost_fsdp") || word.ends_with("flash_fsdp");
+    for (const auto& method : catalog::kMethods) fsdp = fsdp || (!method.fsdp.empty() && word.ends_with(method.fsdp));
     given = given || word.starts_with("--shard") || word.starts_with("--data-parallel");
   }
   return fsdp && !given;

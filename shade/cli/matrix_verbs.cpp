@@ -66,6 +66,10 @@ std::vector<measure::MatrixRow> MatrixLine::rows(const Arguments& arguments) con
     Config config;
     experiment.declare(config);
     config.add("comm", comm_config);
+    train::Recipe recipe;  // --config may be one
+    Config recipe_config;
+    recipe.declare(recipe_config);
+    config.read_also(recipe_config);
     CommandLine line("bench", "", "");
     line.add(config);
     SHADE_REQUIRE(!line.parse(row.arguments), "--help stands between the options of a matrix");

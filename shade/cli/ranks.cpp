@@ -1,8 +1,12 @@
+#include <ATen/Parallel.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
+#include "shade/base/log.h"
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
@@ -30,6 +34,18 @@ std::optional<int> start_ranks(const CommandLine& line, const std::string& verb,
                               .pass_rank0 = true};
   options.command.insert(options.command.end(), arguments.begin(), arguments.end());
   return report(comm::launch(options));
+}
+
+void use_threads(int64_t wanted, const comm::Place& place) {
+  const int64_t cores = std::thread::hardware_concurrency(), all = wanted * place.local_size;
+  if (place.rank == 0 && cores > 0 && all > cores)
+    log::warning("--threads ", wanted, place.local_size > 1 ? text(" on ", place.local_size, " ranks of a host") : "",
+                 ": ", all, " threads share ", cores, cores == 1 ? " core" : " cores",
+                 " and slow each other down; choose at most ", std::max<int64_t>(1, cores / place.local_size));
+  if (wanted > 0)
+    at::set_num_threads(static_cast<int>(wanted));
+  else if (place.size > 1)
+    at::set_num_threads(1);
 }
 
 void in_world(std::optional<int> stated_ranks, const comm::CommConfig& config,

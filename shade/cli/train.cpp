@@ -61,6 +61,7 @@ int run_train(const Arguments& arguments) {
   require_memory(recipe, expected_place(line));
   if (const auto status = start_ranks(line, "train", arguments, recipe.comm)) return *status;
   in_world(line.ranks, recipe.comm, [&](comm::World& world) {
+    use_threads(recipe.train.threads, world.place());
     train::Trainer trainer(world, recipe, config, nullptr, {.answer_signals = true});
     const auto result = trainer.run();
     if (world.rank() != 0 || line.json_file.empty()) return;

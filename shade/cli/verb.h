@@ -56,7 +56,8 @@ class CommandLine {
   std::string json_file;                     // --json, for write_json
   std::optional<int> ranks;                  // --ranks
   bool given(const std::string& key) const;  // on the command line, in whatever spelling
-  std::string config_name() const;           // of the TOML file, without folder and ending; the verb if none was given
+  bool has_file() const { return !config_file_.empty(); }
+  std::string config_name() const;  // of the TOML file, without folder and ending; the verb if none was given
 
  private:
   std::string suggestion_for(const std::string& word) const;
@@ -75,7 +76,7 @@ class CommandLine {
 // which doesn't write it, leaves standard output to its ranks.
 std::string json_target(const std::string& given, bool launcher = false);
 
-// ghost_fsdp and flash_fsdp are methods under full sharding, unless a strategy is given.
+// ghost_fsdp and the like are methods under full sharding, unless a strategy is given.
 bool implies_zero3(const Arguments& arguments);
 
 // The place that the environment states for this process; without one, that of rank 0 of --ranks on this host.
@@ -87,6 +88,10 @@ bool starts_ranks(const std::optional<int>& ranks);
 // With --ranks N outside of a world: starts N ranks of this very command and returns their status. Otherwise empty.
 std::optional<int> start_ranks(const CommandLine& line, const std::string& verb, const Arguments& arguments,
                                const comm::CommConfig& config);
+
+// Compute threads of this process; 0: libtorch's choice, one if there are several ranks. Rank 0 warns if the ranks of
+// its host have more of them together than there are cores. The library itself leaves the number as it is.
+void use_threads(int64_t wanted, const comm::Place& place);
 
 // Joins the world, runs the body, leaves; if the body throws, the other ranks are told why.
 void in_world(std::optional<int> stated_ranks, const comm::CommConfig& config,

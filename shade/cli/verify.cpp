@@ -6,6 +6,7 @@
 #include "shade/cli/verb.h"
 #include "shade/proof/verify.h"
 #include "shade/train/model_states.h"
+#include "shade/train/recipe.h"
 
 namespace shade::cli {
 namespace {
@@ -49,9 +50,15 @@ int run_verify(const Arguments& arguments) {
   models::SizeOverrides sizes;
   comm::CommConfig comm_config;
   Config config;
+  Fields model("model", config.fields());
+  verify.declare_model(model);
+  config.add("model", sizes);
   config.add("verify", verify);
-  config.add("size", sizes);
   config.add("comm", comm_config);
+  train::Recipe recipe;  // --config may be one: its other sections say nothing here
+  Config recipe_config;
+  recipe.declare(recipe_config);
+  config.read_also(recipe_config);
   CommandLine line("verify",
                    "Every private gradient against its definition: each sample alone, clipped, summed.\nUnequal and "
                    "empty local batches, padding, several segments; the noise with a fixed key.",
@@ -68,6 +75,7 @@ int run_verify(const Arguments& arguments) {
   if (const auto status = start_ranks(line, "verify", arguments, comm_config)) return *status;
   int failed = 0;
   in_world(line.ranks, comm_config, [&](comm::World& world) {
+    if (verify.model.empty()) use_threads(1, {});  // small models: a second thread only waits
     std::optional<Progress> bar;
     const auto rows = proof::verify(world, verify, sizes, [&](size_t, size_t all) {
       if (!bar) bar.emplace("verify", static_cast<int64_t>(all));

@@ -17,7 +17,38 @@ struct DataConfig {
   int64_t max_records = 0;
   std::string cache_folder;
 
-  void declare(Fields& fields);
+  void declare(Fields& f) {
+    f.add("data_folder", data_folder,
+          {.help = "folder of .txt, .json and .jsonl files or, to train on images, of a folder for each class",
+           .flags = {"--data-folder"}});
+    f.add(
+        "tokenizer", tokenizer,
+        {.help =
+             "tokenizer.json of Hugging Face (byte-level BPE) or its folder; bytes: every byte is a token; if not set, "
+             "train uses that of the model's folder, otherwise bytes",
+         .flags = {"--tokenizer"}});
+    f.add("packing", packing,
+          {.help = "records: each record is a sample; packed: samples are windows over all records in a row, and a "
+                   "private run needs --privacy-unit window",
+           .flags = {"--packing"}});
+    f.add("text_unit", text_unit, {.help = "what is a record of a .txt file", .flags = {"--text-unit"}});
+    f.add("classes", classes,
+          {.help =
+               "names of the classes in their order, or @FILE with one per line; required in private runs on labelled "
+               "records, where the labels that occur are not public",
+           .flags = {"--classes"}});
+    f.add("flip", flip,
+          {.help = "images: train on an image or its mirror image, each half of the time; evaluation flips none",
+           .flags = {"--flip"}});
+    f.add("max_records", max_records,
+          {.help = "only the first so many; 0: all, as a private run needs it",
+           .unit = "records",
+           .min = 0,
+           .flags = {"--max-records"}});
+    f.add("cache_folder", cache_folder,
+          {.help = "where tokens are kept, a copy of the data; .shade in the data folder if not set",
+           .flags = {"--cache-folder"}});
+  }
 };
 
 std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& place);  // empty, "bytes": ByteTokenizer

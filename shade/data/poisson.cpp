@@ -1,3 +1,5 @@
+#include <sodium.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -31,6 +33,7 @@ class Poisson final : public Sampler {
  public:
   Poisson(const SampleKey& key, const PoissonOptions& options)
       : key_(key), options_(options), log_stay_(options.rate < 1 ? log_of_complement(options.rate) : 0) {}
+  ~Poisson() override { sodium_memzero(key_.data(), key_.size()); }
 
   std::vector<int64_t> draw(int64_t step) const override {
     KeyedBits bits(key_, KeyedBits::Purpose::poisson, static_cast<uint64_t>(step));

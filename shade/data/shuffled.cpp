@@ -48,6 +48,7 @@ class Permutation {
 class Shuffled final : public Sampler {
  public:
   Shuffled(const SampleKey& key, const ShuffleOptions& options) : key_(key), options_(options) {}
+  ~Shuffled() override { sodium_memzero(key_.data(), key_.size()); }
 
   std::vector<int64_t> draw(int64_t step) const override {
     const auto steps = (options_.records + options_.batch - 1) / options_.batch;  // of an epoch

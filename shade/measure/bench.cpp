@@ -6,90 +6,77 @@
 #include <torch/version.h>
 
 #include <filesystem>
-#include <fstream>
 #include <numeric>
 #include <optional>
 #include <thread>
 
 #include "shade/base/error.h"
 #include "shade/base/span.h"
+#include "shade/base/strings.h"
 #include "shade/base/terminal.h"
+#include "shade/catalog/methods.h"
 #include "shade/measure/mib.h"
 #include "shade/measure/peer.h"
 #include "shade/models/flops.h"
 #include "shade/nn/gradients.h"
+#include "shade/profile/cpu.h"
 #include "shade/profile/heap.h"
 #include "shade/profile/memory.h"
 #include "shade/profile/trace.h"
-#include "shade/train/setup.h"
 
 namespace shade::measure {
 
-models::ModelOptions BenchConfig::options() const {
-  models::ModelOptions out{.task = task, .attention = attention, .checkpointing = checkpointing};
-  if (lora_rank > 0) out.lora = nn::LoraOptions{.rank = lora_rank};
-  return out;
-}
-
-void BenchConfig::declare(Fields& f) {
-  f.add("model", model, {.help = "a named model or a folder with config.json", .flags = {"--model", "--model-name"}});
-  f.add("task", task, {.help = "what is trained", .flags = {"--task"}});
-  f.add("attention", attention, {.help = "kernel", .flags = {"--attention"}});
-  f.add("checkpointing", checkpointing, {.help = "recompute activations in backward", .flags = {"--checkpointing"}});
-  f.add("dtype", dtype, {.help = "of weights and computation", .flags = {"--dtype"}});
-  f.add("seq_length", seq_length,
-        {.help = "per sample", .unit = "tokens", .min = 1, .flags = {"--seq-length", "--max-length"}});
-  f.add("batch_size", batch_size,
-        {.help = "per rank", .unit = "samples", .min = 1, .flags = {"--batch-size", "--batch-sizes"}});
-  f.add("work", work, {.help = "what is measured", .flags = {"--work"}});
-  f.add("grad_accum", grad_accum,
-        {.help = "micro-batches of batch_size in a step",
-         .min = 1,
-         .flags = {"--grad-accum", "--grad-accum-steps", "--gradient-accumulation-steps"}});
-  f.add("num_iter", num_iter, {.help = "measured steps", .min = 1, .flags = {"--num-iter", "--num-steps"}});
-  f.add("warmup_iter", warmup_iter, {.help = "steps before measuring", .min = 0, .flags = {"--warmup-iter"}});
-  f.add("threads", threads,
-        {.help = "compute threads; 0: libtorch's choice", .min = 0, .max = 4096, .flags = {"--threads"}});
-  f.add("seed", seed, {.help = "of weights and data", .flags = {"--seed"}});
-  f.add("lora_rank", lora_rank,
-        {.help = "adapters of this rank on q_proj and v_proj, the rest frozen; 0: none",
-         .min = 0,
-         .flags = {"--lora-rank"}});
-  f.add("peak_gflops", peak_gflops,
-        {.help = "stated peak of the hardware of a rank, which mfu is a share of; 0: unknown, and no mfu is reported",
-         .unit = "GFLOP/s",
-         .min = 0,
-         .flags = {"--peak-gflops"}});
-  f.add("trace", trace,
-        {.help = "write a Chrome trace of the whole run here, for Perfetto; a name that ends in / is a folder for "
-                 "TensorBoard, with one below it for this configuration",
-         .flags = {"--trace"}});
-  f.add("use_profiler", use_profiler,
-        {.help = "the same as --trace traces/, as PyTorch's scripts call it", .flags = {"--use-profiler"}});
-  f.add(
-      "tensorboard", tensorboard,
-      {.help = "write time, loss, memory and phases of each measured step as TensorBoard's scalars, in a folder below "
-               "this one for this configuration",
-       .flags = {"--tensorboard"}});
-  f.add("bare", bare,
-        {.help = "times only: nothing counts memory, phases or the course of a step. Shows what measuring costs",
-         .flags = {"--bare"}});
-  f.add("peers", peers,
-        {.help = "measure eager PyTorch beside, in turns (llama with heads of 64 and ffn 3 d, dit)",
-         .flags = {"--peers"}});
-}
-
 void Experiment::declare(Config& config) {
+  Fields model("model", config.fields());
+  bench.declare_options(model);
+  model.add("dtype", bench.dtype, {.help = "of weights and computation", .flags = {"--dtype"}});
+  config.add("model", sizes);
   config.add("bench", bench);
-  config.add("size", sizes);
   config.add("shard", shard);
   config.add("optim", optim);
-  config.add("privacy", dp);
+  config.add("dp", dp);
   config.add("data", data);
 }
 
-double BenchResult::average_ms() const {
-  return std::accumulate(times_ms.begin(), times_ms.end(), 0.0) / static_cast<double>(times_ms.size());
+void Experiment::take(const train::Recipe& recipe, const Config& recipe_config, const Config& own) {
+  const auto& train = recipe.train;
+  const auto take = [&](const std::string& name, auto& to, const auto& from) {
+    if (recipe_config.given("train." + name) && !own.given("bench." + name)) to = from;
+  };
+  take("seq_length", bench.seq_length, train.seq_length);
+  take("seed", bench.seed, train.seed);
+  take("threads", bench.threads, train.threads);
+  take("peak_gflops", bench.peak_gflops, train.peak_gflops);
+  // What a rank computes at a time; a recipe's batch_size is of all ranks together.
+  const auto micro_batch = parse_integer(train.micro_batch);
+  if (micro_batch && !own.given("bench.batch_size")) bench.batch_size = *micro_batch;
+  if (optim.schedule != optim::Shape::constant && optim.total_steps == 0) optim.total_steps = train.steps;
+  // As in training: who asks for an epsilon or noise and names no method gets one, and a plain step clips its gradient.
+  const auto given = [&](const std::string& key) { return (own.has(key) ? own : recipe_config).given(key); };
+  if (!own.given("dp.dp") && !train::asks_for_privacy(recipe, given).empty()) dp.dp = privacy::MethodName::automatic;
+  if (!dp.is_private() && !own.given("optim.grad_clip")) optim.grad_clip = dp.max_grad_norm;
+}
+
+// Zero until measured: a result file has these keys, whatever was measured.
+BenchResult::BenchResult() {
+  for (auto* figure : {&utilisation, &sent_bytes, &comm_ms, &exposed_ms, &cpu_overhead_ms, &resident_mb}) *figure = 0;
+}
+
+void BenchResult::complete(const Experiment& experiment) {
+  peak_mb = mib(at_peak.total);
+  time_ms = std::accumulate(times_ms.begin(), times_ms.end(), 0.0) / static_cast<double>(times_ms.size());
+  tokens_per_second = static_cast<double>(tokens) * 1e3 / time_ms;
+  overlapped_ms = std::max(0.0, *comm_ms - *exposed_ms);
+  const double flops_per_second = flops_per_token * tokens_per_second;
+  gflops = flops_per_second / 1e9;
+  if (const double stated = experiment.bench.peak_gflops * ranks; stated > 0) {
+    stated_gflops = stated;
+    mfu = flops_per_second / (1e9 * stated);
+  }
+  if (product_flops > 0) {
+    gemm_gflops = product_flops * ranks / 1e9;
+    gemm_share = flops_per_second / (product_flops * ranks);
+  }
 }
 
 namespace {
@@ -141,7 +128,6 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
   SHADE_REQUIRE(experiment.data.data_folder.empty(), "--work forward_backward is on made-up data; drop --data-folder");
   SHADE_REQUIRE(!experiment.dp.is_private(), "--work forward_backward is the bare model; drop --dp, or measure a step");
   profile::TensorMemory::track();
-  train::use_threads(config.threads, {});
   const auto model = models::make_model(config.model, sizes, config.options());
   const auto type = train::scalar_type(config.dtype);
   nn::bind_all(model->parameters(), type, static_cast<uint64_t>(config.seed));
@@ -186,10 +172,10 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
     progress.advance();
   }
   if (trace) trace->save(trace_file(experiment, result.log_key, 0, 1), experiment.readers());
-  result.peak = profile::TensorMemory::peak();
   result.at_peak = profile::TensorMemory::peak_breakdown();
-  result.resident_peak = profile::process_memory().peak_resident;
+  result.resident_mb = mib(profile::process_memory().peak_resident);
   if (peer) result.peer_peak = peer->peak_bytes();
+  result.complete(experiment);
   return result;
 }
 
@@ -207,7 +193,7 @@ std::string log_key(const Experiment& experiment, int ranks) {
   const auto& [c, shard] = std::tie(experiment.bench, experiment.shard);
   std::string name = text(std::filesystem::path(c.model).filename().string(), "_", to_string(shard.shard), "_ranks",
                           ranks, "_batch", c.batch_size, "_", to_string(c.dtype));
-  if (shard.shard != shard::Strategy::none && shard.shard != shard::Strategy::ddp)
+  if (row_at(catalog::kStrategies, shard.shard).sharded)
     name += text("_", to_string(shard.wrap), "_", to_string(shard.backward_prefetch), shard.offload ? "_offload" : "");
   if (experiment.dp.is_private()) name += "_" + to_string(experiment.dp.dp);
   return name;
@@ -228,27 +214,6 @@ Json by_kind(const profile::MemoryBreakdown& memory) {
   return out;
 }
 
-std::string cpu_name() {
-  std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line);)
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  return "unknown";
-}
-
-// What the documents call it.
-std::string mode_of(const privacy::DpConfig& dp, const shard::ShardConfig& shard) {
-  using privacy::MethodName;
-  if (!dp.is_private()) return "no_dp";
-  const bool two_pass = dp.dp == MethodName::ghost || dp.dp == MethodName::flash;
-  return to_string(dp.dp) + (two_pass && shard.shard == shard::Strategy::zero3 ? "_fsdp" : "");
-}
-std::string experiment_of(const privacy::DpConfig& dp) {
-  using privacy::MethodName;
-  if (!dp.is_private()) return "vanilla";
-  if (dp.dp == MethodName::flash) return "flash_clip";
-  return dp.dp == MethodName::flash_bookkeeping ? "flash_clip_bookkeeping" : to_string(dp.dp);
-}
-
 Json json_of(const MemoryLine& line, const std::string& key) {
   Json out{{"stage", line.stage},
            {"rank", 0},
@@ -266,10 +231,8 @@ Json json_of(const MemoryLine& line, const std::string& key) {
 
 Json BenchResult::json(const Experiment& experiment, const Json& whole_config) const {
   const auto& [c, shard, dp] = std::tie(experiment.bench, experiment.shard, experiment.dp);
-  const double tokens_per_second = static_cast<double>(tokens) * 1e3 / average_ms();
-  const double flops_per_second = flops_per_token * tokens_per_second;
-  Json out{{"mode", mode_of(dp, shard)},
-           {"experiment", experiment_of(dp)},
+  Json out{{"mode", catalog::mode_of(to_string(dp.dp), to_string(shard.shard))},
+           {"experiment", row_at(catalog::kMethods, dp.dp).experiment_word()},
            {"model", c.model},
            {"shard", to_string(shard.shard)},
            {"dp", to_string(dp.dp)},
@@ -283,41 +246,22 @@ Json BenchResult::json(const Experiment& experiment, const Json& whole_config) c
            {"trainable_parameters", trainable},
            {"step", to_string(c.work)},
            {"loss", loss},
-           {"peak_memory_mb", mib(peak)},
-           {"peak_memory_gb", mib(peak) / 1024},
-           {"peak_resident_mb", mib(resident_peak)},
-           {"avg_time_ms", average_ms()},
-           {"times_ms", times_ms},
-           {"tokens_per_second", tokens_per_second},
-           {"gflops_per_second", flops_per_second / 1e9}};
+           {"peak_memory_gb", peak_mb / 1024},
+           {"times_ms", times_ms}};
+  catalog::write_figures(out, *this);
   out["losses"] = losses;
-  out["average_memory_mb"] = mib(average);
   out["log_key"] = log_key;
   if (dp.is_private()) out["not_private"] = {{"clipped_samples", clipped}, {"not_finite_samples", not_finite}};
-  out["utilisation"] = utilisation;
-  out["cpu_overhead_ms"] = data_ms;
   out["data"] = data;
   out["phases_ms"] = phases_ms;
   if (!norms_ms.empty()) out["norms_ms"] = norms_ms;
-  out["communication"] = {{"bytes", wire.count},
-                          {"time_ms", comm_ms},
-                          {"exposed_ms", exposed_ms},
-                          {"overlapped_ms", std::max(0.0, comm_ms - exposed_ms)},
-                          {"collectives", Json::array()}};
+  out["communication"]["collectives"] = Json::array();
   for (const auto& sum : traffic)
     out["communication"]["collectives"].push_back({{"collective", sum.collective},
                                                    {"label", sum.label},
                                                    {"bytes", sum.wire.count},
                                                    {"time_ms", sum.time_ms},
                                                    {"exposed_ms", sum.exposed_ms}});
-  if (c.peak_gflops > 0) {
-    out["stated_gflops_per_second"] = c.peak_gflops * ranks;
-    out["mfu"] = flops_per_second / (1e9 * c.peak_gflops * ranks);
-  }
-  if (product_flops > 0) {
-    out["gemm_gflops_per_second"] = product_flops * ranks / 1e9;
-    out["gemm_share"] = flops_per_second / (product_flops * ranks);
-  }
   out["breakdown"] = by_kind(at_peak);
   if (!peak_owner.is_null()) out["peak_owner"] = peak_owner;
   if (!timeline.is_null()) out["timeline"] = timeline;
@@ -329,7 +273,7 @@ Json BenchResult::json(const Experiment& experiment, const Json& whole_config) c
                      ranks > 1 ? ", " + to_string(shard.shard) : "", dp.is_private() ? ", " + to_string(dp.dp) : ""),
         .ours = Millis(best_of(times_ms)),
         .peer = Millis(best_of(peer_times_ms)),
-        .ours_peak = peak,
+        .ours_peak = at_peak.total,
         .peer_peak = peer_peak};
     out["rows"] = Json::array({row.json()});
     out["peer_times_ms"] = peer_times_ms;
@@ -343,7 +287,7 @@ Json BenchResult::json(const Experiment& experiment, const Json& whole_config) c
                         {"max_grad_norm", dp.max_grad_norm}});
   out["environment"] = {{"libtorch", TORCH_VERSION},
                         {"threads", at::get_num_threads()},
-                        {"cpu", cpu_name()},
+                        {"cpu", profile::cpu_name()},
                         {"cores", std::thread::hardware_concurrency()}};
   return out;
 }

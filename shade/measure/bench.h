@@ -7,13 +7,13 @@
 #include "shade/base/config.h"
 #include "shade/base/json.h"
 #include "shade/base/private_file.h"
+#include "shade/catalog/figures.h"
 #include "shade/data/config.h"
-#include "shade/models/registry.h"
 #include "shade/optim/config.h"
 #include "shade/privacy/config.h"
 #include "shade/profile/memory.h"
 #include "shade/shard/runtime.h"
-#include "shade/train/compute_type.h"
+#include "shade/train/recipe.h"
 
 namespace shade::measure {
 
@@ -24,25 +24,56 @@ inline std::span<const Name<Work>> names_of(Work) {
   return kNames;
 }
 
-struct BenchConfig {
-  std::string model = "llama-nano";
-  models::Task task = models::Task::automatic;
-  nn::AttentionKernel attention = nn::AttentionKernel::flash;
-  models::Checkpointing checkpointing = models::Checkpointing::none;
-  train::ComputeType dtype = train::ComputeType::fp32;
+// [bench], and the model: its options are in [model], as in recipes.
+struct BenchConfig : train::ModelConfig {
   Work work = Work::step;
   int64_t seq_length = 1024, batch_size = 2, num_iter = 3, warmup_iter = 1, grad_accum = 1;
   int64_t threads = 0;
   int64_t seed = 0;
-  int64_t lora_rank = 0;
   double peak_gflops = 0;
   bool peers = false;
   bool bare = false, use_profiler = false;
   std::string trace, tensorboard;
 
   std::string trace_place() const { return trace.empty() && use_profiler ? "traces/" : trace; }  // empty: no trace
-  models::ModelOptions options() const;
-  void declare(Fields& fields);
+  void declare(Fields& f) {                                                                      // [bench]
+    f.add("seq_length", seq_length,
+          {.help = "per sample", .unit = "tokens", .min = 1, .flags = {"--seq-length", "--max-length"}});
+    f.add("batch_size", batch_size,
+          {.help = "per rank", .unit = "samples", .min = 1, .flags = {"--batch-size", "--batch-sizes"}});
+    f.add("work", work, {.help = "what is measured", .flags = {"--work"}});
+    f.add("grad_accum", grad_accum,
+          {.help = "micro-batches of batch_size in a step",
+           .min = 1,
+           .flags = {"--grad-accum", "--grad-accum-steps", "--gradient-accumulation-steps"}});
+    f.add("num_iter", num_iter, {.help = "measured steps", .min = 1, .flags = {"--num-iter", "--num-steps"}});
+    f.add("warmup_iter", warmup_iter, {.help = "steps before measuring", .min = 0, .flags = {"--warmup-iter"}});
+    f.add("threads", threads,
+          {.help = "compute threads; 0: libtorch's choice", .min = 0, .max = 4096, .flags = {"--threads"}});
+    f.add("seed", seed, {.help = "of weights and data", .flags = {"--seed"}});
+    f.add("peak_gflops", peak_gflops,
+          {.help = "stated peak of the hardware of a rank, which mfu is a share of; 0: unknown, and no mfu is reported",
+           .unit = "GFLOP/s",
+           .min = 0,
+           .flags = {"--peak-gflops"}});
+    f.add("trace", trace,
+          {.help = "write a Chrome trace of the whole run here, for Perfetto; a name that ends in / is a folder for "
+                   "TensorBoard, with one below it for this configuration",
+           .flags = {"--trace"}});
+    f.add("use_profiler", use_profiler,
+          {.help = "the same as --trace traces/, as PyTorch's scripts call it", .flags = {"--use-profiler"}});
+    f.add("tensorboard", tensorboard,
+          {.help =
+               "write time, loss, memory and phases of each measured step as TensorBoard's scalars, in a folder below "
+               "this one for this configuration",
+           .flags = {"--tensorboard"}});
+    f.add("bare", bare,
+          {.help = "times only: nothing counts memory, phases or the course of a step. Shows what measuring costs",
+           .flags = {"--bare"}});
+    f.add("peers", peers,
+          {.help = "measure eager PyTorch beside, in turns (llama with heads of 64 and ffn 3 d, dit)",
+           .flags = {"--peers"}});
+  }
 };
 
 // What the allocator and the system say at one moment, on this rank.
@@ -64,7 +95,10 @@ struct Experiment {
   privacy::DpConfig dp;
   data::DataConfig data;
 
-  void declare(Config& config);
+  void declare(Config& config);  // the sections of recipes that bench has a use for, and [bench]
+  // What a recipe says elsewhere: in [train], and of privacy without a method. `recipe_config` knows what its file
+  // gave, `own` what was given here, which wins.
+  void take(const train::Recipe& recipe, const Config& recipe_config, const Config& own);
   // Of its trace and its TensorBoard events.
   Readers readers() const { return dp.is_private() ? Readers::owner : Readers::by_umask; }
 };
@@ -89,27 +123,23 @@ struct StepFigures {
   Bytes peak, allocated;  // tensors: the most so far; now
 };
 
-struct BenchResult {
+// Its figures are complete when complete() was called.
+struct BenchResult : catalog::Figures {
   std::string description, log_key;
   int ranks = 1;
   int64_t parameters = 0, trainable = 0;
   int64_t vocabulary = 0;                       // 0: not a language model
   std::vector<double> times_ms, peer_times_ms;  // of the slowest rank
-  Bytes peak, resident_peak, peer_peak;         // of the largest rank
-  profile::MemoryBreakdown at_peak;             // of that rank
-  Bytes average;                                // tensors over the time of the measured steps, this rank
+  Bytes peer_peak;                              // of the largest rank
+  profile::MemoryBreakdown at_peak;             // of the rank that needed most
   std::vector<MemoryLine> snapshots;            // of this rank
   std::map<std::string, double> phases_ms;      // of a step, this rank; they nest
   std::map<std::string, double> norms_ms;       // the phase `norm` by the weight's name
-  Bytes wire;                                   // sent by this rank in a step
-  double comm_ms = 0, exposed_ms = 0;           // in a step, this rank: collectives under way; waited for
   std::vector<TrafficSum> traffic;              // of a step, by collective and unit
   Json timeline, peak_owner;                    // of the last step; of this rank's peak
-  double utilisation = 0;                       // CPU time over wall time of the compute threads, or the GPU's
   double product_flops = 0;                     // of this rank's best matrix product, per second
   int gpus = 0;
-  double data_ms = 0;                   // of a step, this rank: loading what it computes with
-  std::string data;                     // what it is
+  std::string data;                     // what it computes with
   std::vector<double> losses;           // step by step, those to warm up included
   std::vector<StepFigures> steps;       // the measured ones
   int64_t clipped = 0, not_finite = 0;  // samples of the last step; not private
@@ -118,8 +148,9 @@ struct BenchResult {
   int64_t tokens = 0;          // of one step, without padding
   int64_t length = 0;          // tokens of one sample: of a text, or the patches of an image
 
+  BenchResult();
   void describe(const models::Model& model, const std::string& key);
-  double average_ms() const;
+  void complete(const Experiment& experiment);  // what follows from times, tokens and the peak
   Json json(const Experiment& experiment, const Json& whole_config) const;
   void write_events(const Experiment& experiment, const Json& whole_config) const;  // to --tensorboard
 };

@@ -7,26 +7,31 @@
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
+#include "shade/catalog/methods.h"
 #include "shade/measure/bench.h"
 
 namespace shade::measure {
 namespace {
 
-// --data_parallel and --shard.shard are both --shard.
-std::string first_spelling(const std::string& option) {
+struct Option {
+  std::string name;      // its first spelling: --data_parallel and --shard.shard are both --shard
+  bool is_list = false;  // by nature: a list of values is one value
+};
+
+Option option_of(const std::string& word) {
   static const auto spellings = [] {
-    std::map<std::string, std::string> out{{"--seq", "--seq-length"}, {"--nproc-per-node", "--ranks"}};
+    std::map<std::string, Option> out{{"--seq", {"--seq-length"}}, {"--nproc-per-node", {"--ranks"}}};
     Experiment experiment;
     Config config;
     experiment.declare(config);
     for (const auto& field : config.fields()) {
       const auto names = field.spellings();
-      for (const auto& name : names) out[name] = names.front();
+      for (const auto& name : names) out[name] = {names.front(), field.is_list()};
     }
     return out;
   }();
-  const auto found = spellings.find(dashed(option));
-  return found == spellings.end() ? dashed(option) : found->second;
+  const auto found = spellings.find(dashed(word));
+  return found == spellings.end() ? Option{dashed(word)} : found->second;
 }
 
 // Short names for the axes people vary most; others are called by their option.
@@ -42,12 +47,15 @@ std::string abbreviation(const std::string& option) {
 
 std::string name_of(const std::vector<std::pair<std::string, std::string>>& fixed,
                     const std::vector<std::pair<std::string, std::string>>& varied) {
-  std::string mode = "no_dp", sequence, rest;
+  const auto mode_word = [](const std::string& method) {
+    return method == "none" ? catalog::mode_of(method, "") : method;
+  };
+  std::string mode = mode_word("none"), sequence, rest;
   for (const auto& [option, value] : fixed)
-    if (option == "--dp") mode = value == "none" ? "no_dp" : value;
+    if (option == "--dp") mode = mode_word(value);
   for (const auto& [option, value] : varied) {
     if (option == "--dp")
-      mode = value == "none" ? "no_dp" : value;
+      mode = mode_word(value);
     else if (option == "--seq-length")
       sequence = "_seq" + value;
     else
@@ -75,8 +83,8 @@ Json merged(const MatrixOptions& options, const MatrixRow& row) {
   }
   const double average = std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
   const double scale = average / out["avg_time_ms"].get<double>();
-  for (const auto* rate : {"tokens_per_second", "gflops_per_second", "mfu", "gemm_share"})
-    if (out.contains(rate)) out[rate] = out[rate].get<double>() / scale;
+  for (const auto& figure : catalog::kFigures)
+    if (figure.is_rate && out.contains(figure.key)) out[figure.key] = out[figure.key].get<double>() / scale;
   out["times_ms"] = times;
   out["avg_time_ms"] = average;
   out["repeats"] = options.repeat;
@@ -86,7 +94,6 @@ Json merged(const MatrixOptions& options, const MatrixRow& row) {
 }  // namespace
 
 std::vector<MatrixRow> expand(const std::vector<std::string>& arguments) {
-  static const std::vector<std::string> lists{"--sizes"};
   std::vector<std::pair<std::string, std::string>> given;
   for (size_t i = 0; i < arguments.size(); ++i) {
     auto option = arguments[i];
@@ -99,7 +106,7 @@ std::vector<MatrixRow> expand(const std::vector<std::string>& arguments) {
       for (; i + 1 < arguments.size() && !arguments[i + 1].starts_with("--"); ++i)
         value += (value.empty() ? "" : ",") + arguments[i + 1];
     }
-    option = first_spelling(option);
+    option = option_of(option).name;
     const auto earlier = std::find_if(given.begin(), given.end(), [&](const auto& one) { return one.first == option; });
     if (earlier == given.end())
       given.emplace_back(option, value);
@@ -110,7 +117,7 @@ std::vector<MatrixRow> expand(const std::vector<std::string>& arguments) {
   std::vector<std::string> shared;
   std::vector<Axis> axes;
   for (const auto& [option, value] : given) {
-    if (value.find(',') != std::string::npos && std::find(lists.begin(), lists.end(), option) == lists.end()) {
+    if (value.find(',') != std::string::npos && !option_of(option).is_list) {
       axes.push_back({option, split(value, ',')});
       continue;
     }

@@ -6,6 +6,7 @@
 #include "shade/base/terminal.h"
 #include "shade/measure/bench.h"
 #include "shade/measure/feed.h"
+#include "shade/measure/mib.h"
 #include "shade/measure/peer.h"
 #include "shade/measure/timeline.h"
 #include "shade/models/flops.h"
@@ -30,12 +31,9 @@ std::vector<at::Tensor> exchanged(const comm::Group& group, const std::vector<do
 
 // PyTorch's word for it.
 std::string peer_strategy(shard::Strategy strategy) {
-  switch (strategy) {
-    case shard::Strategy::ddp: return "ddp";
-    case shard::Strategy::zero2: return "fsdp2_keep";
-    case shard::Strategy::zero3: return "fsdp2_reshard";
-    default: throw UsageError(text("--peers: there is no PyTorch peer for --shard ", to_string(strategy)));
-  }
+  const auto word = row_at(catalog::kStrategies, strategy).peer;
+  SHADE_REQUIRE(!word.empty(), "--peers: there is no PyTorch peer for --shard ", to_string(strategy));
+  return std::string(word);
 }
 
 // On rank 0, if wanted.
@@ -48,7 +46,7 @@ std::optional<Peer> start_peer(const comm::World& world, const Experiment& exper
     words.insert(words.end(), {"--dtype", "bf16_mixed"});  // fp32 masters, as ours
   if (world.size() > 1) words.insert(words.end(), {"--strategy", peer_strategy(shard.shard)});
   if (dp.is_private()) {  // Opacus has one method that doesn't keep each sample's gradient
-    const bool sharded = world.size() > 1 && shard.shard != shard::Strategy::ddp;
+    const bool sharded = world.size() > 1 && row_at(catalog::kStrategies, shard.shard).sharded;
     words.insert(words.end(), {"--dp", sharded ? "ghost_fsdp" : "ghost"});
   }
   return Peer::start({.arguments = words, .ranks = world.size()});
@@ -77,9 +75,9 @@ void add_traffic(BenchResult& result, std::span<const comm::TrafficRecord> recor
     if (record.kind == comm::Collective::barrier) continue;  // ours, between steps: not part of any
     const double time_ms = Millis(record.ended - record.started).count() / count;
     const double exposed_ms = Millis(record.waited).count() / count;
-    result.wire.count += record.wire.count / steps;
-    result.comm_ms += time_ms;
-    result.exposed_ms += exposed_ms;
+    *result.sent_bytes += static_cast<double>(record.wire.count / steps);
+    *result.comm_ms += time_ms;
+    *result.exposed_ms += exposed_ms;
     auto& sum = sums[{to_string(record.kind), record.label}];
     sum.wire.count += record.wire.count / steps;
     sum.time_ms += time_ms;
@@ -103,9 +101,9 @@ void take_largest(BenchResult& result, const comm::Group& group, c10::Device dev
   for (const auto kind : peak.kinds) mine.push_back(static_cast<double>(kind.count));
   for (const auto& rank : exchanged(group, mine)) {
     const auto at = [&](int64_t i) { return Bytes{static_cast<int64_t>(rank[i].item<double>())}; };
-    result.resident_peak.count = std::max(result.resident_peak.count, at(1).count);
-    if (at(0).count <= result.peak.count) continue;
-    result.peak = result.at_peak.total = at(0);
+    result.resident_mb = std::max(*result.resident_mb, mib(at(1)));
+    if (at(0).count <= result.at_peak.total.count) continue;
+    result.at_peak.total = at(0);
     for (size_t k = 0; k < peak.kinds.size(); ++k) result.at_peak.kinds[k] = at(static_cast<int64_t>(k) + 2);
   }
 }
@@ -116,7 +114,6 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   const auto& [config, sizes, shard, optim, dp] =
       std::tie(experiment.bench, experiment.sizes, experiment.shard, experiment.optim, experiment.dp);
   if (!config.bare) profile::TensorMemory::track();
-  train::use_threads(config.threads, world.place());
   const auto device = train::device_of(world);
   const auto type = train::scalar_type(config.dtype);
   const auto model = models::make_model(config.model, sizes, config.options());
@@ -199,17 +196,17 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
       const Seconds took = last.end - last.begin;
       mine.push_back(Millis(took).count());
       result.tokens += record.tokens;
-      result.data_ms += loading.count() / static_cast<double>(config.num_iter);
+      *result.cpu_overhead_ms += loading.count() / static_cast<double>(config.num_iter);
       const double busy = meter ? meter->utilisation().value_or(0)
                                 : (profile::process_cpu_time() - cpu).count() / (took.count() * at::get_num_threads());
-      result.utilisation += busy / static_cast<double>(config.num_iter);
+      *result.utilisation += busy / static_cast<double>(config.num_iter);
       if (ends && !config.bare) course = profile::TensorMemory::take_course();
       if (phases) add_phases(result, *phases, config.num_iter, name_of);
       if (peer) result.peer_times_ms.push_back(peer->step().count());  // the other ranks sleep in the next barrier
     }
     if (progress) progress->advance();
   }
-  result.average = profile::TensorMemory::average();
+  result.average_mb = mib(profile::TensorMemory::average());
   const auto traffic = world.traffic().drain();
   if (trace) {
     trace->collectives(traffic);
@@ -232,6 +229,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
     for (const auto& rank : times) slowest = std::max(slowest, rank[static_cast<int64_t>(i)].item<double>());
     result.times_ms.push_back(slowest);
   }
+  result.complete(experiment);
   return result;
 }
 

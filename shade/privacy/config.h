@@ -5,29 +5,12 @@
 
 #include "shade/base/config.h"
 #include "shade/base/units.h"
+#include "shade/catalog/methods.h"
 #include "shade/privacy/event.h"
 
 namespace shade::privacy {
 
-// Rows of the table in clip/method.cpp.
-enum class MethodName { none, materialize, ghost, flash, bookkeeping, flash_bookkeeping, streaming, automatic };
-inline std::span<const Name<MethodName>> names_of(MethodName) {
-  static constexpr Name<MethodName> kNames[] = {{"none", MethodName::none},
-                                                {"materialize", MethodName::materialize},
-                                                {"ghost", MethodName::ghost},
-                                                {"flash", MethodName::flash},
-                                                {"bookkeeping", MethodName::bookkeeping},
-                                                {"flash_bookkeeping", MethodName::flash_bookkeeping},
-                                                {"streaming", MethodName::streaming},
-                                                {"auto", MethodName::automatic},
-                                                {"no_dp", MethodName::none},
-                                                {"vanilla", MethodName::none},
-                                                {"flash_clip", MethodName::flash},
-                                                {"flash_clip_bookkeeping", MethodName::flash_bookkeeping},
-                                                {"ghost_fsdp", MethodName::ghost},
-                                                {"flash_fsdp", MethodName::flash}};
-  return kNames;
-}
+using catalog::MethodName;  // what each does: the rows of clip/method.cpp
 
 // flat: one norm over all weights. per_layer, group: a threshold each, C / sqrt(number), over modules or units.
 // automatic: C / (norm + gamma). adaptive: flat, and C follows a quantile of the norms, privately.
@@ -76,7 +59,34 @@ struct DpConfig {
   double clip_quantile = 0.5, clip_rate = 0.2, count_sigma = 10;
   int64_t noise_seed = -1;
 
-  void declare(Fields& fields);
+  void declare(Fields& f) {
+    f.add("dp", dp, {.help = "how samples are clipped; none: not private", .flags = {"--dp"}});
+    f.add("clip_style", clip_style, {.help = "over what a sample's norm is taken", .flags = {"--clip-style"}});
+    f.add("norm_algorithm", norm_algorithm,
+          {.help = "of linear layers; auto: the cheaper for each shape", .flags = {"--norm-algorithm"}});
+    f.add("tile_size", tile_size,
+          {.help = "of Gram matrices; 0: by the length", .unit = "positions", .min = 0, .flags = {"--tile-size"}});
+    f.add("norm_workspace", norm_workspace, {.help = "a block of a gradient made for its norm"});
+    f.add("dp_memory", dp_memory,
+          {.help = "auto: what may be kept for the private step before leaner forms are chosen; 0: no limit",
+           .flags = {"--dp-memory"}});
+    f.add("norm_timing", norm_timing,
+          {.help = "time both norm algorithms on a shape's first use and keep the faster; runs are no longer bit-equal",
+           .flags = {"--norm-timing"}});
+    f.add("sigma", sigma, {.help = "noise over sensitivity", .min = 0, .flags = {"--sigma"}});
+    f.add("max_grad_norm", max_grad_norm,
+          {.help = "largest norm of one sample's gradient (C); in shade train, if not private, of the whole gradient; "
+                   "there 0: not clipped",
+           .min = 0,
+           .flags = {"--max-grad-norm"}});
+    f.add("gamma", gamma, {.help = "of --clip-style automatic"});
+    f.add("clip_quantile", clip_quantile, {.help = "adaptive: share of samples that stay below C"});
+    f.add("clip_rate", clip_rate, {.help = "adaptive: how fast C follows"});
+    f.add("count_sigma", count_sigma, {.help = "adaptive: noise on the count of samples below C", .unit = "samples"});
+    f.add("noise_seed", noise_seed,
+          {.help = "a seed instead of a secret key: repeatable, and therefore NOT private; -1: a key from the system",
+           .flags = {"--noise-seed"}});
+  }
   bool is_private() const { return dp != MethodName::none; }
   ClipOptions clip_options() const;
   // Sigma and clip norm, for steps that are measured or checked; nothing is said of sampling. None: not private.

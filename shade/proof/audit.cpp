@@ -1,7 +1,6 @@
 #include "shade/proof/audit.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <cmath>
 
@@ -15,8 +14,6 @@
 namespace shade::proof {
 
 void AuditConfig::declare(Fields& f) {
-  f.add("model", model, {.help = "a named model or a folder with config.json", .flags = {"--model"}});
-  f.add("task", task, {.help = "what is trained", .flags = {"--task"}});
   f.add("seq_length", seq_length, {.help = "per sample", .unit = "tokens", .min = 1, .flags = {"--seq-length"}});
   f.add("batch_size", batch_size, {.help = "records besides the canary", .min = 0, .flags = {"--batch-size"}});
   f.add("runs", runs, {.help = "of each world", .min = 100, .flags = {"--runs"}});
@@ -27,10 +24,12 @@ void AuditConfig::declare(Fields& f) {
 }
 
 void Audit::declare(Config& config) {
+  Fields model("model", config.fields());
+  audit.declare_options(model);
   config.add("audit", audit);
-  config.add("size", sizes);
+  config.add("model", sizes);
   config.add("shard", shard);
-  config.add("privacy", dp);
+  config.add("dp", dp);
 }
 
 double upper_rate(int64_t count, int64_t runs, double confidence) {
@@ -110,7 +109,6 @@ AuditResult audit(comm::World& world, const Audit& what) {
                 "adaptive clipping releases a second number, which this audit doesn't look at; choose another style");
   SHADE_REQUIRE(config.fault != AuditFault::rank0_noise || world.size() > 1,
                 "noise by rank 0 alone is no fault in a world of one rank; add --ranks 2 --shard zero3");
-  at::set_num_threads(1);
   AuditResult out{.runs = config.runs,
                   .claimed_mu = 1 / dp.sigma,
                   .claimed_epsilon = privacy::gaussian_epsilon(config.delta, 1 / dp.sigma)};
@@ -122,7 +120,7 @@ AuditResult audit(comm::World& world, const Audit& what) {
   }
   dp.noise_seed = config.seed;
 
-  const auto model = models::make_model(config.model, what.sizes, {.task = config.task});
+  const auto model = models::make_model(config.model, what.sizes, config.options());
   train::Job job(world, {.model = model.get(),
                          .privacy = dp.event(),
                          .method = privacy::method_of(dp),

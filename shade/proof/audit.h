@@ -9,9 +9,9 @@
 #pragma once
 
 #include "shade/base/json.h"
-#include "shade/models/registry.h"
 #include "shade/privacy/config.h"
 #include "shade/shard/runtime.h"
+#include "shade/train/model_config.h"
 
 namespace shade::proof {
 
@@ -25,9 +25,8 @@ inline std::span<const Name<AuditFault>> names_of(AuditFault) {
   return kNames;
 }
 
-struct AuditConfig {
-  std::string model = "llama-nano";
-  models::Task task = models::Task::automatic;
+// [audit], and the model: its options are in [model], as in recipes.
+struct AuditConfig : train::ModelConfig {
   int64_t seq_length = 12, batch_size = 7, runs = 20000, seed = 1;
   double delta = 1e-5, confidence = 0.999;
   AuditFault fault = AuditFault::none;

@@ -14,8 +14,6 @@
 namespace shade::proof {
 namespace {
 
-using shard::Strategy;
-
 constexpr uint64_t kNoiseSeed = 11;
 
 // What one reference answers for, and the strategy that is compared with it.
@@ -218,14 +216,6 @@ Differences compare(comm::World& world, const Case& c, const CheckedMethod& chec
   return out;
 }
 
-std::vector<Strategy> fitting(int ranks) {
-  std::vector<Strategy> out;
-  if (ranks == 1) out.push_back(Strategy::none);
-  out.insert(out.end(), {Strategy::ddp, Strategy::zero2, Strategy::zero3});
-  if (ranks >= 4 && ranks % 2 == 0) out.push_back(Strategy::hsdp);
-  return out;
-}
-
 int64_t most_samples(const GradientCheck& check, nn::DType dtype, int ranks, int64_t micro_steps) {
   const auto model = check.make_model();
   int64_t most = 1;
@@ -270,12 +260,9 @@ VerifyRow row_of(comm::World& world, const Case& c, const CheckedMethod& method,
 }
 
 void run(comm::World& world, const GradientCheck& check, Meshes& meshes, const std::function<void(VerifyRow)>& done) {
-  using enum privacy::MethodName;
   SHADE_REQUIRE(check.make_model && check.batch, "a check of gradients needs make_model and batch");
-  static constexpr privacy::MethodName kOurs[] = {materialize,       ghost,     flash,    bookkeeping,
-                                                  flash_bookkeeping, streaming, automatic};
-  const auto methods = check.methods.empty() ? checked_methods(kOurs, check.clip) : check.methods;
-  const auto strategies = check.strategies.empty() ? fitting(world.size()) : check.strategies;
+  const auto methods = check.methods.empty() ? checked_methods(catalog::private_methods(), check.clip) : check.methods;
+  const auto strategies = check.strategies.empty() ? catalog::strategies_for(world.size()) : check.strategies;
   for (const auto dtype : check.dtypes)
     for (const auto steps : check.micro_steps) {
       Case c{.check = &check, .dtype = dtype, .micro_steps = steps};

@@ -1,4 +1,4 @@
-// Is every private gradient right? Each method, strategy and dtype against the definition: one sample at a time.
+// `shade verify`: is every private gradient right? Models of the registry through proof/check_gradients.h.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,8 @@ struct VerifyConfig {
   int64_t tile_size = 4;  // small: several tiles in a short text
   int64_t seed = 1;
 
-  void declare(Fields& fields);
+  void declare(Fields& fields);        // [verify]
+  void declare_model(Fields& fields);  // [model], as in recipes
 };
 
 // A model and how it is trained.

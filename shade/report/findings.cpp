@@ -163,9 +163,9 @@ void zero3_against_zero2(const Results& results, std::vector<Finding>& out) {
                                                        : std::string("no smaller");
   auto words = text("ZeRO-3 is ", verdict, " than ZeRO-2 (", three->name, "): ", memory_text(three->peak_mb),
                     " against ", memory_text(two->peak_mb), ".", why_smaller(*two, *three));
-  if (two->moves_bytes() && three->moves_bytes() && two->communication->bytes > 0)
-    words += text(" It sends ", significant(three->communication->bytes / two->communication->bytes, 2),
-                  " x the bytes and takes ", significant(three->time_ms / two->time_ms, 3), " x the time.");
+  if (two->moves_bytes() && three->moves_bytes())
+    words += text(" It sends ", significant(*three->sent_bytes / *two->sent_bytes, 2), " x the bytes and takes ",
+                  significant(three->time_ms / two->time_ms, 3), " x the time.");
   out.push_back({"ZeRO-3 or ZeRO-2", words});
 }
 
@@ -200,7 +200,7 @@ void change_memory(const Results& results, std::vector<Finding>& out) {
 
 void change_time(const Results& results, std::vector<Finding>& out) {
   const ResultRow* worst = nullptr;
-  const auto share = [](const ResultRow& row) { return row.communication->exposed_ms / row.time_ms; };
+  const auto share = [](const ResultRow& row) { return row.waits_ms() / row.time_ms; };
   for (const auto& row : results.rows)
     if (row.moves_bytes() && row.time_ms > 0 && (worst == nullptr || share(row) > share(*worst))) worst = &row;
   if (worst == nullptr) return;

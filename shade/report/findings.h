@@ -12,6 +12,14 @@ namespace shade::report {
 struct Cost {
   double time_percent = 0, memory_percent = 0, memory_mb = 0;
 };
+// On the page, and as a column of the CSV.
+struct CostName {
+  const char *key, *column;
+  double Cost::* member;
+};
+inline constexpr CostName kCosts[] = {{"time_percent", "time_overhead_percent", &Cost::time_percent},
+                                      {"memory_percent", "memory_overhead_percent", &Cost::memory_percent},
+                                      {"memory_mb", "memory_overhead_mb", &Cost::memory_mb}};
 std::optional<Cost> cost_of(const Results& results, const ResultRow& row);
 
 struct Finding {

@@ -31,25 +31,13 @@ Json json_of(const Results& results, const ResultRow& row) {
     out["reason"] = row.failure;
     return out;
   }
-  out.update({{"peak_memory_mb", row.peak_mb},
-              {"avg_time_ms", row.time_ms},
-              {"min_time_ms", row.fastest_ms},
-              {"max_time_ms", row.slowest_ms},
-              {"tokens_per_second", row.tokens_per_second},
-              {"breakdown", object_of(row.breakdown_mb)},
-              {"phases_ms", object_of(row.phases_ms)}});
-  if (row.mfu) out["mfu"] = *row.mfu;
-  if (row.gemm_share) out["gemm_share"] = *row.gemm_share;
+  catalog::write_figures(out, row, true);
+  out["breakdown"] = object_of(row.breakdown_mb);
+  out["phases_ms"] = object_of(row.phases_ms);
   if (!row.timeline.is_null()) out["timeline"] = row.timeline;
   if (!row.peak_owner.empty()) out["peak_owner"] = row.peak_owner;
-  if (row.utilisation) out["utilisation"] = *row.utilisation;
-  if (row.cpu_overhead_ms) out["cpu_overhead_ms"] = *row.cpu_overhead_ms;
-  if (const auto& traffic = row.communication)
-    out["communication"] = {
-        {"bytes", traffic->bytes}, {"time_ms", traffic->time_ms}, {"exposed_ms", traffic->exposed_ms}};
   if (const auto cost = cost_of(results, row))
-    out["cost"] = {
-        {"time_percent", cost->time_percent}, {"memory_percent", cost->memory_percent}, {"memory_mb", cost->memory_mb}};
+    for (const auto& [key, column, member] : kCosts) out["cost"][key] = (*cost).*member;
   out["snapshots"] = Json::array();
   for (const auto& snapshot : row.snapshots)
     out["snapshots"].push_back(
@@ -67,6 +55,15 @@ Json colours_of(const Results& results) {
     }
   }
   return {{"methods", methods}, {"memory", memory}, {"shards", shards}};
+}
+
+// The columns of the table, as the page draws them.
+Json figures_with_headings() {
+  auto out = Json::array();
+  for (const auto& figure : catalog::kFigures)
+    if (!figure.heading.empty())
+      out.push_back({{"key", figure.key}, {"unit", figure.unit}, {"heading", figure.heading}});
+  return out;
 }
 
 void replace(std::string& in, const std::string& mark, const std::string& by) {
@@ -108,6 +105,7 @@ Json report_json(const Results& results, const std::vector<Finding>& findings) {
     for (const auto& [file, reason] : *skipped) out["skipped"].push_back({{"file", file}, {"reason", reason}});
   out["common"] = results.common;
   out["colours"] = colours_of(results);
+  out["figures"] = figures_with_headings();
   return out;
 }
 

@@ -3,15 +3,15 @@
 #include <array>
 #include <map>
 
+#include "shade/catalog/methods.h"
+#include "shade/catalog/strategies.h"
+
 namespace shade::report {
 namespace {
 
-using Palette = std::map<std::string, std::string>;
-
 // A name that no table has gets a colour by its letters: another one in the same folder keeps its own.
-std::string find(const Palette& palette, const std::string& name) {
+std::string spare_colour(const std::string& name) {
   static constexpr std::array kSpare{"#8c6d31", "#17a2a2", "#b5488f", "#5a7d2b", "#9a5b4f"};
-  if (const auto found = palette.find(name); found != palette.end()) return found->second;
   size_t sum = 0;
   for (const char c : name) sum += static_cast<unsigned char>(c);
   return kSpare[sum % kSpare.size()];
@@ -20,26 +20,25 @@ std::string find(const Palette& palette, const std::string& name) {
 }  // namespace
 
 std::string colour_of_method(const std::string& method) {
-  static const Palette kColours{{"no_dp", "#7d8799"},     {"materialize", "#d55e00"}, {"ghost", "#1f77c9"},
-                                {"flash", "#e69f00"},     {"bookkeeping", "#009e73"}, {"flash_bookkeeping", "#cc5fa5"},
-                                {"streaming", "#56b4e9"}, {"auto", "#7a52cc"}};
-  return find(kColours, method);
+  const auto* row = catalog::find_row<catalog::MethodInfo>(catalog::kMethods, method);
+  return row == nullptr ? spare_colour(method) : std::string(row->colour);
 }
 
 std::string colour_of_shard(const std::string& shard) {
-  static const Palette kColours{
-      {"none", "#7d8799"}, {"ddp", "#1f77c9"}, {"zero2", "#e69f00"}, {"zero3", "#009e73"}, {"hsdp", "#cc5fa5"}};
-  return find(kColours, shard);
+  const auto* row = catalog::find_row<catalog::StrategyInfo>(catalog::kStrategies, shard);
+  return row == nullptr ? spare_colour(shard) : std::string(row->colour);
 }
 
 std::string colour_of_memory(const std::string& kind) {
-  static const Palette kColours{{"parameters", "#1f77c9"},    {"gathered_parameters", "#7cc0f0"},
-                                {"gradients", "#d55e00"},     {"optimizer", "#e6b800"},
-                                {"activations", "#009e73"},   {"kept_for_private_step", "#7a52cc"},
-                                {"norm_samples", "#cc5fa5"},  {"temporary", "#9fb04a"},
-                                {"communication", "#b07050"}, {"data", "#5f9ea0"},
-                                {"other", "#9aa2ae"}};
-  return find(kColours, kind);
+  static const std::map<std::string, std::string> kColours{
+      {"parameters", "#1f77c9"},    {"gathered_parameters", "#7cc0f0"},
+      {"gradients", "#d55e00"},     {"optimizer", "#e6b800"},
+      {"activations", "#009e73"},   {"kept_for_private_step", "#7a52cc"},
+      {"norm_samples", "#cc5fa5"},  {"temporary", "#9fb04a"},
+      {"communication", "#b07050"}, {"data", "#5f9ea0"},
+      {"other", "#9aa2ae"}};
+  const auto found = kColours.find(kind);
+  return found == kColours.end() ? spare_colour(kind) : found->second;
 }
 
 std::string colour_of_run(size_t number) {

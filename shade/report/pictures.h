@@ -1,6 +1,7 @@
 // The pictures of a report: each as a script for gnuplot, and only those for which there are figures.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,14 +11,18 @@
 
 namespace shade::report {
 
-// Methods side by side: report_pictures_methods.cpp.
-std::vector<Picture> method_pictures(const Results& results);
-// Where the memory and the time of a step go: report_pictures_parts.cpp.
-std::vector<Picture> part_pictures(const Results& results);
-// Strategies against batch sizes: report_pictures_sweep.cpp.
-std::vector<Picture> sweep_pictures(const Results& results);
+// A row of the tables below: the name of the picture and of its files, and what draws it. Empty script: there are no
+// figures for it.
+struct PictureRow {
+  const char* name;
+  Picture (*draw)(const Results& results);
+};
+std::span<const PictureRow> method_pictures();  // pictures_methods.cpp: methods side by side
+std::span<const PictureRow> part_pictures();    // pictures_parts.cpp: where the memory and the time of a step go
+std::span<const PictureRow> sweep_pictures();   // pictures_sweep.cpp: strategies against batch sizes
 
-// Every name the three may use: what an earlier report left and this one doesn't draw is removed.
+std::vector<Picture> pictures_of(const Results& results);  // those with figures, in the order of the tables
+// Of all rows: what an earlier report left and this one doesn't draw is removed.
 std::vector<std::string> picture_names();
 
 // A loss to compare with: what guessing by frequency has, or another program's.
@@ -26,7 +31,7 @@ struct ReferenceLine {
   std::string words;  // may be empty
 };
 
-// Runs of shade train: report_pictures_training.cpp.
+// Runs of shade train: pictures_training.cpp.
 Picture training_picture(const std::vector<TrainingRun>& runs, const std::vector<ReferenceLine>& lines);
 
 }  // namespace shade::report

@@ -63,10 +63,10 @@ double largest_peak(const Results& results) {
   return out;
 }
 
-Picture memory_comparison(const Results& results, const BarPlaces& places) {
+Picture memory_comparison(const Results& results) {
+  const BarPlaces places(results);
   const auto unit = memory_unit(largest_peak(results));
-  return {.name = "memory_comparison",
-          .script = text("set title 'Peak tensor memory a rank'\nset ylabel 'peak memory (", unit.name,
+  return {.script = text("set title 'Peak tensor memory a rank'\nset ylabel 'peak memory (", unit.name,
                          ")'\nset yrange [0:*]\n", places.tics(), failed_marks(results, places),
                          bars(results, places, "m",
                               [&](const auto& row) {
@@ -76,9 +76,9 @@ Picture memory_comparison(const Results& results, const BarPlaces& places) {
           .width = places.picture_width()};
 }
 
-Picture time_comparison(const Results& results, const BarPlaces& places) {
-  return {.name = "time_comparison",
-          .script = text("set title 'Time of a step: average, and fastest to slowest'\n"
+Picture time_comparison(const Results& results) {
+  const BarPlaces places(results);
+  return {.script = text("set title 'Time of a step: average, and fastest to slowest'\n"
                          "set ylabel 'step (ms)'\nset yrange [0:*]\n",
                          places.tics(), failed_marks(results, places),
                          bars(results, places, "t",
@@ -86,7 +86,8 @@ Picture time_comparison(const Results& results, const BarPlaces& places) {
           .width = places.picture_width()};
 }
 
-Picture overhead_analysis(const Results& results, const BarPlaces& places) {
+Picture overhead_analysis(const Results& results) {
+  const BarPlaces places(results);
   double largest = 0;
   for (const auto& row : results.rows)
     if (const auto cost = cost_of(results, row)) largest = std::max(largest, std::abs(cost->memory_mb));
@@ -106,8 +107,7 @@ Picture overhead_analysis(const Results& results, const BarPlaces& places) {
   };
   const auto upper = bars(results, places, "m", memory);
   if (upper.empty()) return {};
-  return {.name = "overhead_analysis",
-          .script = text("set multiplot layout 2,1\nset rmargin 24\n", places.tics(),
+  return {.script = text("set multiplot layout 2,1\nset rmargin 24\n", places.tics(),
                          "set xzeroaxis lt 1 lc rgb '#606060'\nset yrange [*<0:0<*]\n",
                          "set title 'Memory of private steps over no_dp at the same shape'\nset ylabel 'memory (",
                          unit.name, ")'\n", upper,
@@ -119,7 +119,7 @@ Picture overhead_analysis(const Results& results, const BarPlaces& places) {
 
 // A point a row: its colour is the method, its form the shape.
 struct Scatter {
-  std::string name, title, x_label, y_label;
+  std::string title, x_label, y_label;
   std::function<std::vector<double>(const ResultRow&)> point;  // x, y, low x, high x
 };
 
@@ -149,13 +149,12 @@ Picture scatter(const Results& results, const Scatter& what) {
       keys.push_back(text("NaN with points ps 1.8 pt ", form_of(places, group), " lc rgb '#404040' title ",
                           quoted_for_gnuplot(group)));
   parts.insert(parts.end(), keys.begin(), keys.end());
-  return {.name = what.name, .script = script + "plot " + join(parts, ", \\\n  ") + "\n", .height = 650};
+  return {.script = script + "plot " + join(parts, ", \\\n  ") + "\n", .height = 650};
 }
 
 Picture memory_vs_time(const Results& results) {
   const auto unit = memory_unit(largest_peak(results));
-  return scatter(results, {.name = "memory_vs_time_tradeoff",
-                           .title = "Memory against time: lower left is better",
+  return scatter(results, {.title = "Memory against time: lower left is better",
                            .x_label = "step (ms), fastest to slowest",
                            .y_label = text("peak memory (", unit.name, ")"),
                            .point = [=](const ResultRow& row) -> std::vector<double> {
@@ -164,9 +163,11 @@ Picture memory_vs_time(const Results& results) {
 }
 
 Picture performance_tradeoff(const Results& results) {
+  const bool has_tokens = std::all_of(results.rows.begin(), results.rows.end(),
+                                      [](const auto& row) { return row.tokens_per_second > 0 && row.fastest_ms > 0; });
+  if (!has_tokens) return {};
   const auto unit = memory_unit(largest_peak(results));
-  return scatter(results, {.name = "performance_tradeoff",
-                           .title = "Throughput against memory: lower right is better",
+  return scatter(results, {.title = "Throughput against memory: lower right is better",
                            .x_label = "tokens/s, slowest to fastest step",
                            .y_label = text("peak memory (", unit.name, ")"),
                            .point = [=](const ResultRow& row) -> std::vector<double> {
@@ -176,18 +177,14 @@ Picture performance_tradeoff(const Results& results) {
                            }});
 }
 
+constexpr PictureRow kPictures[] = {{"memory_comparison", memory_comparison},
+                                    {"time_comparison", time_comparison},
+                                    {"memory_vs_time_tradeoff", memory_vs_time},
+                                    {"overhead_analysis", overhead_analysis},
+                                    {"performance_tradeoff", performance_tradeoff}};
+
 }  // namespace
 
-std::vector<Picture> method_pictures(const Results& results) {
-  if (results.rows.empty()) return {};
-  const BarPlaces places(results);
-  std::vector<Picture> out{memory_comparison(results, places), time_comparison(results, places),
-                           memory_vs_time(results)};
-  if (auto overhead = overhead_analysis(results, places); !overhead.script.empty()) out.push_back(std::move(overhead));
-  const bool has_tokens = std::all_of(results.rows.begin(), results.rows.end(),
-                                      [](const auto& row) { return row.tokens_per_second > 0 && row.fastest_ms > 0; });
-  if (has_tokens) out.push_back(performance_tradeoff(results));
-  return out;
-}
+std::span<const PictureRow> method_pictures() { return kPictures; }
 
 }  // namespace shade::report

@@ -60,15 +60,16 @@ std::vector<Layer> memory_layers(const Rows& rows, const Unit& unit) {
   return layers;
 }
 
-Picture memory_breakdown(const Rows& rows) {
+Picture memory_breakdown(const Results& results) {
+  const auto rows = rows_with(results, [](const auto& row) { return !row.breakdown_mb.empty(); });
+  if (rows.empty()) return {};
   double largest = 0;
   for (const auto* row : rows) largest = std::max(largest, row->peak_mb);
   const auto unit = memory_unit(largest);
   const RowPlaces places(rows);
   const auto layers = memory_layers(rows, unit);
   if (layers.empty()) return {};
-  return {.name = "memory_breakdown_comparison",
-          .script = text("set title 'Tensor memory at the peak, by what it is for'\nset ylabel 'memory of the largest "
+  return {.script = text("set title 'Tensor memory at the peak, by what it is for'\nset ylabel 'memory of the largest "
                          "rank (",
                          unit.name, ")'\nset yrange [0:*]\n", places.tics(), stacked(places, layers)),
           .width = places.picture_width(),
@@ -110,7 +111,9 @@ std::string in_two_lines(const std::string& stage) {
 }
 
 // Bars by stage: what is allocated then, and paler above it the highest so far.
-Picture memory_timeline(const Rows& all) {
+Picture memory_timeline(const Results& results) {
+  const auto all = rows_with(results, [](const auto& row) { return !row.snapshots.empty(); });
+  if (all.empty()) return {};
   const auto rows = largest_shape(all);
   std::vector<std::string> stages;
   double largest = 0;
@@ -145,7 +148,6 @@ Picture memory_timeline(const Rows& all) {
   const auto shape = rows[0]->group.empty() ? "" : ", " + rows[0]->group;
   const auto courses = memory_courses(rows, unit);
   return {
-      .name = "memory_timeline",
       .script = text(courses.empty() ? "" : "set multiplot layout 2,1\n", "set title ",
                      quoted_for_gnuplot("Tensor memory by stage (pale: highest so far)" + shape),
                      "\nset ylabel 'memory of rank 0 (", unit.name, ")'\nset yrange [0:*]\nset bmargin 4\nset xtics (",
@@ -170,20 +172,21 @@ std::string beside(const RowPlaces& places, const std::string& prefix, const std
   return blocks + "plot " + join(parts, ", \\\n  ") + "\n";
 }
 
-Picture communication_overhead(const Rows& rows) {
+Picture communication_overhead(const Results& results) {
+  const auto rows = rows_with(results, [](const auto& row) { return row.moves_bytes(); });
+  if (rows.empty()) return {};
   Layer under_way{.name = "under way", .colour = "#7cc0f0", .values = {}};
   Layer exposed{.name = "waited for", .colour = "#d55e00", .values = {}};
   Layer sent{.name = "sent", .colour = "#009e73", .values = {}};
   for (const auto* row : rows) {
-    under_way.values.push_back(row->communication->time_ms);
-    exposed.values.push_back(row->communication->exposed_ms);
-    sent.values.push_back(row->communication->bytes / (1024.0 * 1024.0));
+    under_way.values.push_back(row->comm_ms.value_or(0));
+    exposed.values.push_back(row->waits_ms());
+    sent.values.push_back(*row->sent_bytes / (1024.0 * 1024.0));
   }
   const auto unit = memory_unit(*std::max_element(sent.values.begin(), sent.values.end()));
   for (auto& value : sent.values) value *= unit.per_mb;
   const RowPlaces places(rows);
-  return {.name = "communication_overhead",
-          .script = text("set multiplot layout 2,1\nset yrange [0:*]\nset rmargin 24\n", places.tics(),
+  return {.script = text("set multiplot layout 2,1\nset yrange [0:*]\nset rmargin 24\n", places.tics(),
                          "set title 'Collectives of a step: under way, and waited for (not hidden by computing)'\n"
                          "set ylabel 'time (ms)'\n",
                          beside(places, "t", {under_way, exposed}),
@@ -193,7 +196,9 @@ Picture communication_overhead(const Rows& rows) {
           .height = 950};
 }
 
-Picture time_breakdown(const Rows& rows) {
+Picture time_breakdown(const Results& results) {
+  const auto rows = rows_with(results, [](const auto& row) { return row.moves_bytes() || row.cpu_overhead_ms; });
+  if (rows.empty()) return {};
   Layer computing{.name = "computing", .colour = "#009e73", .values = {}};
   Layer waiting{.name = "waiting for traffic", .colour = "#d55e00", .values = {}};
   Layer cpu{.name = "data and preprocessing", .colour = "#e6b800", .values = {}};
@@ -201,7 +206,7 @@ Picture time_breakdown(const Rows& rows) {
     return std::any_of(layer.values.begin(), layer.values.end(), [](double value) { return value > 0; });
   };
   for (const auto* row : rows) {
-    const double wait = row->moves_bytes() ? row->communication->exposed_ms : 0;
+    const double wait = row->moves_bytes() ? row->waits_ms() : 0;
     const double data = row->cpu_overhead_ms.value_or(0);
     computing.values.push_back(std::max(0.0, row->time_ms - wait - data));
     waiting.values.push_back(wait);
@@ -211,27 +216,19 @@ Picture time_breakdown(const Rows& rows) {
   for (const auto& layer : {waiting, cpu})
     if (any(layer)) layers.push_back(layer);
   const RowPlaces places(rows);
-  return {.name = "cpu_communication_breakdown",
-          .script = text("set title 'Where the time of a step goes'\nset ylabel 'step (ms)'\nset yrange [0:*]\n",
+  return {.script = text("set title 'Where the time of a step goes'\nset ylabel 'step (ms)'\nset yrange [0:*]\n",
                          places.tics(), stacked(places, layers)),
           .width = places.picture_width(),
           .height = 650};
 }
 
+constexpr PictureRow kPictures[] = {{"memory_breakdown_comparison", memory_breakdown},
+                                    {"memory_timeline", memory_timeline},
+                                    {"communication_overhead", communication_overhead},
+                                    {"cpu_communication_breakdown", time_breakdown}};
+
 }  // namespace
 
-std::vector<Picture> part_pictures(const Results& results) {
-  std::vector<Picture> out;
-  if (const auto rows = rows_with(results, [](const auto& row) { return !row.breakdown_mb.empty(); }); !rows.empty())
-    if (auto picture = memory_breakdown(rows); !picture.script.empty()) out.push_back(std::move(picture));
-  if (const auto rows = rows_with(results, [](const auto& row) { return !row.snapshots.empty(); }); !rows.empty())
-    out.push_back(memory_timeline(rows));
-  if (const auto rows = rows_with(results, [](const auto& row) { return row.moves_bytes(); }); !rows.empty())
-    out.push_back(communication_overhead(rows));
-  if (const auto rows = rows_with(results, [](const auto& row) { return row.moves_bytes() || row.cpu_overhead_ms; });
-      !rows.empty())
-    out.push_back(time_breakdown(rows));
-  return out;
-}
+std::span<const PictureRow> part_pictures() { return kPictures; }
 
 }  // namespace shade::report

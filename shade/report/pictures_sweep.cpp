@@ -56,6 +56,11 @@ std::vector<int64_t> batches_of(const Results& results) {
   return {out.begin(), out.end()};
 }
 
+template <class Wanted>
+bool all_rows(const Results& results, Wanted wanted) {
+  return std::all_of(results.rows.begin(), results.rows.end(), wanted);
+}
+
 // y, low, high
 using Value = std::function<std::vector<double>(const ResultRow&)>;
 
@@ -85,17 +90,22 @@ std::string lines_over_batch(const std::vector<Series>& all, const std::vector<i
               "]\nset yrange [0:*]\nplot ", join(parts, ", \\\n  "), "\n");
 }
 
-Picture tokens_picture(const std::vector<Series>& series, const std::vector<int64_t>& batches) {
+Picture tokens_per_second(const Results& results) {
+  const auto batches = batches_of(results);
+  if (batches.size() < 2 ||
+      !all_rows(results, [](const auto& row) { return row.tokens_per_second > 0 && row.fastest_ms > 0; }))
+    return {};
   const auto value = [](const ResultRow& row) -> std::vector<double> {
     const double tokens = row.tokens_per_second * row.time_ms;
     return {row.tokens_per_second, tokens / row.slowest_ms, tokens / row.fastest_ms};
   };
-  return {.name = "tokens_per_second",
-          .script = text("set title 'Throughput of all ranks, slowest to fastest step'\nset ylabel 'tokens/s'\n",
-                         lines_over_batch(series, batches, value))};
+  return {.script = text("set title 'Throughput of all ranks, slowest to fastest step'\nset ylabel 'tokens/s'\n",
+                         lines_over_batch(series_of(results), batches, value))};
 }
 
-Picture memory_picture(const Results& results, const std::vector<Series>& series, const std::vector<int64_t>& batches) {
+Picture memory_vs_batch(const Results& results) {
+  const auto batches = batches_of(results);
+  if (batches.size() < 2) return {};  // one is no line
   double largest = 0;
   for (const auto& row : results.rows) largest = std::max(largest, row.peak_mb);
   const auto unit = memory_unit(largest);
@@ -103,18 +113,24 @@ Picture memory_picture(const Results& results, const std::vector<Series>& series
     const double peak = row.peak_mb * unit.per_mb;
     return {peak, peak, peak};
   };
-  return {.name = "memory_vs_batch",
-          .script = text("set title 'Peak tensor memory a rank'\nset ylabel 'peak memory (", unit.name, ")'\n",
-                         lines_over_batch(series, batches, value))};
+  return {.script = text("set title 'Peak tensor memory a rank'\nset ylabel 'peak memory (", unit.name, ")'\n",
+                         lines_over_batch(series_of(results), batches, value))};
 }
 
 double share_of(const ResultRow& row, bool measured) {
   if (measured) return 100 * *row.utilisation;
-  return 100 * (1 - row.communication->exposed_ms / row.time_ms);
+  return 100 * (1 - row.waits_ms() / row.time_ms);
 }
 
 // Cells say their number: colours alone are no figures.
-Picture heatmap(const std::vector<Series>& series, const std::vector<int64_t>& batches, bool measured) {
+Picture utilisation_heatmap(const Results& results) {
+  const auto batches = batches_of(results);
+  std::set<std::string> shards;
+  for (const auto& row : results.rows) shards.insert(row.shard);
+  const bool measured = all_rows(results, [](const auto& row) { return row.utilisation.has_value(); });
+  const bool known = measured || all_rows(results, [](const auto& row) { return row.sent_bytes && row.time_ms > 0; });
+  if ((batches.size() < 2 && shards.size() < 2) || !known) return {};
+  const auto series = series_of(results);
   std::vector<std::string> x, y;
   std::vector<std::vector<double>> cells;
   std::string labels;
@@ -124,17 +140,16 @@ Picture heatmap(const std::vector<Series>& series, const std::vector<int64_t>& b
     for (size_t b = 0; b < batches.size(); ++b) {
       const auto row = std::find_if(series[s].rows.begin(), series[s].rows.end(),
                                     [&](const auto* r) { return r->batch_size == batches[b]; });
-      const bool known = row != series[s].rows.end();
-      const double share = known ? share_of(**row, measured) : std::numeric_limits<double>::quiet_NaN();
+      const bool found = row != series[s].rows.end();
+      const double share = found ? share_of(**row, measured) : std::numeric_limits<double>::quiet_NaN();
       cells.push_back({static_cast<double>(b), static_cast<double>(s), share});
-      labels += text("set label ", quoted_for_gnuplot(known ? significant(share) + " %" : "not measured"), " at ", b,
+      labels += text("set label ", quoted_for_gnuplot(found ? significant(share) + " %" : "not measured"), " at ", b,
                      ",", s, " center front tc rgb '#101010'\n");
     }
   }
   const auto* title = measured ? "Device utilisation" : "Computed share of a step: 1 - time waited for traffic / time";
   const auto places = [](size_t count) { return static_cast<double>(count) - 0.5; };
-  return {.name = "utilisation_heatmap",
-          .script = text("set title '", title,
+  return {.script = text("set title '", title,
                          "'\nset xlabel 'batch size a rank (samples)'\nset cblabel '% of the step'\n"
                          "set palette defined (0 '#f4a582', 0.5 '#f7f0d8', 1 '#66c2a5')\nset cbrange [0:100]\n"
                          "unset key\nunset grid\nset xtics (",
@@ -144,32 +159,12 @@ Picture heatmap(const std::vector<Series>& series, const std::vector<int64_t>& b
           .height = std::clamp(200 + 60 * static_cast<int>(y.size()), 400, 1600)};
 }
 
+constexpr PictureRow kPictures[] = {{"memory_vs_batch", memory_vs_batch},
+                                    {"tokens_per_second", tokens_per_second},
+                                    {"utilisation_heatmap", utilisation_heatmap}};
+
 }  // namespace
 
-std::vector<Picture> sweep_pictures(const Results& results) {
-  std::set<std::string> shards;
-  for (const auto& row : results.rows) shards.insert(row.shard);
-  const auto batches = batches_of(results);
-  if (batches.size() < 2 && shards.size() < 2) return {};
-  const auto series = series_of(results);
-  const auto all = [&](auto wanted) { return std::all_of(results.rows.begin(), results.rows.end(), wanted); };
-  std::vector<Picture> out;
-  if (batches.size() > 1) {  // one is no line
-    out.push_back(memory_picture(results, series, batches));
-    if (all([](const auto& row) { return row.tokens_per_second > 0 && row.fastest_ms > 0; }))
-      out.push_back(tokens_picture(series, batches));
-  }
-  const bool measured = all([](const auto& row) { return row.utilisation.has_value(); });
-  if (measured || all([](const auto& row) { return row.communication && row.time_ms > 0; }))
-    out.push_back(heatmap(series, batches, measured));
-  return out;
-}
-
-std::vector<std::string> picture_names() {
-  return {"memory_comparison", "time_comparison",        "memory_vs_time_tradeoff",
-          "overhead_analysis", "performance_tradeoff",   "memory_breakdown_comparison",
-          "memory_timeline",   "communication_overhead", "cpu_communication_breakdown",
-          "memory_vs_batch",   "tokens_per_second",      "utilisation_heatmap"};
-}
+std::span<const PictureRow> sweep_pictures() { return kPictures; }
 
 }  // namespace shade::report

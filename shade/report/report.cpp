@@ -37,13 +37,6 @@ void draw_pictures(WrittenReport& report, const std::vector<Picture>& pictures, 
   }
 }
 
-std::vector<Picture> pictures_of(const Results& results) {
-  std::vector<Picture> out;
-  for (auto& group : {method_pictures(results), part_pictures(results), sweep_pictures(results)})
-    out.insert(out.end(), group.begin(), group.end());
-  return out;
-}
-
 std::filesystem::path pictures_folder(const std::filesystem::path& output) {
   auto folder = output / "visualizations";
   make_folder(folder, Readers::by_umask);

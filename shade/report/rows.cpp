@@ -1,7 +1,6 @@
 #include "shade/report/rows.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <set>
@@ -9,31 +8,24 @@
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
+#include "shade/catalog/methods.h"
+#include "shade/catalog/strategies.h"
 
 namespace shade::report {
 namespace {
 
-constexpr std::array kMethodOrder{"no_dp",       "materialize",       "ghost",     "flash",
-                                  "bookkeeping", "flash_bookkeeping", "streaming", "auto"};
-constexpr std::array kShardOrder{"none", "ddp", "zero2", "zero3", "hsdp"};
+using catalog::number_at;
+using catalog::number_if;
 
-template <size_t N>
-size_t place(const std::array<const char*, N>& order, const std::string& word) {
-  return static_cast<size_t>(std::find(order.begin(), order.end(), word) - order.begin());
+// Of a word among the rows of a table; behind all of them: in none.
+template <class Row, size_t N>
+size_t place(const Row (&rows)[N], const std::string& word) {
+  const auto* row = catalog::find_row<Row>(rows, word);
+  return row == nullptr ? N : static_cast<size_t>(row - rows);
 }
 
-double number(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  if (found == json.end()) throw Error(text("'", key, "' is missing; expected a number"));
-  if (!found->is_number()) throw Error(text("'", key, "' is ", found->dump(), "; expected a number"));
-  return found->get<double>();
-}
 double number_or(const Json& json, const char* key, double otherwise) {
-  return json.contains(key) && !json[key].is_null() ? number(json, key) : otherwise;
-}
-std::optional<double> number_if(const Json& json, const char* key) {
-  if (!json.contains(key) || json[key].is_null()) return std::nullopt;
-  return number(json, key);
+  return number_if(json, key).value_or(otherwise);
 }
 int64_t whole_or(const Json& json, const char* key, int64_t otherwise) {
   const double value = number_or(json, key, static_cast<double>(otherwise));
@@ -50,15 +42,8 @@ Amounts amounts_of(const Json& json, const char* key) {
   Amounts out;
   if (!json.contains(key)) return out;
   if (!json[key].is_object()) throw Error(text("'", key, "' is not an object of numbers"));
-  for (const auto& [name, value] : json[key].items()) out.emplace_back(name, number(json[key], name.c_str()));
+  for (const auto& [name, value] : json[key].items()) out.emplace_back(name, number_at(json[key], name));
   return out;
-}
-
-std::string method_of(std::string word) {
-  if (word.ends_with("_fsdp")) word.resize(word.size() - 5);
-  if (word == "none" || word == "vanilla") return "no_dp";
-  if (word.starts_with("flash_clip")) word.erase(5, 5);
-  return word;
 }
 
 // What says nothing about the shape of the work.
@@ -83,31 +68,29 @@ void read_settings(ResultRow& row, const Json& json) {
   if (row.ranks > 0) row.settings["ranks"] = std::to_string(row.ranks);
   if (!json.contains("config") || !json["config"].is_object()) return;
   const auto& config = json["config"];
-  for (const auto* section : {"bench", "size", "shard", "optim"})
+  for (const auto* section : {"model", "bench", "size", "shard", "optim"})
     if (config.contains(section)) add_settings(row.settings, config[section]);
-  if (config.contains("privacy")) add_settings(row.privacy, config["privacy"]);
+  for (const auto* section : {"dp", "privacy"})
+    if (config.contains(section)) add_settings(row.privacy, config[section]);
+}
+
+// What earlier versions and other programs wrote under other keys, under ours.
+void rename_keys(Json& json) {
+  if (!json.contains("peak_memory_mb") && json.contains("peak_memory_gb"))
+    json["peak_memory_mb"] = number_at(json, "peak_memory_gb") * 1024;
+  if (json.contains("stated_gflops_per_second") || !json.contains("mfu")) return;
+  if (!json.contains("gemm_share")) json["gemm_share"] = json["mfu"];  // before 0.2: the share of the best product
+  json.erase("mfu");
 }
 
 void read_figures(ResultRow& row, const Json& json) {
-  row.time_ms = row.fastest_ms = row.slowest_ms = number(json, "avg_time_ms");
+  catalog::read_figures(row, json);
+  row.fastest_ms = row.slowest_ms = row.time_ms;
   if (const auto times = json.find("times_ms"); times != json.end() && times->is_array() && !times->empty()) {
     const auto all = times->get<std::vector<double>>();
     row.fastest_ms = *std::min_element(all.begin(), all.end());
     row.slowest_ms = *std::max_element(all.begin(), all.end());
   }
-  row.peak_mb =
-      json.contains("peak_memory_mb") ? number(json, "peak_memory_mb") : number(json, "peak_memory_gb") * 1024;
-  row.average_mb = number_or(json, "average_memory_mb", 0);
-  row.tokens_per_second = number_or(json, "tokens_per_second", 0);
-  row.utilisation = number_if(json, "utilisation");
-  const bool stated = json.contains("stated_gflops_per_second");  // before 0.2 `mfu` was the share of the best product
-  if (stated) row.mfu = number_if(json, "mfu");
-  row.gemm_share = number_if(json, stated || json.contains("gemm_share") ? "gemm_share" : "mfu");
-  row.cpu_overhead_ms = number_if(json, "cpu_overhead_ms");
-  if (const auto traffic = json.find("communication"); traffic != json.end() && traffic->is_object())
-    row.communication = {.bytes = number_or(*traffic, "bytes", 0),
-                         .time_ms = number_or(*traffic, "time_ms", 0),
-                         .exposed_ms = number_or(*traffic, "exposed_ms", 0)};
   row.breakdown_mb = amounts_of(json, "breakdown");
   row.phases_ms = amounts_of(json, "phases_ms");
 }
@@ -129,13 +112,13 @@ void read_timeline(ResultRow& row, const Json& json) {
     row.peak_owner = word_or(json["peak_owner"], "words", "");
   if (!json.contains("timeline") || !json["timeline"].is_object()) return;
   const auto& timeline = json["timeline"];
-  const double step_ms = number(timeline, "step_ms");
+  const double step_ms = number_at(timeline, "step_ms");
   for (const auto* list : {"spans", "collectives"}) {
     if (!timeline.contains(list) || !timeline[list].is_array())
       throw Error(text("'timeline.", list, "' is not a list"));
     for (const auto& entry : timeline[list]) {
       (void)word_or(entry, "name", "");
-      if (number(entry, "from_ms") > number(entry, "to_ms") || number(entry, "to_ms") > 1.5 * step_ms)
+      if (number_at(entry, "from_ms") > number_at(entry, "to_ms") || number_at(entry, "to_ms") > 1.5 * step_ms)
         throw Error(text("'timeline.", list, "' holds a stretch that ends before it begins or after its step"));
     }
   }
@@ -180,12 +163,6 @@ int64_t ranks_in(const std::string& log_key) {
   const auto at = log_key.find("_ranks");
   if (at == std::string::npos) return 0;
   return std::max<int64_t>(0, std::strtoll(log_key.c_str() + at + 6, nullptr, 10));
-}
-
-// bench's word for a method: under full sharding the two-pass ones are called after it.
-std::string mode_from(const std::string& dp, const std::string& shard) {
-  if (dp == "none") return "no_dp";
-  return (dp == "ghost" || dp == "flash") && shard == "zero3" ? dp + "_fsdp" : dp;
 }
 
 std::string words_for(const std::string& name, const std::string& value) {
@@ -250,8 +227,8 @@ std::string common_to(const std::vector<ResultRow*>& rows) {
 }
 
 auto order_of(const ResultRow& row) {
-  return std::tuple(row.model, row.seq_length, row.ranks, place(kShardOrder, row.shard), row.batch_size, row.grad_accum,
-                    place(kMethodOrder, row.method), row.mode, row.file);
+  return std::tuple(row.model, row.seq_length, row.ranks, place(catalog::kStrategies, row.shard), row.batch_size,
+                    row.grad_accum, place(catalog::kMethods, row.method), row.mode, row.file);
 }
 
 void order_and_name(Results& results) {
@@ -295,16 +272,18 @@ bool is_result(const Json& json) {
 
 ResultRow row_of(const Json& given, const std::string& file) {
   const bool failed = given.contains("failed") && given["failed"] == true;
-  const auto json = failed ? with_arguments(given) : given;
-  const auto &bench = section_of(json, "bench"), &shard = section_of(json, "shard"), &dp = section_of(json, "privacy");
+  auto json = failed ? with_arguments(given) : given;
+  // Before 0.2 the model was in `bench`, and `dp` was called `privacy`.
+  const auto &model = section_of(json, "model"), &bench = section_of(json, "bench"), &shard = section_of(json, "shard"),
+             &dp = section_of(json, "dp"), &privacy = section_of(json, "privacy");
   ResultRow row;
   row.file = file;
   row.log_key = word_or(json, "log_key", "");
-  row.model = word_or(json, "model", word_or(bench, "model", "?"));
+  row.model = word_or(json, "model", word_or(model, "model", word_or(bench, "model", "?")));
   row.shard = word_or(json, "shard", word_or(shard, "shard", "none"));
-  const auto method = word_or(json, "dp", word_or(dp, "dp", failed ? "none" : "?"));
-  row.mode = word_or(json, "mode", word_or(json, "experiment", mode_from(method, row.shard)));
-  row.method = method_of(method == "?" ? row.mode : method);
+  const auto method = word_or(json, "dp", word_or(dp, "dp", word_or(privacy, "dp", failed ? "none" : "?")));
+  row.mode = word_or(json, "mode", word_or(json, "experiment", catalog::mode_of(method, row.shard)));
+  row.method = catalog::mode_without_strategy(method == "?" ? row.mode : method);
   row.seq_length = whole_or(json, "seq_length", whole_or(bench, "seq_length", 0));
   row.batch_size = whole_or(json, "batch_size", whole_or(bench, "batch_size", 0));
   row.grad_accum = whole_or(bench, "grad_accum", 1);
@@ -314,6 +293,7 @@ ResultRow row_of(const Json& given, const std::string& file) {
     row.failure = word_or(json, "reason", "no reason was written");
     return row;
   }
+  rename_keys(json);
   read_figures(row, json);
   read_snapshots(row, json);
   read_timeline(row, json);
@@ -349,7 +329,8 @@ std::vector<std::pair<std::string, std::string>> methods_of(const std::vector<Re
   std::vector<std::pair<std::string, std::string>> out;
   for (const auto& [method, words] : modes) out.emplace_back(method, words.size() == 1 ? *words.begin() : method);
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
-    return std::tuple(place(kMethodOrder, a.first), a.first) < std::tuple(place(kMethodOrder, b.first), b.first);
+    return std::tuple(place(catalog::kMethods, a.first), a.first) <
+           std::tuple(place(catalog::kMethods, b.first), b.first);
   });
   return out;
 }

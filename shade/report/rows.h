@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "shade/base/json.h"
+#include "shade/catalog/figures.h"
 
 namespace shade::report {
 
@@ -24,20 +25,13 @@ struct Snapshot {
 // The course of memory in a step: {ms since its begin, MiB}.
 using Course = std::vector<std::pair<double, double>>;
 
-struct TrafficOfStep {
-  double bytes = 0, time_ms = 0, exposed_ms = 0;
-};
-
 // One experiment. `mode` is the word of its file; `method` the same without what the strategy adds to it, so that
 // ghost and ghost_fsdp have one colour.
-struct ResultRow {
+struct ResultRow : catalog::Figures {
   std::string file, mode, method, model, shard, log_key;
   Settings settings;  // all that must be equal for a fair comparison of methods, except the sequence length
   Settings privacy;   // the rest of a private method's configuration
   int64_t seq_length = 0, batch_size = 0, ranks = 1, grad_accum = 1;
-  double peak_mb = 0, average_mb = 0, time_ms = 0, fastest_ms = 0, slowest_ms = 0, tokens_per_second = 0;
-  std::optional<double> utilisation, mfu, gemm_share, cpu_overhead_ms;
-  std::optional<TrafficOfStep> communication;
   Amounts breakdown_mb, phases_ms;
   std::vector<Snapshot> snapshots;
   Json timeline;           // of one step (measure/timeline.h); null: unknown
@@ -50,7 +44,8 @@ struct ResultRow {
 
   bool failed() const { return !failure.empty(); }
   bool is_private() const { return method != "no_dp"; }
-  bool moves_bytes() const { return communication && communication->bytes > 0; }
+  bool moves_bytes() const { return sent_bytes.value_or(0) > 0; }
+  double waits_ms() const { return exposed_ms.value_or(0); }
 };
 
 struct SkippedFile {

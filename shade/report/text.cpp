@@ -16,7 +16,7 @@ constexpr const char* kNone = "-";
 std::vector<std::string> table_line(const Results& results, const ResultRow& row) {
   const auto cost = cost_of(results, row);
   const auto tokens = row.tokens_per_second > 0 ? significant(row.tokens_per_second) : kNone;
-  const auto exposed = row.moves_bytes() ? time_text(row.communication->exposed_ms) : kNone;
+  const auto exposed = row.moves_bytes() ? time_text(row.waits_ms()) : kNone;
   return {row.mode,
           row.group,
           memory_text(row.peak_mb),
@@ -65,22 +65,15 @@ std::string cell(const Amounts& amounts, const std::string& name) {
 using Line = std::vector<std::pair<std::string, std::string>>;
 
 Line figures(const Results& results, const ResultRow& row) {
+  Line out;
+  for (const auto& figure : catalog::kFigures) {
+    std::string name(figure.key);
+    std::replace(name.begin(), name.end(), '.', '_');
+    out.emplace_back(std::move(name), exact(figure.of(row)));
+  }
   const auto cost = cost_of(results, row);
-  const auto traffic = row.communication;
-  const auto of_traffic = [&](double TrafficOfStep::* what) { return traffic ? exact((*traffic).*what) : ""; };
-  return {{"peak_memory_mb", exact(row.peak_mb)},
-          {"average_memory_mb", exact(row.average_mb)},
-          {"avg_time_ms", exact(row.time_ms)},
-          {"min_time_ms", exact(row.fastest_ms)},
-          {"max_time_ms", exact(row.slowest_ms)},
-          {"tokens_per_second", exact(row.tokens_per_second)},
-          {"utilisation", exact(row.utilisation)},
-          {"communication_bytes", of_traffic(&TrafficOfStep::bytes)},
-          {"communication_time_ms", of_traffic(&TrafficOfStep::time_ms)},
-          {"communication_exposed_ms", of_traffic(&TrafficOfStep::exposed_ms)},
-          {"cpu_overhead_ms", exact(row.cpu_overhead_ms)},
-          {"time_overhead_percent", cost ? exact(cost->time_percent) : ""},
-          {"memory_overhead_mb", cost ? exact(cost->memory_mb) : ""}};
+  for (const auto& [key, column, member] : kCosts) out.emplace_back(column, cost ? exact((*cost).*member) : "");
+  return out;
 }
 
 Line csv_line(const Results& results, const ResultRow& row) {

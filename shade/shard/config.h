@@ -2,18 +2,12 @@
 #pragma once
 
 #include "shade/base/config.h"
+#include "shade/catalog/strategies.h"
 #include "shade/nn/dtype.h"
 
 namespace shade::shard {
 
-enum class Strategy { none, ddp, zero2, zero3, hsdp };
-inline std::span<const Name<Strategy>> names_of(Strategy) {
-  static constexpr Name<Strategy> kNames[] = {{"none", Strategy::none},   {"ddp", Strategy::ddp},
-                                              {"zero2", Strategy::zero2}, {"zero3", Strategy::zero3},
-                                              {"hsdp", Strategy::hsdp},   {"SHARD_GRAD_OP", Strategy::zero2},
-                                              {"fsdp", Strategy::zero3},  {"FULL_SHARD", Strategy::zero3}};
-  return kNames;
-}
+using catalog::Strategy;  // what each does: policy_of()
 
 // module: a unit per block, embedding, head. size: neighbours together until they have min_num_params. none: one unit.
 enum class Wrap { module, size, none };
@@ -49,7 +43,31 @@ struct ShardConfig {
   bool offload = false;
   std::string offload_folder;
 
-  void declare(Fields& fields);
+  void declare(Fields& f) {
+    f.add("shard", shard, {.help = "strategy", .flags = {"--shard", "--data-parallel"}});
+    f.add("replicate", replicate, {.help = "hsdp: how many copies of the model", .min = 1, .flags = {"--replicate"}});
+    f.add("wrap", wrap, {.help = "what is gathered together", .flags = {"--wrap", "--auto-wrap-policy"}});
+    f.add("min_num_params", min_num_params,
+          {.help = "wrap size: a unit has at least so many", .min = 1, .flags = {"--min-num-params"}});
+    f.add("segment", segment, {.help = "a unit larger than this is moved in parts", .flags = {"--segment-bytes"}});
+    f.add("forward_prefetch", forward_prefetch,
+          {.help = "gather the next unit while this one computes", .flags = {"--forward-prefetch"}});
+    f.add("backward_prefetch", backward_prefetch,
+          {.help = "the same in backward: before this unit's computation, after it, or not at all",
+           .flags = {"--backward-prefetch"}});
+    f.add("in_flight", in_flight,
+          {.help = "bytes of gradients on their way; one unit always may be, and one gather ahead. 0: nothing overlaps",
+           .flags = {"--in-flight"}});
+    f.add("reduce_once", reduce_once,
+          {.help = "keep whole gradients over micro-steps and reduce once (more memory, less traffic)",
+           .flags = {"--reduce-once"}});
+    f.add("reduce_dtype", reduce_dtype, {.help = "of gradients on the wire", .flags = {"--reduce-dtype"}});
+    f.add("offload", offload,
+          {.help = "shards and optimizer state in a mapped file (CPU) or in host memory (CUDA)",
+           .flags = {"--offload", "--cpu-offload"}});
+    f.add("offload_folder", offload_folder,
+          {.help = "where that file is made; empty: the system's temporary folder", .flags = {"--offload-folder"}});
+  }
 };
 
 // The strategy as data: a replicate x shard mesh, and whether gathered weights are given back between their uses.

@@ -8,22 +8,21 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "shade/base/error.h"
 #include "shade/checkpoint/owned.h"
 #include "shade/io/content_hash.h"
 #include "shade/io/digest.h"
 #include "shade/io/mapped_file.h"
+#include "shade/profile/cpu.h"
 
 namespace shade::train {
 namespace {
 
 // All that is said of the first one but its clock: names alone are shared by generations.
 std::string processor() {
-  std::ifstream in("/proc/cpuinfo");
   std::string out;
-  for (std::string line; std::getline(in, line) && !line.empty();)
+  for (const auto& line : profile::cpu_lines())
     for (const auto* kept : {"vendor", "cpu family", "model", "stepping", "flags", "Features", "CPU "})
       if (line.starts_with(kept)) out += line + "\n";
   return out + at::get_cpu_capability();

@@ -58,7 +58,6 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
     model_ = counted_model(recipe);
   }
   require_batch(recipe, split_.training());
-  use_threads(recipe.train.threads, world.place());
   event_ = event_of(recipe, split_.training());
   recipe.dp.sigma = event_.mechanism.noise_multiplier;  // as it is written down; steps have the event's
   job_ = make_job();

@@ -142,6 +142,28 @@ TEST_F(ConfigTest, ElementsOfATomlListMayHaveCommas) {
             "r.toml:2: work.batch: '1,2' is not a whole number");
 }
 
+TEST_F(ConfigTest, KeysOfOthersAreSetThere) {
+  struct Other {
+    int64_t steps = 1, batch = 2;
+    void declare(Fields& f) {
+      f.add("steps", steps, {.help = "updates"});
+      f.add("batch", batch, {.help = "samples"});
+    }
+  } other;
+  Config others;
+  others.add("train", other);
+  config.read_also(others);
+  config.read_toml_text("[work]\nbatch = 7\n[train]\nsteps = 5\n", "test.toml");
+  EXPECT_EQ(section.batch, 7);
+  EXPECT_EQ(other.steps, 5);
+  EXPECT_TRUE(others.given("train.steps"));
+  EXPECT_FALSE(others.given("train.batch"));
+  EXPECT_FALSE(config.has("train.steps"));
+  EXPECT_EQ(fault([&] { config.read_toml_text("[train]\nstep = 5\n", "test.toml"); }).find("test.toml:2: unknown key"),
+            0u)
+      << "a typo is still one";
+}
+
 TEST_F(ConfigTest, AFileThatSetsNothingIsRefused) {
   EXPECT_NE(fault([&] { config.read_toml_text("# steps = 3\n", "r.toml"); }).find("r.toml sets nothing"),
             std::string::npos);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "shade/base/json.h"
 #include "tests/io/scratch.h"
@@ -36,6 +37,59 @@ TEST(Bench, WritesTheKeysThatStay) {
     EXPECT_LT(json["losses"].back().get<double>(), json["losses"].front().get<double>());
   }
   std::filesystem::remove(file);
+}
+
+// A recipe says model, data, sharding, optimizer and privacy as shade train takes them; options win.
+TEST(Bench, MeasuresARecipe) {
+  const auto folder = std::filesystem::temp_directory_path();
+  const auto file = folder / "shade_bench_recipe_test.json", recipe = folder / "shade_bench_recipe_test.toml";
+  std::ofstream(recipe) << R"([model]
+model = "llama-nano"
+from_scratch = true
+task = "lm"
+num_layers = 3
+lora_rank = 2
+lora_alpha = 8.0
+lora_targets = ["q_proj", "o_proj"]
+[dp]
+sampler = "poisson"
+target_epsilon = 8.0
+delta = 1e-5
+[optim]
+schedule = "cosine"
+[train]
+steps = 30
+batch_size = 64
+micro_batch = "3"
+seq_length = 12
+synthetic = true
+)";
+  const auto measured = [&](std::vector<std::string> more) {
+    std::vector<std::string> words{shade_binary(), "bench", "--config", recipe.string(),
+                                   "--num-iter",   "1",     "--json",   file.string()};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto outcome = run(words);
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    return read_json(file);
+  };
+  const auto json = measured({});
+  EXPECT_EQ(json["dp"], "auto") << "a target epsilon asks for privacy";
+  EXPECT_EQ(json["batch_size"], 3) << "what a rank computes at a time";
+  EXPECT_EQ(json["seq_length"], 12);
+  EXPECT_EQ(json["config"]["model"]["lora_targets"], (Json{"q_proj", "o_proj"}));
+  EXPECT_EQ(json["config"]["model"]["lora_alpha"], 8.0);
+  EXPECT_LT(json["trainable_parameters"], json["parameters"]);
+  const auto other = measured({"--dp", "none", "--batch-size", "5", "--seq-length", "8", "--lora-targets", "q_proj"});
+  EXPECT_EQ(other["dp"], "none");
+  EXPECT_EQ(other["batch_size"], 5);
+  EXPECT_EQ(other["seq_length"], 8);
+  EXPECT_LT(other["trainable_parameters"], json["trainable_parameters"]);
+  std::ofstream(recipe, std::ios::app) << "stepps = 3\n";
+  const auto refused = run({shade_binary(), "bench", "--config", recipe.string()});
+  EXPECT_EQ(refused.status, 2) << refused.output;
+  EXPECT_NE(refused.output.find("unknown key 'train.stepps'"), std::string::npos) << refused.output;
+  std::filesystem::remove(file);
+  std::filesystem::remove(recipe);
 }
 
 TEST(Bench, SaysWhatTheMemoryOfEachStageIs) {

@@ -1,21 +1,17 @@
 // What shade bench counts, for every method and strategy: it adds up, it names its owner, it fits on one axis of time.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "shade/base/json.h"
+#include "shade/catalog/methods.h"
+#include "shade/catalog/strategies.h"
 #include "tests/support/process.h"
 
 namespace shade::test {
 namespace {
 
-struct Strategy {
-  const char* name;
-  int ranks;
-};
-constexpr Strategy kStrategies[] = {{"none", 1}, {"ddp", 2}, {"zero2", 2}, {"zero3", 2}, {"hsdp", 4}};
-constexpr const char* kMethods[] = {"none",        "materialize",       "ghost",     "flash",
-                                    "bookkeeping", "flash_bookkeeping", "streaming", "auto"};
 constexpr const char* kKinds[] = {
     "parameters",   "gathered_parameters", "gradients",     "optimizer", "activations", "kept_for_private_step",
     "norm_samples", "temporary",           "communication", "data",      "other"};
@@ -69,20 +65,27 @@ void check_traffic(const Json& json, int ranks, const std::string& what) {
 
 TEST(Ledgers, AddUpForEveryMethodAndStrategy) {
   const auto file = std::filesystem::temp_directory_path() / "shade_ledger_test.json";
-  for (const auto& strategy : kStrategies) {
-    for (const auto* method : kMethods) {
-      if (strategy.ranks == 4 && std::string_view(method) != "ghost" && std::string_view(method) != "auto") continue;
+  for (const auto& strategy : catalog::kStrategies) {
+    const int ranks = std::clamp(2, strategy.min_ranks, strategy.max_ranks);
+    for (const auto& row : catalog::kMethods) {
+      const std::string method(row.name);
+      if (ranks == 4 && method != "ghost" && method != "auto") continue;
       const auto what = text(strategy.name, ", ", method);
-      const auto outcome = run({shade_binary(), "bench",       "--model",      "llama-nano",
-                                "--hidden-dim", "64",          "--seq-length", "64",
-                                "--num-iter",   "1",           "--threads",    "1",
-                                "--shard",      strategy.name, "--ranks",      std::to_string(strategy.ranks),
-                                "--dp",         method,        "--json",       file.string()});
+      const auto outcome = run({shade_binary(), "bench",
+                                "--model",      "llama-nano",
+                                "--hidden-dim", "64",
+                                "--seq-length", "64",
+                                "--num-iter",   "1",
+                                "--threads",    "1",
+                                "--shard",      std::string(strategy.name),
+                                "--ranks",      std::to_string(ranks),
+                                "--dp",         method,
+                                "--json",       file.string()});
       ASSERT_EQ(outcome.status, 0) << what << "\n" << outcome.output;
       const auto json = read_json(file);
       check_memory(json, what);
       check_timeline(json, what);
-      check_traffic(json, strategy.ranks, what);
+      check_traffic(json, ranks, what);
       EXPECT_GT(json["gemm_share"].get<double>(), 0) << what;
       EXPECT_FALSE(json.contains("mfu")) << "no peak was stated";
       EXPECT_GT(json["phases_ms"]["forward"].get<double>(), 0) << what;

@@ -46,6 +46,12 @@ TEST(Matrix, WhatComesLaterReplacesWhatCameBefore) {
   EXPECT_EQ(expand(words).size() * 3, whole) << "the preset calls it --auto_wrap_policy";
 }
 
+TEST(Matrix, AListByNatureIsOneValue) {
+  const auto rows = expand({"--lora-targets", "q_proj,v_proj", "--model.lora-rank", "2,4"});
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[1].arguments, (std::vector<std::string>{"--lora-targets", "q_proj,v_proj", "--lora-rank", "4"}));
+}
+
 TEST(Matrix, PresetsAreKnownByName) {
   for (const auto& preset : presets())
     for (const auto scale : {Scale::small, Scale::full})

@@ -228,9 +228,7 @@ struct Layers {
   OwnRule own;
 };
 
-const MethodName kMethods[] = {MethodName::materialize,      MethodName::ghost,     MethodName::flash,
-                               MethodName::bookkeeping,      MethodName::streaming, MethodName::automatic,
-                               MethodName::flash_bookkeeping};
+const auto kMethods = catalog::private_methods();
 
 std::unique_ptr<Method> made(Layers& layers, MethodName name, double bound, const ClipOptions& options = {}) {
   return method_of(name,

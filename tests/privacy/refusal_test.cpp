@@ -176,10 +176,7 @@ TEST_P(Refusal, LossesThatAreNotPerSample) {
             "the model gave losses of shape [3, 4] for 3 samples; private training needs one loss per sample");
 }
 
-INSTANTIATE_TEST_SUITE_P(Methods, Refusal,
-                         testing::Values(MethodName::materialize, MethodName::ghost, MethodName::flash,
-                                         MethodName::bookkeeping, MethodName::flash_bookkeeping, MethodName::streaming,
-                                         MethodName::automatic),
+INSTANTIATE_TEST_SUITE_P(Methods, Refusal, testing::ValuesIn(catalog::private_methods()),
                          [](const auto& method) { return std::string(to_string(method.param)); });
 
 // A model whose loss subtracts the batch's mean.

@@ -6,13 +6,14 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include "shade/models/registry.h"
 #include "shade/nn/linear.h"
 #include "shade/nn/losses.h"
 #include "shade/nn/own_layer.h"
 #include "shade/nn/unit.h"
-#include "shade/privacy/clip/layer_norms.h"
 #include "tests/support/fault.h"
 #include "tests/support/ranks.h"
+#include "tests/train/own_method.h"
 
 namespace shade::proof {
 namespace {
@@ -126,48 +127,20 @@ TEST(CheckGradients, RefusesAModelThatMixesSamples) {
   });
 }
 
-// A method of a user: keeps every layer as it is, and sums them in the order in which they came.
-class Patient : public privacy::ClippingMethod {
- public:
-  Patient(const privacy::MethodSetup& setup, bool clips) : ClippingMethod(setup), clips_(clips) {}
-  std::span<const privacy::MethodPass> passes() const override {
-    static constexpr privacy::MethodPass kPasses[] = {{.gradients = false, .last = true}};
-    return kPasses;
-  }
-  void take(nn::LayerGrad grad) override {
-    const at::NoGradGuard no_graph;
-    norms_.admit(grad);
-    grad = privacy::keepable(std::move(grad));
-    privacy::add_norms(grad, {}, norms_);
-    kept_.push_back(std::move(grad));
-  }
-  void finish() override {
-    const at::NoGradGuard no_graph;
-    norms_.require_complete();
-    count();
-    for (const auto& grad : std::exchange(kept_, {})) {
-      const auto& c_B = coefficients(0);
-      add_clipped(grad, clips_ ? c_B : at::ones_like(c_B));
-      for (const auto* weight : privacy::weights_of(grad)) sink_->complete(*weight);
-    }
-  }
-
- private:
-  bool clips_;
-  std::vector<nn::LayerGrad> kept_;
-};
-
 TEST(CheckGradients, JudgesAMethodFromOutside) {
-  for (const bool clips : {true, false})
+  for (const double factor : {1.0, 1.01})
     run(2, [&](comm::World& world) {
-      auto check = check_of(Kind::right);
-      check.methods = {
-          {"patient", [clips](const privacy::MethodSetup& setup) { return std::make_unique<Patient>(setup, clips); }}};
-      const auto rows = check_gradients(world, check);
-      EXPECT_EQ(rows.size(), 3u);
+      std::vector<GradientCheck> checks{check_of(Kind::right), {.label = "tied"}};
+      checks[1].make_model = [] { return models::make_model("qwen2-nano", {}, {.task = models::Task::lm}); };
+      checks[1].batch = [](const models::Model& model, nn::DType, int rank, int64_t) {
+        return model.synthetic({.samples = 2, .seq_length = 6}, static_cast<uint64_t>(rank), at::kFloat);
+      };
+      for (auto& check : checks) check.methods = {{"own", train::own_method({.factor = factor})}};
+      const auto rows = check_gradients(world, checks);
+      EXPECT_EQ(rows.size(), 2 * 3u);
       for (const auto& row : rows) {
-        EXPECT_EQ(row.pass, clips) << row.json().dump();
-        EXPECT_EQ(row.method, "patient");
+        EXPECT_EQ(row.pass, factor == 1) << row.json().dump();
+        EXPECT_EQ(row.method, "own");
       }
     });
 }

@@ -1,5 +1,6 @@
 #include "tests/support/ranks.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
@@ -21,6 +22,7 @@ void run_threads(int ranks, const std::function<void(comm::World&)>& body) {
       try {
         auto world = comm::World::connect({.rank = rank, .size = ranks, .local_rank = rank, .local_size = ranks}, {},
                                           store, {.watchdog = false});
+        at::set_num_threads(1);  // as the program does for several ranks of a host
         body(world);
         world.leave();
       } catch (const std::exception& fault) {
@@ -32,6 +34,7 @@ void run_threads(int ranks, const std::function<void(comm::World&)>& body) {
 }
 
 void run_inside(const std::function<void(comm::World&)>& body) {
+  at::set_num_threads(1);
   auto world = comm::World::connect(comm::place_from_environment(), {});
   try {
     body(world);

@@ -51,8 +51,7 @@ std::vector<Case> cases() {
 
 std::vector<MethodName> methods() {
   if (!full) return {MethodName::automatic};
-  return {MethodName::automatic, MethodName::ghost,       MethodName::flash,      MethodName::flash_bookkeeping,
-          MethodName::streaming, MethodName::bookkeeping, MethodName::materialize};
+  return catalog::private_methods();
 }
 
 // Products as large as their inputs, gains about one, and numbers that bf16 holds, so that all types begin alike.

@@ -7,9 +7,9 @@
 #include <filesystem>
 
 #include "shade/models/linear_stack.h"
-#include "shade/privacy/clip/layer_norms.h"
 #include "tests/support/fault.h"
 #include "tests/support/ranks.h"
+#include "tests/train/own_method.h"
 #include "tests/train/remains.h"
 
 namespace shade::train {
@@ -39,42 +39,6 @@ class Doubles final : public data::Dataset {
  private:
   std::string fingerprint_;
 };
-
-// Bookkeeping in its plainest form; `forgets` is a weight that it leaves out.
-class Own final : public privacy::ClippingMethod {
- public:
-  Own(const privacy::MethodSetup& setup, std::string forgets, bool says_complete)
-      : ClippingMethod(setup), forgets_(std::move(forgets)), says_complete_(says_complete) {}
-  std::span<const privacy::MethodPass> passes() const override {
-    static constexpr privacy::MethodPass kPasses[] = {{.gradients = false, .last = true}};
-    return kPasses;
-  }
-  void take(nn::LayerGrad grad) override {
-    norms_.admit(grad);
-    privacy::add_norms(grad, {}, norms_);
-    kept_.push_back(std::move(grad));
-  }
-  void finish() override {
-    const at::NoGradGuard no_graph;
-    count();
-    for (const auto& grad : std::exchange(kept_, {})) {
-      const auto weights = privacy::weights_of(grad);
-      if (weights.front()->name() == forgets_) continue;
-      add_clipped(grad, coefficients(0));
-      for (const auto* weight : weights)
-        if (says_complete_) sink_->complete(*weight);
-    }
-  }
-
- private:
-  std::string forgets_;
-  bool says_complete_;
-  std::vector<nn::LayerGrad> kept_;
-};
-
-privacy::MakeMethod own(std::string forgets = "", bool says_complete = true) {
-  return [=](const privacy::MethodSetup& setup) { return std::make_unique<Own>(setup, forgets, says_complete); };
-}
 
 privacy::PrivacyEvent event() {
   return {.mechanism = {.sample_rate = 0.2, .noise_multiplier = 1},
@@ -151,9 +115,9 @@ TEST(Job, APrivateOneCountsWhatItSpends) {
 TEST(Job, OtherRanksAndMicroBatchesMakeTheSameSteps) {
   std::vector<std::vector<at::Tensor>> all;
   for (const auto& [ranks, micro_batch] : {std::pair{1, 0}, {1, 2}, {2, 3}})
-    test::run_ranks(ranks, test::As::threads, [&, micro_batch = micro_batch](comm::World& world) {
+    test::run_ranks(ranks, test::As::threads, [&, samples = micro_batch](comm::World& world) {
       const auto weights = trained(world, [&](JobOptions& options) {
-        options.micro_batch = micro_batch;
+        options.micro_batch = samples;
         options.shard.shard = world.size() > 1 ? shard::Strategy::zero3 : shard::Strategy::none;
       });
       if (world.rank() == 0) all.push_back(weights);
@@ -167,7 +131,7 @@ TEST(Job, AMethodFromOutsideMakesTheSteps) {
     auto world = comm::World::simulated(0, 1);
     return trained(world, [&](JobOptions& options) { options.method = method; });
   };
-  const auto ours = steps_with(privacy::method_of(MethodName::bookkeeping)), outside = steps_with(own());
+  const auto ours = steps_with(privacy::method_of(MethodName::bookkeeping)), outside = steps_with(own_method());
   for (size_t w = 0; w < ours.size(); ++w) EXPECT_TRUE(at::allclose(ours[w], outside[w], 1e-5, 1e-6));
 }
 
@@ -176,10 +140,10 @@ TEST(Job, RefusesAMethodThatForgetsAWeight) {
     auto world = comm::World::simulated(0, 1);
     return fault([&] { trained(world, [&](JobOptions& options) { options.method = method; }); });
   };
-  EXPECT_EQ(said(own("layers.0.weight")),
+  EXPECT_EQ(said(own_method({.forgets = "layers.0.weight"})),
             "the clipping method wrote no gradient of weight layers.0.weight in a private step; every trainable weight "
             "needs one (sink.buffer and mark_written), or freeze it");
-  EXPECT_NE(said(own("", /*says_complete=*/false)).find("gradient of weight layers.0.weight is complete"),
+  EXPECT_NE(said(own_method({.says_complete = false})).find("gradient of weight layers.0.weight is complete"),
             std::string::npos);
   EXPECT_NE(said(privacy::method_of(MethodName::none)).find("a method that bounds no sample"), std::string::npos);
 }
@@ -212,7 +176,7 @@ TEST(Job, RefusesWhatWouldWeakenIt) {
   EXPECT_NE(said(
                 [](Parts&, JobOptions& o) {
                   o.privacy.reset();
-                  o.method = own();
+                  o.method = own_method();
                   o.data = nullptr;
                 },
                 /*steps=*/true)
@@ -222,7 +186,7 @@ TEST(Job, RefusesWhatWouldWeakenIt) {
 
 // What one job in a folder spends counts for the next one, whose noise is its own.
 TEST(Job, AFolderKeepsTheLedger) {
-  const Scratch here;
+  const io::Scratch here;
   const auto folder = here.path() / "run";
   std::vector<double> epsilons;
   std::vector<at::Tensor> weights;

@@ -17,10 +17,7 @@ namespace shade::test {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-constexpr privacy::MethodName kMethods[] = {
-    privacy::MethodName::materialize,      privacy::MethodName::ghost,     privacy::MethodName::flash,
-    privacy::MethodName::bookkeeping,      privacy::MethodName::streaming, privacy::MethodName::automatic,
-    privacy::MethodName::flash_bookkeeping};
+inline const auto kMethods = catalog::private_methods();
 
 // The factor of each sample's loss travels in a field that the model doesn't read.
 template <class Base, at::Tensor nn::Batch::* factors>

@@ -1,6 +1,7 @@
 // A trainer that comes to grief on purpose:  train_victim FOLDER STRATEGY [RANK SPAN COUNT]
 // RANK kills itself (SIGKILL) when the span of that name ends there for the COUNT-th time. The product has no such
 // switch: what listens here is what a profiler would use.
+#include <ATen/Parallel.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -29,6 +30,7 @@ class Killer : public SpanListener {
 };
 
 int run(const std::vector<std::string>& words) {
+  at::set_num_threads(1);
   train::Recipe recipe;
   Config config;
   recipe.declare(config);

@@ -1,0 +1,27 @@
+#include "shade/train/model_config.h"
+
+namespace shade::train {
+
+models::ModelOptions ModelConfig::options() const {
+  models::ModelOptions out{.task = task, .attention = attention, .checkpointing = checkpointing};
+  out.loss_mean = loss_mean == models::LossMean::automatic ? chosen_mean : loss_mean;
+  if (lora_rank > 0) out.lora = nn::LoraOptions{.rank = lora_rank, .alpha = lora_alpha};
+  out.lora_targets = lora_targets;
+  return out;
+}
+
+Json ModelConfig::adapter_json(bool classifier) const {
+  Json out{{"peft_type", "LORA"},
+           {"task_type", classifier ? "SEQ_CLS" : "CAUSAL_LM"},
+           {"base_model_name_or_path", weights.empty() ? Json() : Json(weights)},
+           {"r", lora_rank},
+           {"lora_alpha", lora_alpha},
+           {"target_modules", lora_targets},
+           {"lora_dropout", 0.0},
+           {"bias", "none"},
+           {"inference_mode", true}};
+  if (classifier) out["modules_to_save"] = {"score"};
+  return out;
+}
+
+}  // namespace shade::train
