@@ -25,7 +25,7 @@ at::Tensor value_of(const nn::Weight& weight, uint64_t seed) {
 }
 
 std::unique_ptr<models::Model> make(const VerifyModel& model) {
-  return model.own ? model.own() : models::make_model(model.name, model.sizes, model.options);
+  return models::make_model(model.name, model.sizes, model.options);
 }
 
 constexpr int64_t kMost = 3;  // samples of a micro-batch
@@ -161,7 +161,7 @@ Differences compare(comm::World& world, const VerifyCase& c, const Reference& wa
   };
   train::Job job(world, {.model = model.get(),
                          .privacy = c.dp.event(),
-                         .method = c.method,
+                         .method = privacy::method_of(c.dp),
                          .noise_seed = c.dp.seed(),
                          .shard = c.shard,
                          .dtype = c.dtype,
@@ -243,13 +243,6 @@ std::vector<Strategy> strategies(const VerifyConfig& config, int ranks) {
 
 std::vector<VerifyModel> models_of(const VerifyConfig& config, const models::SizeOverrides& sizes) {
   using models::Task;
-  if (config.own_model)
-    return {{.label = "own",
-             .name = "",
-             .sizes = {},
-             .options = {},
-             .seq_length = config.seq_length,
-             .own = config.own_model}};
   if (!config.model.empty()) {
     VerifyModel own{.label = config.model, .name = config.model, .sizes = sizes, .seq_length = config.seq_length};
     own.options.task = config.task;
@@ -326,10 +319,9 @@ std::vector<VerifyRow> verify(comm::World& world, const VerifyConfig& config, co
   using privacy::MethodName;
   if (config.model.empty()) at::set_num_threads(1);  // small models: a second thread only waits
   const auto seed = static_cast<uint64_t>(config.seed);
-  auto methods = chosen<MethodName>(
+  const auto methods = chosen<MethodName>(
       config.methods, {MethodName::materialize, MethodName::ghost, MethodName::flash, MethodName::bookkeeping,
                        MethodName::flash_bookkeeping, MethodName::streaming, MethodName::automatic});
-  if (config.own_method) methods.resize(1);
   const auto dtypes =
       chosen<nn::DType>(config.dtypes, config.all ? std::vector{nn::DType::fp32, nn::DType::fp64, nn::DType::bf16}
                                                   : std::vector{nn::DType::fp32});
@@ -362,7 +354,6 @@ std::vector<VerifyRow> verify(comm::World& world, const VerifyConfig& config, co
           groups.policy = policy;
           for (const auto method : methods) {
             c.dp.dp = method;
-            c.method = config.own_method ? config.own_method : privacy::method_of(c.dp);
             auto found = compare(world, c, truth, groups, seed, config.verbose);
             auto worst = at::empty({world.size() * 3}, at::kDouble);
             groups.control
@@ -370,7 +361,7 @@ std::vector<VerifyRow> verify(comm::World& world, const VerifyConfig& config, co
                             {.label = "differences"})
                 .wait();
             worst = std::get<0>(worst.view({world.size(), 3}).max(0));
-            VerifyRow row{.method = config.own_method ? "own" : to_string(method),
+            VerifyRow row{.method = to_string(method),
                           .strategy = to_string(strategy),
                           .dtype = to_string(dtype),
                           .model = model.label,

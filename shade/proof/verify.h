@@ -8,7 +8,7 @@
 #include "shade/base/json.h"
 #include "shade/models/registry.h"
 #include "shade/nn/dtype.h"
-#include "shade/privacy/clip/method.h"
+#include "shade/privacy/config.h"
 #include "shade/shard/runtime.h"
 
 namespace shade::proof {
@@ -24,9 +24,6 @@ struct VerifyConfig {
   privacy::NormAlgorithm norm_algorithm = privacy::NormAlgorithm::automatic;
   int64_t tile_size = 4;  // small: several tiles in a short text
   int64_t seed = 1;
-  // From outside, in the place of names; the model makes synthetic batches. For programs, no fields.
-  std::function<std::unique_ptr<models::Model>()> own_model{};
-  privacy::MakeMethod own_method{};
 
   void declare(Fields& fields);
 };
@@ -37,13 +34,11 @@ struct VerifyModel {
   models::SizeOverrides sizes;
   models::ModelOptions options;
   int64_t seq_length = 7;
-  std::function<std::unique_ptr<models::Model>()> own{};  // instead of the name, sizes and options
 };
 
 struct VerifyCase {
   const VerifyModel* model;
   privacy::DpConfig dp;
-  privacy::MakeMethod method;
   shard::ShardConfig shard;
   nn::DType dtype = nn::DType::fp32;
   int64_t micro_steps = 1;
