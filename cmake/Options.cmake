@@ -23,6 +23,11 @@ if(SHADE_SANITIZE)
   target_link_options(shade_options INTERFACE -fsanitize=${SHADE_SANITIZE})
 endif()
 
+if(SHADE_COVERAGE)
+  target_compile_options(shade_options INTERFACE -fprofile-instr-generate -fcoverage-mapping)
+  target_link_options(shade_options INTERFACE -fprofile-instr-generate)
+endif()
+
 if(SHADE_TIDY)
   find_program(CLANG_TIDY NAMES clang-tidy-19 REQUIRED)
   set(SHADE_CLANG_TIDY "${CLANG_TIDY}" "--quiet")
