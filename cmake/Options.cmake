@@ -1,4 +1,4 @@
-# shade::options: what every file of ours is compiled with.
+# shade::options: what every file of ours is compiled with, and nobody else's.
 add_library(shade_options INTERFACE)
 add_library(shade::options ALIAS shade_options)
 target_compile_features(shade_options INTERFACE cxx_std_20)
