@@ -499,7 +499,11 @@ class Case:
         if len(whole) < min(self.keep, len(kept)):
             raise Broken(f"of {kept} only {sorted(whole)} are left")
         self.note_noise(now.ledger)
+        self.look(now)
+
+    def look(self, now):
         self.before = now
+        self.damaged &= now.checkpoints.keys()  # a name that is gone may come again, whole
 
     def conclude(self):
         """The same command, until it ends well or is refused for the same reason twice."""
@@ -565,7 +569,7 @@ class Case:
                 self.expect_kept()
                 if kind == "damage":
                     self.damage(accident)
-                    self.before = State(self.place / "run")
+                    self.look(State(self.place / "run"))
                 else:
                     self.fork(accident)
             self.expect_kept()
