@@ -12,7 +12,7 @@ foreach(name IN LISTS SHADE_USES_proof ITEMS proof)
 endforeach()
 
 # It finds libtorch where this build did.
-set_target_properties(shade PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+set_target_properties(shade PROPERTIES INSTALL_RPATH "${SHADE_RUN_PATH}")
 install(TARGETS shade EXPORT shade RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 install(CODE "

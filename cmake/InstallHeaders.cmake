@@ -1,4 +1,5 @@
 # Run by cmake --install: the headers that shade/public names go from SOURCE to DESTINATION, with those they include.
+cmake_minimum_required(VERSION 3.25)
 file(STRINGS "${SOURCE}/shade/public" open REGEX "^shade/")
 set(done "")
 while(open)

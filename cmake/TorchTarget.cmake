@@ -20,6 +20,7 @@ target_include_directories(shade::torch SYSTEM INTERFACE
 target_compile_definitions(shade::torch INTERFACE USE_DISTRIBUTED)
 set(shade_torch_libraries torch_cpu c10)
 set(shade_cuda_libraries "")
+set(SHADE_RUN_PATH "${SHADE_TORCH}/lib")  # of programs
 
 if(SHADE_CUDA)
   target_include_directories(shade::torch SYSTEM INTERFACE
@@ -30,6 +31,7 @@ if(SHADE_CUDA)
   target_link_options(shade::torch INTERFACE -Wl,--allow-shlib-undefined -Wl,--no-as-needed)
   set(shade_cuda_libraries
     "${shade_wheels}/nvidia/nccl/lib/libnccl.so.2" "${shade_wheels}/nvidia/cu13/lib/libcudart.so.13")
+  list(APPEND SHADE_RUN_PATH "${shade_wheels}/nvidia/nccl/lib" "${shade_wheels}/nvidia/cu13/lib")
 endif()
 
 foreach(shade_library IN LISTS shade_torch_libraries)
