@@ -14,7 +14,7 @@ class GradientSink {
   virtual at::Tensor buffer(const Weight& weight) = 0;
   virtual bool written(const Weight& weight) const = 0;  // false: the buffer's content is garbage, overwrite it
   virtual void mark_written(const Weight& weight) = 0;
-  virtual void final(const Weight&) {}  // nothing more will be added in this pass over the data
+  virtual void complete(const Weight&) {}  // nothing more will be added in this pass over the data
 };
 
 // Adds the gradient, summed over samples, to the sink; the first contribution is written, not added.

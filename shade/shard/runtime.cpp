@@ -151,7 +151,7 @@ void Runtime::leave(nn::UnitId id, nn::Pass pass) {
   if (done && options_.final_on_leave)
     for (const auto& flat : u.layout().flats)
       if (flat.trainable)
-        for (const auto& piece : flat.pieces) final(*piece.weight);
+        for (const auto& piece : flat.pieces) complete(*piece.weight);
   in_unit_.leave();
 }
 
@@ -168,7 +168,7 @@ void Runtime::mark_written(const nn::Weight& weight) {
   units_[place.unit]->mark_written(place.flat, place.piece);
 }
 
-void Runtime::final(const nn::Weight& weight) {
+void Runtime::complete(const nn::Weight& weight) {
   const auto& place = places_[static_cast<size_t>(weight.id())];
   auto& unit = *units_[place.unit];
   if (!unit.finish(place.flat, place.piece)) return;

@@ -6,7 +6,7 @@
 //   runtime.begin_step(micro_steps);
 //   for each micro-step:
 //     runtime.begin_forward();   losses = model.losses(batch)
-//     runtime.begin_backward(BackwardOptions{...});   backward -> tap -> buffer(w) ..., and final(w) if not on leave
+//     runtime.begin_backward(BackwardOptions{...});   backward -> tap -> buffer(w) ..., and complete(w) if not on leave
 //     runtime.end_micro_step();
 //   runtime.wait();   noise and optimizer on shards()   runtime.updated();
 #pragma once
@@ -21,7 +21,7 @@
 namespace shade::shard {
 
 struct BackwardOptions {
-  bool final_on_leave = true;  // gradients are complete when backward leaves a unit; else the caller says final(w)
+  bool final_on_leave = true;  // gradients are complete when backward leaves a unit; else the caller says complete(w)
   bool last_use = true;        // no later pass of this step needs the weights
 };
 
@@ -83,7 +83,7 @@ class Runtime : public nn::UnitObserver, public nn::GradientSink {
   at::Tensor buffer(const nn::Weight& weight) override;
   bool written(const nn::Weight& weight) const override;
   void mark_written(const nn::Weight& weight) override;
-  void final(const nn::Weight& weight) override;  // nothing more will be added in this micro-step
+  void complete(const nn::Weight& weight) override;  // nothing more will be added in this micro-step
 
   const std::vector<std::unique_ptr<ShardedUnit>>& units() const { return units_; }
   Storage& storage() { return *storage_; }

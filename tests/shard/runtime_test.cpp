@@ -116,8 +116,8 @@ TEST(Runtime, RefusesStepsOutOfOrder) {
   b.pass(nn::Pass::forward, {0});
   b.runtime->begin_backward({.final_on_leave = false});
   b.pass(nn::Pass::backward, {0});
-  b.runtime->final(b.weight(0));
-  EXPECT_ANY_THROW(b.runtime->final(b.weight(0))) << "final twice";
+  b.runtime->complete(b.weight(0));
+  EXPECT_ANY_THROW(b.runtime->complete(b.weight(0))) << "complete twice";
   b.runtime->end_micro_step();
   EXPECT_ANY_THROW(b.runtime->end_micro_step()) << "more than were announced";
 }

@@ -2,7 +2,7 @@
 //
 //   method.begin(samples);
 //   for (pass : method.passes()) backward(method.objective(losses_B, pass))      layers -> take()
-//   method.finish();                                                             -> sink.buffer(w) +=, sink.final(w)
+//   method.finish();                                                             -> sink.buffer(w) +=, sink.complete(w)
 //
 // The user's words are rows of one table (clip/method.cpp): passes x norm algorithm x what is kept of a layer.
 #pragma once

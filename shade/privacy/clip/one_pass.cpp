@@ -85,7 +85,7 @@ void OnePass::settle(size_t group) {
     const auto weights = owners(entry);
     entry = SampleGradients{};  // its memory is free before the reduction asks for some
     for (const auto* weight : weights)
-      if (--uses[weight->id()] == 0) sink_->final(*weight);
+      if (--uses[weight->id()] == 0) sink_->complete(*weight);
   }
 }
 
