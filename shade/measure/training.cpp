@@ -14,8 +14,8 @@
 #include "shade/profile/peak_flops.h"
 #include "shade/profile/phases.h"
 #include "shade/profile/trace.h"
+#include "shade/train/job.h"
 #include "shade/train/setup.h"
-#include "shade/train/step.h"
 
 namespace shade::measure {
 namespace {
@@ -36,12 +36,6 @@ std::string peer_strategy(shard::Strategy strategy) {
     case shard::Strategy::zero3: return "fsdp2_reshard";
     default: throw UsageError(text("--peers: there is no PyTorch peer for --shard ", to_string(strategy)));
   }
-}
-
-// A rank of a world on NCCL computes on its GPU.
-c10::Device device_of(const comm::World& world) {
-  if (world.backend() != comm::BackendKind::nccl) return at::kCPU;
-  return {at::kCUDA, static_cast<c10::DeviceIndex>(world.place().local_rank)};
 }
 
 // On rank 0, if wanted.
@@ -123,7 +117,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
       std::tie(experiment.bench, experiment.sizes, experiment.shard, experiment.optim, experiment.dp);
   if (!config.bare) profile::TensorMemory::track();
   train::use_threads(config.threads, world.place());
-  const auto device = device_of(world);
+  const auto device = train::device_of(world);
   const auto type = train::scalar_type(config.dtype);
   const auto model = models::make_model(config.model, sizes, config.options());
   const models::BatchShape shape{config.batch_size * config.grad_accum, config.seq_length};
@@ -134,22 +128,26 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   result.data = feed.describe();
   result.snapshots.push_back(memory_line("after data creation"));
 
-  shard::Runtime runtime(model->parameters(), shard::connect_groups(world, shard::policy_of(shard, world.size())),
-                         shard, {.compute = train::dtype_of(config.dtype), .device = device});
-  runtime.initialise(static_cast<uint64_t>(config.seed));
-  const auto optimizer = train::prepared_optimizer(optim, runtime);
+  const int64_t samples = config.batch_size * config.grad_accum * world.size();
+  train::Job job(world, {.model = model.get(),
+                         .privacy = dp.event(static_cast<double>(samples)),
+                         .method = privacy::method_of(dp),
+                         .noise_seed = dp.seed(),
+                         .optimizer = optim,
+                         .shard = shard,
+                         .device = device,
+                         .dtype = train::dtype_of(config.dtype),
+                         .micro_batch = config.batch_size,
+                         .seed = static_cast<uint64_t>(config.seed),
+                         .before_noise = [](int64_t, const io::Digest&) {},  // where training writes its ledger
+                         .unaccounted = true,
+                         .rehearsal = dp.norm_timing || shard.reduce_dtype != nn::DType::fp32});
+  auto& runtime = job.runtime();
   profile::return_unused_heap();  // what only the beginning needed
   result.snapshots.push_back(memory_line("after model creation"));
 
-  train::Step step(*model, runtime, *optimizer, optim::make_schedule(optim),
-                   {.grad_clip = optim.grad_clip,
-                    .dp = dp,
-                    .before_noise = [](int64_t, const io::Digest&) {},  // where training writes its ledger
-                    .fixed_samples = config.batch_size,
-                    .rehearsal = dp.norm_timing || shard.reduce_dtype != nn::DType::fp32});
   result.describe(*model, log_key(experiment, world.size()));
   result.ranks = world.size();
-  const int64_t samples = config.batch_size * config.grad_accum * world.size();
   result.length = model->tokens(shape);
   result.flops_per_token = models::training_flops_per_token(*model, shape);
   const NameOf name_of = [&](const char* span, int64_t index) -> std::string {
@@ -190,7 +188,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
     const auto cpu = profile::process_cpu_time();
     const auto batches = feed.next();
     const Millis loading = Clock::now() - last.begin;
-    const auto record = step.run(batches, static_cast<double>(samples));
+    const auto record = job.step(batches);
     if (!device.is_cpu()) at::accelerator::synchronizeDevice(device.index());
     last.end = Clock::now();
     result.losses.push_back(record.loss);

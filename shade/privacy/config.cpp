@@ -31,4 +31,26 @@ void DpConfig::declare(Fields& f) {
          .flags = {"--noise-seed"}});
 }
 
+ClipOptions DpConfig::clip_options() const {
+  return {.style = clip_style,
+          .norm_algorithm = norm_algorithm,
+          .tile_size = tile_size,
+          .workspace = norm_workspace,
+          .memory = dp_memory,
+          .norm_timing = norm_timing,
+          .gamma = gamma,
+          .quantile = clip_quantile,
+          .rate = clip_rate,
+          .count_sigma = count_sigma};
+}
+
+std::optional<PrivacyEvent> DpConfig::event(double divisor) const {
+  if (!is_private()) return std::nullopt;
+  return PrivacyEvent{.mechanism = {.noise_multiplier = sigma}, .clip_norm = max_grad_norm, .divisor = divisor};
+}
+
+std::optional<uint64_t> DpConfig::seed() const {
+  return noise_seed < 0 ? std::nullopt : std::optional(static_cast<uint64_t>(noise_seed));
+}
+
 }  // namespace shade::privacy

@@ -1,8 +1,11 @@
 // What a user says about privacy.
 #pragma once
 
+#include <optional>
+
 #include "shade/base/config.h"
 #include "shade/base/units.h"
+#include "shade/privacy/event.h"
 
 namespace shade::privacy {
 
@@ -46,6 +49,19 @@ inline std::span<const Name<NormAlgorithm>> names_of(NormAlgorithm) {
   return kNames;
 }
 
+// How samples are clipped: all but the clip norm and sigma, which are the privacy event's (privacy/event.h).
+struct ClipOptions {
+  ClipStyle style = ClipStyle::flat;
+  NormAlgorithm norm_algorithm = NormAlgorithm::automatic;  // automatic: the method's
+  int64_t tile_size = 0;                                    // of Gram matrices; 0: chosen from the sequence length
+  Bytes workspace = MiB(4);                                 // a block of a gradient made for its norm
+  Bytes memory{0};                                          // `auto`: what may be kept; 0: no limit
+  bool norm_timing = false;                                 // chosen by the clock: steps are not bit-equal
+  double gamma = 0.01;                                      // automatic style
+  double quantile = 0.5, rate = 0.2, count_sigma = 10;      // adaptive style
+};
+
+// The words of command lines and recipes. A step takes the event, the options and the method that they mean.
 struct DpConfig {
   MethodName dp = MethodName::none;
   ClipStyle clip_style = ClipStyle::flat;
@@ -59,10 +75,13 @@ struct DpConfig {
   double gamma = 0.01;
   double clip_quantile = 0.5, clip_rate = 0.2, count_sigma = 10;
   int64_t noise_seed = -1;
-  int64_t memory_samples = 0;  // what dp_memory is reckoned with; 0: the samples of a micro-batch. No field.
 
   void declare(Fields& fields);
   bool is_private() const { return dp != MethodName::none; }
+  ClipOptions clip_options() const;
+  // Sigma and clip norm, for steps that are measured or checked; nothing is said of sampling. None: not private.
+  std::optional<PrivacyEvent> event(double divisor = 1) const;
+  std::optional<uint64_t> seed() const;  // of the noise, if it is repeatable
 };
 
 }  // namespace shade::privacy

@@ -16,6 +16,8 @@ void require_sodium() {
 
 }  // namespace
 
+NoiseKey::~NoiseKey() { sodium_memzero(bytes_.data(), bytes_.size()); }
+
 NoiseKey secret_key() {
   require_sodium();
   NoiseKey key;

@@ -10,10 +10,31 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <tuple>
 
 namespace shade::privacy {
 
-using NoiseKey = std::array<uint8_t, 32>;
+// 32 bytes that nobody else may know; every copy is wiped when it ends.
+class NoiseKey {
+ public:
+  using Bytes = std::array<uint8_t, 32>;
+
+  NoiseKey() = default;  // zeros
+  explicit NoiseKey(const Bytes& bytes) : bytes_(bytes) {}
+  NoiseKey(const NoiseKey&) = default;
+  NoiseKey& operator=(const NoiseKey&) = default;
+  ~NoiseKey();
+
+  const Bytes& bytes() const { return bytes_; }
+  uint8_t* data() { return bytes_.data(); }
+  const uint8_t* data() const { return bytes_.data(); }
+  static constexpr size_t size() { return std::tuple_size_v<Bytes>; }
+  bool operator==(const NoiseKey&) const = default;
+
+ private:
+  Bytes bytes_{};
+};
+
 NoiseKey secret_key();               // from the operating system
 NoiseKey seeded_key(uint64_t seed);  // repeatable: anyone who knows the seed can subtract the noise
 

@@ -45,9 +45,26 @@ void fill(const Subkey& key, int64_t chunk, Normals& out) {
   normals(words, out);
 }
 
+class IndependentNoise : public NoiseSource {
+ public:
+  explicit IndependentNoise(std::function<NoiseKey(int64_t)> key) : key_(std::move(key)) {}
+
+  void add(at::Tensor flat, double deviation, int64_t step, int64_t weight, int64_t begin) const override {
+    Noise(key_(step)).add(std::move(flat), deviation, static_cast<uint64_t>(step), weight, begin);
+  }
+  double draw(int64_t step, int64_t stream) const override {
+    return Noise(key_(step)).draw(static_cast<uint64_t>(step), stream);
+  }
+
+ private:
+  std::function<NoiseKey(int64_t)> key_;
+};
+
 }  // namespace
 
-Noise::~Noise() { sodium_memzero(key_.data(), key_.size()); }
+std::unique_ptr<NoiseSource> independent_noise(std::function<NoiseKey(int64_t step)> key) {
+  return std::make_unique<IndependentNoise>(std::move(key));
+}
 
 void Noise::add(at::Tensor flat, double deviation, uint64_t step, int64_t weight, int64_t begin) const {
   if (flat.numel() == 0 || deviation == 0) return;

@@ -10,6 +10,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 
 #include "shade/privacy/key.h"
 
@@ -18,7 +20,6 @@ namespace shade::privacy {
 class Noise {
  public:
   explicit Noise(const NoiseKey& key) : key_(key) {}
-  ~Noise();  // the key is wiped
 
   // Adds deviation * N(0, 1) to `flat`, which are elements [begin, begin + size) of a weight, fp32 or fp64, and rounds
   // the sums to the grid of that deviation. A deviation of 0 changes nothing.
@@ -30,5 +31,19 @@ class Noise {
  private:
   NoiseKey key_;
 };
+
+// The one place that a step's noise is asked of: by step, weight and range of its elements, in any order. Noise that is
+// correlated over steps is another source.
+class NoiseSource {
+ public:
+  virtual ~NoiseSource() = default;
+  // To elements [begin, begin + flat.numel()) of a weight; rounds the sums to the grid of the deviation (grid.h).
+  virtual void add(at::Tensor flat, double deviation, int64_t step, int64_t weight, int64_t begin) const = 0;
+  // A number for something that is no weight: streams -1, -2, ...
+  virtual double draw(int64_t step, int64_t stream) const = 0;
+};
+
+// Each step's from its own key, and independent of all others.
+std::unique_ptr<NoiseSource> independent_noise(std::function<NoiseKey(int64_t step)> key);
 
 }  // namespace shade::privacy

@@ -7,11 +7,10 @@
 
 #include "shade/base/error.h"
 #include "shade/base/log.h"
-#include "shade/optim/config.h"
 #include "shade/privacy/accounting/gaussian.h"
 #include "shade/train/deal.h"
+#include "shade/train/job.h"
 #include "shade/train/made_up_data.h"
-#include "shade/train/step.h"
 
 namespace shade::proof {
 
@@ -82,16 +81,16 @@ double point_of(double rate) {
 
 using Parts = std::vector<at::Tensor>;  // one for each shard of this rank
 
-Parts sums_of(train::Step& step, shard::Runtime& runtime, const data::Dataset& records, int64_t count) {
+Parts sums_of(train::Job& job, const data::Dataset& records, int64_t count) {
   std::vector<int64_t> numbers;
   for (int64_t i = 0; i < count; ++i) numbers.push_back(i);
-  const auto& control = runtime.groups().control;
+  const auto& control = job.groups().control;
   std::vector<nn::Batch> batches;
   for (const auto& mine : train::deal(numbers, control.size(), control.rank(), std::max<int64_t>(1, count)))
     batches.push_back(records.batch(mine));
-  step.gradients(batches);
+  job.gradients(batches);
   Parts out;
-  for (const auto& shard : runtime.shards()) out.push_back(shard.gradient.clone());
+  for (const auto& shard : job.runtime().shards()) out.push_back(shard.gradient.clone());
   return out;
 }
 
@@ -124,14 +123,17 @@ AuditResult audit(comm::World& world, const Audit& what) {
   dp.noise_seed = config.seed;
 
   const auto model = models::make_model(config.model, what.sizes, {.task = config.task});
-  shard::Runtime runtime(model->parameters(), shard::connect_groups(world, shard::policy_of(what.shard, world.size())),
-                         what.shard);
-  runtime.initialise(static_cast<uint64_t>(config.seed));
-  const auto optimizer = optim::make_optimizer({});
-  train::Step step(*model, runtime, *optimizer, {}, {.dp = dp, .rehearsal = true});
+  train::Job job(world, {.model = model.get(),
+                         .privacy = dp.event(),
+                         .method = privacy::method_of(dp),
+                         .noise_seed = dp.seed(),
+                         .shard = what.shard,
+                         .seed = static_cast<uint64_t>(config.seed),
+                         .rehearsal = true});
+  auto& runtime = job.runtime();
   const train::MadeUpData records(*model, config.batch_size + 1, config.seq_length, static_cast<uint64_t>(config.seed));
-  const Parts without = sums_of(step, runtime, records, config.batch_size);
-  const Parts with = sums_of(step, runtime, records, config.batch_size + 1);
+  const Parts without = sums_of(job, records, config.batch_size);
+  const Parts with = sums_of(job, records, config.batch_size + 1);
   Parts canary;
   for (size_t i = 0; i < with.size(); ++i) canary.push_back(with[i] - without[i]);
 
@@ -152,9 +154,9 @@ AuditResult audit(comm::World& world, const Audit& what) {
   const auto seen = at::zeros({2, config.runs}, at::kDouble);  // along the canary, from the sum without it
   for (int64_t world_number = 0; world_number < 2; ++world_number)
     for (int64_t run = 0; run < config.runs; ++run) {
-      optimizer->set_steps(world_number * config.runs + run);  // noise of its own
+      job.optimizer().set_steps(world_number * config.runs + run);  // noise of its own
       for (size_t i = 0; i < shards.size(); ++i) shards[i].gradient.copy_(world_number == 0 ? without[i] : with[i]);
-      if (noisy) step.add_noise();
+      if (noisy) job.stepper().add_noise();
       double along = 0;
       for (size_t i = 0; i < shards.size(); ++i)
         along += (shards[i].gradient - without[i]).dot(canary[i]).item<double>();

@@ -5,11 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "shade/base/json.h"
 #include "shade/models/registry.h"
-#include "shade/nn/dtype.h"
 #include "shade/privacy/config.h"
-#include "shade/shard/runtime.h"
+#include "shade/proof/check_gradients.h"
 
 namespace shade::proof {
 
@@ -35,28 +33,6 @@ struct VerifyModel {
   models::ModelOptions options;
   int64_t seq_length = 7;
 };
-
-struct VerifyCase {
-  const VerifyModel* model;
-  privacy::DpConfig dp;
-  shard::ShardConfig shard;
-  nn::DType dtype = nn::DType::fp32;
-  int64_t micro_steps = 1;
-};
-
-struct VerifyRow {
-  std::string method, strategy, dtype, model;
-  int ranks = 1;
-  int64_t micro_steps = 1;
-  double max_rel_norm = 0, max_rel_grad = 0;
-  bool noise_equal = true, pass = false;
-  std::vector<std::string> details{};  // per-layer norms of this rank, if asked for
-
-  Json json() const;
-};
-
-// The marks of a dtype: 1e-5, 1e-10, 1e-2.
-double tolerance(nn::DType dtype);
 
 // Collective; every rank gets the same rows (details are its own). `progress` hears of every row on rank 0.
 std::vector<VerifyRow> verify(comm::World& world, const VerifyConfig& config, const models::SizeOverrides& sizes,

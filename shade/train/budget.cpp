@@ -44,11 +44,11 @@ PrivacyEvent event_of(const Recipe& recipe, int64_t records) {
 
 std::unique_ptr<data::Sampler> make_sampler(const PrivacyEvent& event, int64_t records, int64_t batch_size,
                                             const privacy::NoiseKey& key) {
-  const data::SampleKey own = privacy::derived_key(key, "shade sampler");
+  const auto own = privacy::derived_key(key, "shade sampler");
   const auto& mechanism = event.mechanism;
   if (mechanism.sampler == Sampler::shuffled)
-    return data::make_shuffled(own, {.records = records, .batch = batch_size, .unit = to_string(event.unit)});
-  return data::make_poisson(own,
+    return data::make_shuffled(own.bytes(), {.records = records, .batch = batch_size, .unit = to_string(event.unit)});
+  return data::make_poisson(own.bytes(),
                             {.records = records,
                              .rate = mechanism.sample_rate,
                              .max_batch = mechanism.sampler == Sampler::truncated_poisson ? mechanism.max_batch : 0,

@@ -1,7 +1,5 @@
 #include "shade/train/history.h"
 
-#include <sodium.h>
-
 #include <algorithm>
 
 #include "shade/base/error.h"
@@ -14,10 +12,8 @@ namespace shade::train {
 namespace {
 
 std::string digest_of_key(const privacy::NoiseKey& key) {
-  return io::to_hex(io::digest_of(std::as_bytes(std::span(key))));
+  return io::to_hex(io::digest_of(std::as_bytes(std::span(key.bytes()))));
 }
-
-void wipe(privacy::NoiseKey& key) { sodium_memzero(key.data(), key.size()); }
 
 }  // namespace
 
@@ -29,7 +25,6 @@ History::History(RunFolder& folder, comm::Group control, Options options)
     if (key_ && ledger_->empty()) {
       // It may have been used: a ledger that lost its lines doesn't know. There is nothing to make again either.
       log::warning("the ledger ", folder_->ledger().string(), " has no entry, so the key beside it is not used again");
-      wipe(*key_);
       key_.reset();
     }
     return std::string();
@@ -37,15 +32,10 @@ History::History(RunFolder& folder, comm::Group control, Options options)
   if (options_.seed) key_ = privacy::seeded_key(*options_.seed);
 }
 
-History::~History() {
-  if (key_) wipe(*key_);
-  for (auto& [stretch, key] : stretches_) wipe(key);
-}
-
 History::Known History::look(const std::string& exact, const Json& event,
                              const std::optional<checkpoint::Origin>& from) {
   from_ = from;
-  exact_ = options_.replayable ? exact : text(exact, " once ", io::to_hex(privacy::secret_key()));
+  exact_ = options_.replayable ? exact : text(exact, " once ", io::to_hex(privacy::secret_key().bytes()));
   const auto words = checkpoint::from_rank0(control_, "reading the ledger", [&] {
     run_ = {.key = key_ ? digest_of_key(*key_) : "", .exact = key_ ? *sealed(exact_) : "", .event = event};
     Json out{{"made", ledger_->made(run_, from, options_.seed.has_value())}, {"spent", Json::array()}};
@@ -66,10 +56,10 @@ void History::start() {
       run_.exact = *sealed(exact_);
     }
     const auto fresh = [&](uint64_t incarnation) -> checkpoint::FreshBytes {
-      if (!options_.seed) return privacy::secret_key();
+      if (!options_.seed) return privacy::secret_key().bytes();
       checkpoint::FreshBytes number{};
       for (size_t i = 0; i < 8; ++i) number[i] = static_cast<uint8_t>(incarnation >> (8 * i));
-      return privacy::derived_key(*key_, "shade seeded", std::as_bytes(std::span(number)));
+      return privacy::derived_key(*key_, "shade seeded", std::as_bytes(std::span(number))).bytes();
     };
     Json out = Json::array();
     for (const auto& s : ledger_->start(run_, from_, {.fresh = fresh, .repeatable = options_.seed.has_value()}))
@@ -77,7 +67,7 @@ void History::start() {
     return out.dump();
   });
   if (!key_) key_ = privacy::NoiseKey{};  // rank 0 has it
-  comm::share(control_, *key_, "run key");
+  comm::share(control_, {key_->data(), key_->size()}, "run key");
   for (const auto& s : Json::parse(words)) {
     const checkpoint::Stretch stretch{s[0], io::digest_from_hex(s[1].get<std::string>()).value(), s[2], s[3]};
     stretches_.push_back(
@@ -87,7 +77,7 @@ void History::start() {
 
 std::optional<std::string> History::sealed(const std::string& words) const {
   if (!key_) return std::nullopt;
-  return io::to_hex(privacy::derived_key(*key_, "shade identity", std::as_bytes(std::span(words))));
+  return io::to_hex(privacy::derived_key(*key_, "shade identity", std::as_bytes(std::span(words))).bytes());
 }
 
 std::optional<bool> History::is_sealed(const std::string& words, const Json& seal) const {

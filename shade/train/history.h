@@ -23,7 +23,6 @@ class History {
 
   // All collective over `control`. The folder must outlive it. Opens the ledger.
   History(RunFolder& folder, comm::Group control, Options options);
-  ~History();  // keys are wiped
   History(const History&) = delete;
   History& operator=(const History&) = delete;
 

@@ -81,7 +81,7 @@ void check_private(const Recipe& recipe, const Config& config) {
   SHADE_REQUIRE(dp.sigma == 0 || budget.target_epsilon == 0 || !config.given("dp.sigma"), "sigma ", dp.sigma,
                 " and target_epsilon ", budget.target_epsilon,
                 " are both set, and each decides the noise; drop one of them, or set it to 0");
-  require_sound(dp, recipe.shard.reduce_dtype);
+  require_sound(/*repeatable=*/!dp.norm_timing, recipe.shard.reduce_dtype);
   SHADE_REQUIRE(budget.accountant != privacy::Accountant::gdp,
                 "--accountant gdp says less than was spent and is for looking only (shade account); choose prv or rdp");
   SHADE_REQUIRE(budget.sampler != privacy::Sampler::shuffled || (budget.target_epsilon == 0 && budget.max_epsilon == 0),

@@ -22,6 +22,11 @@ void use_threads(int64_t wanted, const comm::Place& place) {
     at::set_num_threads(1);
 }
 
+at::Device device_of(const comm::World& world) {
+  if (world.backend() != comm::BackendKind::nccl) return at::kCPU;
+  return {at::kCUDA, static_cast<c10::DeviceIndex>(world.place().local_rank)};
+}
+
 std::unique_ptr<optim::Optimizer> prepared_optimizer(const optim::OptimConfig& config, shard::Runtime& runtime) {
   auto optimizer = optim::make_optimizer(config);
   optimizer->prepare(slots_of(runtime.shards()),

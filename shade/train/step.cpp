@@ -9,36 +9,22 @@
 #include "shade/base/error.h"
 #include "shade/base/memory_scope.h"
 #include "shade/base/span.h"
-#include "shade/comm/job/sealed_words.h"
 #include "shade/models/flops.h"
 #include "shade/optim/gradient_norm.h"
 #include "shade/privacy/grid.h"
+#include "shade/train/agreed_key.h"
 #include "shade/train/slots.h"
+#include "shade/train/step_sums.h"
 #include "shade/train/sum_digest.h"
 
 namespace shade::train {
 namespace {
-
-// One key for all ranks: rank 0's.
-privacy::NoiseKey agreed_key(const comm::Group& group, const privacy::DpConfig& config) {
-  if (config.noise_seed >= 0) return privacy::seeded_key(static_cast<uint64_t>(config.noise_seed));
-  auto key = privacy::secret_key();
-  comm::share(group, key, "noise key");
-  return key;
-}
 
 // As a noisy sum is released (privacy/grid.h): a multiple of a power of two that depends on the deviation alone.
 double on_grid(double value, double deviation) {
   if (deviation == 0) return value;
   const double spacing = std::ldexp(1.0, privacy::grid_exponent(deviation));
   return std::nearbyint(value / spacing) * spacing;
-}
-
-// What `auto` may keep is reckoned with a number of samples that doesn't follow the drawn records.
-privacy::DpConfig reckoned(const StepOptions& options) {
-  auto dp = options.dp;
-  dp.memory_samples = options.fixed_samples;
-  return dp;
 }
 
 // The sum of the losses, and of what each of them counts.
@@ -49,7 +35,19 @@ at::Tensor summed(const at::Tensor& losses_B, const at::Tensor& counts_B, bool f
   return at::stack({wide_B.masked_fill(finite_B.logical_not(), 0).sum(), (counts_B * finite_B).sum(at::kDouble)});
 }
 
+privacy::MakeMethod method_of(const StepOptions& options) {
+  if (options.method) return options.method;
+  return privacy::method_of(options.privacy ? privacy::MethodName::automatic : privacy::MethodName::none);
+}
+
 }  // namespace
+
+StepOptions step_options(const privacy::DpConfig& words, StepOptions others) {
+  others.privacy = words.event();
+  others.method = privacy::method_of(words);
+  others.noise_seed = words.seed();
+  return others;
+}
 
 Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& optimizer, optim::Schedule schedule,
            StepOptions options)
@@ -57,24 +55,32 @@ Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& opti
       runtime_(&runtime),
       optimizer_(&optimizer),
       schedule_(schedule),
-      options_(options),
-      plain_(runtime),
-      method_(privacy::make_method(model.parameters(), runtime, reckoned(options))) {
-  if (method_ && !options.rehearsal) require_sound(options.dp, runtime.reduce_type());
-  SHADE_REQUIRE(!method_ || options.grad_clip == 0,
+      options_(std::move(options)),
+      written_(model.parameters(), runtime),
+      method_(method_of(options_)({.parameters = model.parameters(),
+                                   .sink = written_,
+                                   .event = options_.privacy.value_or(privacy::PrivacyEvent{}),
+                                   .samples = options_.fixed_samples})) {
+  SHADE_REQUIRE((method_->clipper() != nullptr) == is_private(),
+                is_private() ? "a privacy event, and a method that bounds no sample; choose one that clips (--dp auto)"
+                             : "a clipping method without a privacy event adds no noise and counts nowhere; set "
+                               "StepOptions::privacy, or leave the method out");
+  if (is_private() && !options_.rehearsal) require_sound(method_->repeatable(), runtime.reduce_type());
+  SHADE_REQUIRE(!is_private() || options_.grad_clip == 0,
                 "a private run clips every sample (--max-grad-norm); clipping their sum as well (--grad-clip) is for "
                 "runs that are not private");
-  if (method_ && !options_.key)
-    options_.key = [key = agreed_key(runtime.groups().control, options.dp)](int64_t) { return key; };
-  if (method_ && runtime.compute() == at::kBFloat16 && options.fixed_samples > 0)
-    shapes_.emplace(method_->micro_batch() > 0 ? method_->micro_batch() : options.fixed_samples);
-  model.parameters().wiring.tap = method_ ? static_cast<nn::GradientTap*>(method_.get()) : &plain_;
+  if (is_private() && !options_.key)
+    options_.key = [key = agreed_key(runtime.groups().control, options_.noise_seed)](int64_t) { return key; };
+  if (is_private()) noise_ = privacy::independent_noise(options_.key);
+  if (is_private() && runtime.compute() == at::kBFloat16 && options_.fixed_samples > 0)
+    shapes_.emplace(method_->micro_batch() > 0 ? method_->micro_batch() : options_.fixed_samples);
+  model.parameters().wiring.tap = method_.get();
 }
 
-void require_sound(const privacy::DpConfig& dp, nn::DType reduce) {
+void require_sound(bool repeatable, nn::DType reduce) {
   SHADE_REQUIRE(reduce == nn::DType::fp32, "gradients of a private run are reduced in fp32, not ", to_string(reduce),
                 ": a rounded sum moves by more than the clip norm when one record comes or goes; drop --reduce-dtype");
-  SHADE_REQUIRE(!dp.norm_timing,
+  SHADE_REQUIRE(repeatable,
                 "--norm-timing chooses by the clock, so a step made again after a crash would be "
                 "another step with the same noise; measure with shade bench");
 }
@@ -83,7 +89,7 @@ Step::~Step() { model_->parameters().wiring.tap = nullptr; }
 
 // Micro-batches of the size that the method wants, as many on every rank: who has fewer samples runs empty ones.
 std::vector<nn::Batch> Step::split(std::span<const nn::Batch> micro_batches) const {
-  const auto size = method_ ? method_->micro_batch() : 0;
+  const auto size = method_->micro_batch();
   if (size == 0) return {micro_batches.begin(), micro_batches.end()};
   std::vector<nn::Batch> out;
   for (const auto& batch : micro_batches)
@@ -138,7 +144,8 @@ void Step::backward(const char* phase, const at::Tensor& objective, shard::Backw
 
 at::Tensor Step::micro_step(const nn::Batch& present) {
   const auto batch = shapes_ ? shapes_->padded(present) : present;
-  if (method_) method_->begin(batch.samples(), batch.samples() - present.samples());
+  written_.begin();
+  method_->begin(batch.samples(), batch.samples() - present.samples());
   at::Tensor losses_B;
   {
     const Span span("forward");
@@ -148,19 +155,16 @@ at::Tensor Step::micro_step(const nn::Batch& present) {
   }
   const auto present_B = losses_B.detach().narrow(0, 0, present.samples());
   const auto loss = summed(present_B, model_->sums_tokens() ? model_->loss_tokens(present) : at::ones_like(present_B),
-                           /*finite_alone=*/method_ != nullptr);
-  if (!method_) {
-    backward("backward", losses_B.sum(), {});
-  } else {
-    const auto passes = method_->passes();
-    for (size_t i = 0; i < passes.size(); ++i)
-      backward(passes.size() == 1 ? "backward"
-               : i == 0           ? "first_backward"
-                                  : "second_backward",
-               method_->objective(losses_B, i), {.final_on_leave = passes[i].gradients, .last_use = passes[i].last});
-    losses_B.reset();
-    method_->finish();
-  }
+                           /*finite_alone=*/is_private());
+  const auto passes = method_->passes();
+  for (size_t i = 0; i < passes.size(); ++i)
+    backward(passes.size() == 1 ? "backward"
+             : i == 0           ? "first_backward"
+                                : "second_backward",
+             method_->objective(losses_B, i), {.final_on_leave = passes[i].gradients, .last_use = passes[i].last});
+  losses_B.reset();
+  method_->finish();
+  if (is_private()) written_.require_all(/*says_complete=*/!passes.back().gradients);
   runtime_->end_micro_step();
   return loss;
 }
@@ -168,7 +172,7 @@ at::Tensor Step::micro_step(const nn::Batch& present) {
 Step::Losses Step::gradients(std::span<const nn::Batch> micro_batches) {
   const auto batches = split(micro_batches);
   runtime_->begin_step(static_cast<int64_t>(batches.size()));
-  if (method_ && !separate_) require_separate(batches);
+  if (is_private() && !separate_) require_separate(batches);
   at::Tensor sum;  // and number
   for (const auto& batch : batches) {
     const auto loss = micro_step(batch);
@@ -183,21 +187,25 @@ Step::Losses Step::gradients(std::span<const nn::Batch> micro_batches) {
 }
 
 // The same noise on two sums would give away their difference.
-privacy::Noise Step::noise_of(int64_t step) {
+void Step::begin_noise(int64_t step) {
   SHADE_REQUIRE(options_.rehearsal || !noised_ || step > *noised_, "the noise of step ", step,
                 " was drawn before, or that of a later step (", noised_.value_or(0),
                 "); after going back to an earlier state make a new Step, whose key is another one");
   noised_ = step;
-  return privacy::Noise(options_.key(step));
 }
 
-void Step::add_noise(std::span<const shard::LocalShard> shards, const privacy::Noise& noise) const {
+void Step::add_noise() {
+  SHADE_REQUIRE(is_private(), "a step that is not private has no noise; set StepOptions::privacy");
+  begin_noise(optimizer_->steps());
+  add_noise(runtime_->shards());
+}
+
+void Step::add_noise(std::span<const shard::LocalShard> shards) const {
   const Span span("noise");
-  const double deviation = method_->clipper().gradient_sigma() * method_->sensitivity();
-  const auto step = static_cast<uint64_t>(*noised_);
+  const double deviation = clipper().gradient_sigma() * clipper().sensitivity();
   for (const auto& shard : shards)
     for (const auto& run : shard.runs)
-      noise.add(shard.gradient.narrow(0, run.at, run.size), deviation, step, run.weight->id(), run.begin);
+      noise_->add(shard.gradient.narrow(0, run.at, run.size), deviation, *noised_, run.weight->id(), run.begin);
 }
 
 // A record that two ranks or two micro-batches bring moves the sum twice: by more than the noise is made for.
@@ -233,65 +241,55 @@ void Step::require_distinct(std::span<const nn::Batch> micro_batches) const {
 io::Digest Step::digest_of_sum(int64_t step, std::span<const shard::LocalShard> shards, double below) const {
   if (!runtime_->device().is_cpu()) return {};
   const Span span("hash");
-  return sum_digest(options_.key(step), shards, {below, method_->clipper().clip_norm()}, runtime_->groups().control);
+  return sum_digest(options_.key(step), shards, {below, clipper().clip_norm()}, runtime_->groups().control);
 }
 
 StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<double> divisor, Wishes wishes) {
+  if (!divisor && is_private() && options_.privacy->divisor > 0) divisor = options_.privacy->divisor;
   SHADE_REQUIRE(!micro_batches.empty() && divisor.value_or(1) > 0,
                 "a step needs at least one micro-batch, and a positive divisor");
-  SHADE_REQUIRE(!method_ || divisor,
+  SHADE_REQUIRE(!is_private() || divisor,
                 "a private step needs a divisor that is public: a number of samples or tokens tells about the records");
-  SHADE_REQUIRE(!method_ || runtime_->compute() != at::kBFloat16 || shapes_,
+  SHADE_REQUIRE(!is_private() || runtime_->compute() != at::kBFloat16 || shapes_,
                 "a private step in bf16 needs StepOptions::fixed_samples, the number of samples of its micro-batches: "
                 "if that followed the records that were drawn, one of them could change how the others are rounded");
   StepRecord record{.learning_rate = schedule_.learning_rate(optimizer_->steps())};
-  if (method_ && !options_.rehearsal) require_distinct(micro_batches);
+  if (is_private() && !options_.rehearsal) require_distinct(micro_batches);
   const auto local = gradients(micro_batches);
-  wishes.stop = wishes.stop || (options_.stop && options_.stop());
   const auto shards = runtime_->shards();
   const auto slots = slots_of(shards);
-  // One small sum for everybody: losses, samples, and squares of the elements that this rank owns alone.
+  const bool normed = !is_private() && (options_.grad_clip > 0 || options_.gradient_norm);
+  const auto counts = method_->drain_counts();
+  const bool stops = wishes.stop || (options_.stop && options_.stop());
   const auto copies = static_cast<double>(runtime_->policy().replicate);
-  const auto counts = method_ ? method_->drain_counts() : privacy::ClipCounts{};
-  double present = 0, tokens = 0;
+  StepSums all{.loss = local.sum,
+               .losses = static_cast<double>(local.count),
+               .squared_norm = normed ? optim::squared_norm(slots) / copies : 0,
+               .clipped = static_cast<double>(counts.clipped),
+               .not_finite = static_cast<double>(counts.not_finite),
+               .below = counts.below,
+               .stop = stops ? 1.0 : 0.0,
+               .save = wishes.save ? 1.0 : 0.0};
   for (const auto& batch : micro_batches) {
-    present += static_cast<double>(batch.samples());
-    tokens += static_cast<double>(models::real_tokens(*model_, batch));
+    all.samples += static_cast<double>(batch.samples());
+    all.tokens += static_cast<double>(models::real_tokens(*model_, batch));
   }
-  const bool normed = !method_ && (options_.grad_clip > 0 || options_.gradient_norm);
-  const double squared = normed ? optim::squared_norm(slots) / copies : 0;
-  const auto sums = at::tensor(
-      {local.sum, present, squared, static_cast<double>(counts.clipped), static_cast<double>(counts.not_finite),
-       counts.below, wishes.stop ? 1.0 : 0.0, wishes.save ? 1.0 : 0.0, static_cast<double>(local.count), tokens},
-      at::kDouble);
-  runtime_->groups().control.all_reduce(sums, {.label = "loss and norm"}).wait();
-  const auto sum = [&](int64_t i) { return sums[i].item<double>(); };
-  record.loss = sum(0) / sum(8);
-  double scale = 1 / divisor.value_or(std::max(1.0, sum(8)));
-  record.samples = {.samples = static_cast<int64_t>(sum(1)),
-                    .clipped = static_cast<int64_t>(sum(3)),
-                    .not_finite = static_cast<int64_t>(sum(4)),
-                    .below = sum(5)};
-  record.tokens = static_cast<int64_t>(sum(9));
-  record.stop = sum(6) > 0;
-  record.save = sum(7) > 0;
-  if (normed) record.gradient_norm = std::sqrt(sum(2)) * scale;
+  all.reduce(runtime_->groups().control);
+  record.loss = all.loss / all.losses;
+  double scale = 1 / divisor.value_or(std::max(1.0, all.losses));
+  record.samples = {.samples = static_cast<int64_t>(all.samples),
+                    .clipped = static_cast<int64_t>(all.clipped),
+                    .not_finite = static_cast<int64_t>(all.not_finite),
+                    .below = all.below};
+  record.tokens = static_cast<int64_t>(all.tokens);
+  record.stop = all.stop > 0;
+  record.save = all.save > 0;
+  if (normed) record.gradient_norm = std::sqrt(all.squared_norm) * scale;
   // No factor mends a gradient that is not finite; the record says so (train/finite.h).
   if (normed && options_.grad_clip > 0 && std::isfinite(*record.gradient_norm))
     scale *= optim::clip_factor(*record.gradient_norm, options_.grad_clip);
-  if (method_) {
-    const auto step = optimizer_->steps();
-    const auto noise = noise_of(step);
-    if (options_.before_noise) options_.before_noise(step, digest_of_sum(step, shards, sum(5)));
-    add_noise(shards, noise);
-    auto& clipper = method_->clipper();
-    record.clip_norm = clipper.clip_norm();
-    if (clipper.adaptive())
-      clipper.follow(
-          on_grid(sum(5) + clipper.count_sigma() * noise.draw(static_cast<uint64_t>(step), -1), clipper.count_sigma()),
-          *divisor);
-  }
-  if (method_ || record.samples.samples > 0) {
+  if (is_private()) release(shards, all.below, *divisor, record);
+  if (is_private() || record.samples.samples > 0) {
     const Span span("optimizer");
     const MemoryScope scope(MemoryKind::optimizer);
     optimizer_->step(slots, record.learning_rate, scale);
@@ -300,6 +298,18 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
   }
   runtime_->updated();
   return record;
+}
+
+// From the sum to what may leave: the noise, and of adaptive clipping the noisy count, which moves the clip norm.
+void Step::release(std::span<const shard::LocalShard> shards, double below, double divisor, StepRecord& record) {
+  const auto step = optimizer_->steps();
+  begin_noise(step);
+  if (options_.before_noise) options_.before_noise(step, digest_of_sum(step, shards, below));
+  add_noise(shards);
+  record.clip_norm = clipper().clip_norm();
+  if (!clipper().adaptive()) return;
+  const double sigma = clipper().count_sigma();
+  clipper().follow(on_grid(below + sigma * noise_->draw(step, -1), sigma), divisor);
 }
 
 }  // namespace shade::train

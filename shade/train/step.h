@@ -13,6 +13,7 @@
 #include "shade/privacy/noise.h"
 #include "shade/shard/runtime.h"
 #include "shade/train/fixed_shapes.h"
+#include "shade/train/written_weights.h"
 
 namespace shade::train {
 
@@ -33,9 +34,12 @@ struct StepRecord {
 struct StepOptions {
   double grad_clip = 0;        // global norm, for runs that are not private; 0: none
   bool gradient_norm = false;  // report it even if nothing is clipped
-  privacy::DpConfig dp{};      // dp = none: not private
-  // Of a step's noise. Unset: the ranks agree on a key for all steps, from the system or from dp.noise_seed.
+  // Sigma, clip norm and divisor of private steps. None: not private.
+  std::optional<privacy::PrivacyEvent> privacy{};
+  privacy::MakeMethod method{};  // unset: the table's `auto`, or `none`
+  // Of a step's noise. Unset: the ranks agree on a key for all steps, from the system or from noise_seed.
   std::function<privacy::NoiseKey(int64_t step)> key{};
+  std::optional<uint64_t> noise_seed{};  // repeatable, and therefore not private
   // Called on every rank when a private step's sum is complete, before any of its noise is drawn. `sum` is a keyed hash
   // of it (train/sum_digest.h), the same on every rank; zeros on accelerators.
   std::function<void(int64_t step, const io::Digest& sum)> before_noise{};
@@ -51,7 +55,10 @@ struct StepOptions {
 };
 
 // Throws UsageError if private steps of this kind would protect less than they say.
-void require_sound(const privacy::DpConfig& dp, nn::DType reduce);
+void require_sound(bool repeatable, nn::DType reduce);
+
+// `others` with privacy as command lines say it, for measuring and checking.
+StepOptions step_options(const privacy::DpConfig& words, StepOptions others = {});
 
 class Step {
  public:
@@ -61,10 +68,10 @@ class Step {
   ~Step();
 
   // Every rank brings the same number of micro-batches; their sizes may differ, and be 0. The sum of the gradients is
-  // divided by `divisor`; none: by what the losses of all ranks and micro-batches are a mean of, samples or tokens. A
-  // private step needs one that is public. `wishes` are this rank's for the time after this step; all ranks learn of
-  // them in the record, without another message. A private step throws if a record comes twice, on whatever ranks, or
-  // if the noise of the optimizer's step was drawn before.
+  // divided by `divisor`; none: by the privacy event's, or by what the losses of all ranks and micro-batches are a mean
+  // of, samples or tokens. A private step needs one that is public. `wishes` are this rank's for the time after this
+  // step; all ranks learn of them in the record, without another message. A private step throws if a record comes
+  // twice, on whatever ranks, or if the noise of the optimizer's step was drawn before.
   struct Wishes {
     bool stop = false, save = false;
   };
@@ -82,23 +89,19 @@ class Step {
   Losses gradients(std::span<const nn::Batch> micro_batches);
 
   // The second half of a private step's gradient. Each element gets noise once, from the rank that owns it.
-  void add_noise() { add_noise(runtime_->shards(), noise_of(optimizer_->steps())); }
+  void add_noise();
 
-  privacy::Method* method() { return method_.get(); }  // null: not private
+  bool is_private() const { return options_.privacy.has_value(); }
+  privacy::Method& method() { return *method_; }
 
  private:
-  // Not private: a weight's gradient goes straight to its buffer.
-  struct Plain : nn::GradientTap {
-    explicit Plain(nn::GradientSink& s) : sink(&s) {}
-    void take(nn::LayerGrad grad) override { nn::add_gradient(grad, *sink); }
-    nn::GradientSink* sink;
-  };
-
   std::vector<nn::Batch> split(std::span<const nn::Batch> micro_batches) const;
   at::Tensor micro_step(const nn::Batch& present);
-  privacy::Noise noise_of(int64_t step);
-  void add_noise(std::span<const shard::LocalShard> shards, const privacy::Noise& noise) const;
+  privacy::Clipper& clipper() const { return *method_->clipper(); }  // of private steps
+  void begin_noise(int64_t step);
+  void add_noise(std::span<const shard::LocalShard> shards) const;
   io::Digest digest_of_sum(int64_t step, std::span<const shard::LocalShard> shards, double below) const;
+  void release(std::span<const shard::LocalShard> shards, double below, double divisor, StepRecord& record);
   void require_distinct(std::span<const nn::Batch> micro_batches) const;
   void backward(const char* phase, const at::Tensor& objective, shard::BackwardOptions options);
   void require_separate(std::span<const nn::Batch> batches);
@@ -108,11 +111,12 @@ class Step {
   optim::Optimizer* optimizer_;
   optim::Schedule schedule_;
   StepOptions options_;
-  Plain plain_;
+  WrittenWeights written_;
   std::unique_ptr<privacy::Method> method_;
-  std::optional<FixedShapes> shapes_;  // of private steps in bf16
-  std::optional<int64_t> noised_;      // the last step whose noise was drawn
-  bool separate_ = false;              // samples were seen not to mix
+  std::unique_ptr<privacy::NoiseSource> noise_;  // of private steps
+  std::optional<FixedShapes> shapes_;            // of private steps in bf16
+  std::optional<int64_t> noised_;                // the last step whose noise was drawn
+  bool separate_ = false;                        // samples were seen not to mix
 };
 
 }  // namespace shade::train

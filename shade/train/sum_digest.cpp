@@ -12,7 +12,7 @@ namespace shade::train {
 
 io::Digest sum_digest(const privacy::NoiseKey& key, std::span<const shard::LocalShard> shards,
                       const std::vector<double>& others, const comm::Group& group) {
-  auto own = privacy::derived_key(key, "shade clip sum");
+  const auto own = privacy::derived_key(key, "shade clip sum");
   io::HashSecret secret;
   const std::array<uint8_t, crypto_stream_chacha20_NONCEBYTES> nonce{};
   crypto_stream_chacha20(secret.data(), secret.size(), nonce.data(), own.data());
@@ -39,7 +39,6 @@ io::Digest sum_digest(const privacy::NoiseKey& key, std::span<const shard::Local
   group.all_gather(all, at::from_blob(mine.data(), {length}, at::kByte), {.label = "hash of the sum"}).wait();
   const auto out = keyed(std::as_bytes(std::span(all.data_ptr<uint8_t>(), static_cast<size_t>(all.numel()))));
   sodium_memzero(secret.data(), secret.size());
-  sodium_memzero(own.data(), own.size());
   return out;
 }
 

@@ -12,22 +12,14 @@
 #pragma once
 
 #include <functional>
-#include <future>
 #include <memory>
 #include <optional>
 
-#include "shade/checkpoint/store.h"
-#include "shade/comm/world.h"
-#include "shade/data/dataset.h"
-#include "shade/train/budget.h"
+#include "shade/train/checkpoints.h"
+#include "shade/train/evaluations.h"
 #include "shade/train/exports.h"
-#include "shade/train/held_out.h"
-#include "shade/train/history.h"
-#include "shade/train/identity.h"
-#include "shade/train/micro_batch.h"
 #include "shade/train/peaks.h"
-#include "shade/train/report.h"
-#include "shade/train/saved.h"
+#include "shade/train/spending.h"
 
 namespace shade::train {
 
@@ -56,8 +48,8 @@ class Trainer {
     bool answer_signals = false;
   };
 
-  // Collective. `config` has the recipe's fields, to be written down as they were resolved. Without a dataset the model
-  // makes up its records.
+  // Collective. Reads, checks and loads all that the run needs; nothing of it is changed before run(). `config` has the
+  // recipe's fields, to be written down as they were resolved. Without a dataset the model makes up its records.
   Trainer(comm::World& world, Recipe& recipe, const Config& config, std::unique_ptr<const data::Dataset> dataset,
           Options options);
   ~Trainer();
@@ -65,72 +57,42 @@ class Trainer {
   TrainResult run();  // collective
 
   models::Model& model() { return *model_; }
-  shard::Runtime& runtime() { return *runtime_; }
-  optim::Optimizer& optimizer() { return *optimizer_; }
-  int64_t micro_batch() const { return micro_batch_; }
+  shard::Runtime& runtime() { return job_->runtime(); }
+  optim::Optimizer& optimizer() { return job_->optimizer(); }
+  int64_t micro_batch() const { return job_->micro_batch(); }
 
  private:
-  struct Loaded {
-    std::vector<nn::Batch> micro_batches;
-    int64_t samples = 0;  // of all ranks
-    Seconds took{0};      // on the thread that loads
-  };
-  Loaded load(int64_t step) const;
-  Evaluation test();
+  std::unique_ptr<Job> make_job();
+  void resume(RunIdentity identity);
+  void require_no_ledger() const;
+  void check_space() const;
+  void begin();
+  void make_steps(TrainResult& result);
   bool evaluate_after(int64_t step, TrainResult& result);
-  bool owes_evaluation() const;
+  StepReport measured(const StepRecord& record, Seconds took) const;
+  void end(TrainResult& result, int64_t first);
+  void export_all(bool again);
   bool any_asked() const;
   std::function<bool()> by_signal() const;
-  void start_model();
-  void resume();
-  void require_no_ledger();
-  void read_history(const std::optional<checkpoint::Origin>& from);
-  privacy::NoiseKey key_of(int64_t step) const;
-  std::unique_ptr<data::Sampler> sampler(const privacy::NoiseKey& key) const;
-  void compare(const Saved& saved);
-  void require_restart() const;
-  bool save_is_due() const;
-  void check_space();
-  void export_all(bool again);
-  void forget_key();
-  void save(bool wait);
-  StepOptions step_options() const;
-  int64_t find_micro_batch();
-  void introduce();
-  StepReport measured(const StepRecord& record, const Loaded& batch, Seconds took, Seconds waited);
 
   comm::World* world_;
   Recipe* recipe_;
+  const Config* config_;
   Options options_;
   std::unique_ptr<models::Model> model_;
   shard::Groups groups_;
-  std::unique_ptr<const data::Dataset> dataset_;
-  std::unique_ptr<const data::Dataset> test_records_;  // if there is a test folder
+  std::unique_ptr<const data::Dataset> dataset_, test_records_;  // the second if there is a test folder
   HeldOut split_;
   std::unique_ptr<RunFolder> folder_;
   privacy::PrivacyEvent event_;
-  std::optional<Budget> budget_;  // of a private run that may say an epsilon
-  std::string no_epsilon_;        // why it may not
-  int64_t last_ = 0;              // step
-  int64_t made_ = 0;              // steps below it are in the ledger
-  int64_t spent_ = 0;             // steps in the ledger, of all histories of this run
-  std::unique_ptr<shard::Runtime> runtime_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<Spending> spending_;  // of a private run
+  std::unique_ptr<Job> job_;
   std::unique_ptr<Exports> exports_;
-  std::unique_ptr<Step> step_;
-  int64_t micro_batch_ = 0;  // 0: not found yet
-  Peaks peaks_;
-  Identity identity_;
-  Json settings_;     // changes.h
-  std::string data_;  // number and fingerprint of the records
-  std::unique_ptr<checkpoint::Store> store_;
-  int64_t saved_ = -1;  // after which step
-  Clock::time_point saved_at_;
-  std::string began_;                 // a checkpoint: --resume-from
-  bool changed_ = false;              // not what was saved in identity, e.g. settings or data
-  std::vector<std::string> changes_;  // by name; also of what doesn't change a step's bits
-  std::unique_ptr<History> history_;  // of a private run
+  std::unique_ptr<Checkpoints> checkpoints_;
+  std::unique_ptr<Evaluations> evaluations_;
   std::optional<Report> report_;
+  int64_t last_ = 0;  // step
+  Peaks peaks_;
 };
 
 }  // namespace shade::train

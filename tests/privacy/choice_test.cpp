@@ -11,8 +11,7 @@ constexpr int64_t kT = 4, kD = 8, kP = 4;
 
 struct Choices {
   Keep layer(const at::Tensor& a_BTD) { return chooser.choose({a_BTD, at::ones({1, kT, kP}), nullptr, nullptr}).keep; }
-  DpConfig config{.dp = MethodName::automatic};
-  Chooser chooser{row_of(MethodName::automatic), config};
+  Chooser chooser{row_of(MethodName::automatic), {}};
 };
 
 at::Tensor input() { return at::ones({1, kT, kD}); }

@@ -30,6 +30,8 @@ struct Modules {
   nn::Parameters parameters;
 };
 
+PrivacyEvent with_sigma(double sigma) { return {.mechanism = {.noise_multiplier = sigma}}; }
+
 constexpr double kMargin = 1e-5;  // of fp32 and fp64
 
 std::vector<double> coefficients(const Clipper& clipper, std::vector<double> squares,
@@ -40,7 +42,7 @@ std::vector<double> coefficients(const Clipper& clipper, std::vector<double> squ
 
 TEST(Clipper, FlatScalesDownToTheNorm) {
   const Modules modules;
-  const Clipper clipper(modules.parameters, {.max_grad_norm = 2});
+  const Clipper clipper(modules.parameters, {.clip_norm = 2}, {});
   EXPECT_TRUE(clipper.flat());
   EXPECT_EQ(clipper.sensitivity(), 2);
   for (const auto& [type, margin] : {std::pair{at::kFloat, 1e-5}, {at::kDouble, 1e-5}, {at::kBFloat16, 1e-3}}) {
@@ -55,7 +57,7 @@ TEST(Clipper, NotFiniteNormsGetNothing) {
   const Modules modules;
   for (const auto style :
        {ClipStyle::flat, ClipStyle::per_layer, ClipStyle::group, ClipStyle::automatic, ClipStyle::adaptive}) {
-    const Clipper clipper(modules.parameters, {.clip_style = style});
+    const Clipper clipper(modules.parameters, {}, {.style = style});
     EXPECT_EQ(coefficients(clipper, {kInf, std::nan(""), -kInf}), (std::vector<double>{0, 0, 0})) << to_string(style);
   }
 }
@@ -64,7 +66,7 @@ TEST(Clipper, ThresholdsOfGroupsAddUpToTheNorm) {
   const Modules modules;
   const auto& weights = modules.parameters.weights();
   for (const auto& [style, groups] : {std::pair{ClipStyle::per_layer, 3}, {ClipStyle::group, 2}}) {
-    const Clipper clipper(modules.parameters, {.clip_style = style, .max_grad_norm = 3});
+    const Clipper clipper(modules.parameters, {.clip_norm = 3}, {.style = style});
     ASSERT_EQ(clipper.groups(), static_cast<size_t>(groups)) << to_string(style) << ": what is frozen has no threshold";
     EXPECT_EQ(clipper.group_of(weights[0]), clipper.group_of(weights[1]));
     EXPECT_EQ(clipper.group_of(weights[0]) == clipper.group_of(weights[2]), style == ClipStyle::group);
@@ -79,7 +81,7 @@ TEST(Clipper, ThresholdsOfGroupsAddUpToTheNorm) {
 
 TEST(Clipper, AutomaticStaysBelowTheNorm) {
   const Modules modules;
-  const Clipper clipper(modules.parameters, {.clip_style = ClipStyle::automatic, .max_grad_norm = 2, .gamma = 0.5});
+  const Clipper clipper(modules.parameters, {.clip_norm = 2}, {.style = ClipStyle::automatic, .gamma = 0.5});
   const auto c = coefficients(clipper, {0, 0.25, 9, 1e12});
   EXPECT_DOUBLE_EQ(c[0], 4 * (1 - kMargin));
   EXPECT_DOUBLE_EQ(c[1], 2 * (1 - kMargin));
@@ -89,25 +91,20 @@ TEST(Clipper, AutomaticStaysBelowTheNorm) {
 
 TEST(Clipper, AdaptivePaysForItsCount) {
   const Modules modules;
-  const DpConfig config{.clip_style = ClipStyle::adaptive, .sigma = 0.8, .count_sigma = 3};
-  const Clipper clipper(modules.parameters, config);
+  const Clipper clipper(modules.parameters, with_sigma(0.8), {.style = ClipStyle::adaptive, .count_sigma = 3});
   const double g = clipper.gradient_sigma();
   EXPECT_GT(g, 0.8);
   // The count has sensitivity 1/2: both releases together are one with sigma.
   EXPECT_NEAR(1 / (g * g) + 0.25 / (clipper.count_sigma() * clipper.count_sigma()), 1 / (0.8 * 0.8), 1e-12);
-  EXPECT_EQ(Clipper(modules.parameters, {.clip_style = ClipStyle::adaptive, .sigma = 0}).gradient_sigma(), 0);
-  EXPECT_EQ(Clipper(modules.parameters, {.sigma = 0.8}).gradient_sigma(), 0.8);
+  EXPECT_EQ(Clipper(modules.parameters, with_sigma(0), {.style = ClipStyle::adaptive}).gradient_sigma(), 0);
+  EXPECT_EQ(Clipper(modules.parameters, with_sigma(0.8), {}).gradient_sigma(), 0.8);
 }
 
 TEST(Clipper, AdaptiveFollowsTheQuantile) {
   const Modules modules;
-  const DpConfig config{.clip_style = ClipStyle::adaptive,
-                        .max_grad_norm = 2,
-                        .clip_quantile = 0.75,
-                        .clip_rate = 0.2,
-                        .count_sigma = 10};
+  const ClipOptions options{.style = ClipStyle::adaptive, .quantile = 0.75, .rate = 0.2, .count_sigma = 10};
   const auto after = [&](double count) {
-    Clipper clipper(modules.parameters, config);
+    Clipper clipper(modules.parameters, {.clip_norm = 2}, options);
     clipper.follow(count, 8);
     EXPECT_EQ(clipper.sensitivity(), clipper.clip_norm());
     return clipper.clip_norm();
@@ -119,17 +116,34 @@ TEST(Clipper, AdaptiveFollowsTheQuantile) {
 
 TEST(Clipper, RefusesNonsense) {
   const Modules modules;
-  const auto refused = [&](const DpConfig& config) {
-    return fault([&] { const Clipper clipper(modules.parameters, config); });
+  const auto refused = [&](const PrivacyEvent& event, const ClipOptions& options) {
+    return fault([&] { const Clipper clipper(modules.parameters, event, options); });
   };
-  EXPECT_EQ(refused({.max_grad_norm = 0}), "clip norm 0 is out of range; expected 1e-10 or more: --max-grad-norm");
-  EXPECT_EQ(refused({.max_grad_norm = kInf}), "clip norm inf is out of range; expected 1e-10 or more: --max-grad-norm");
-  EXPECT_EQ(refused({.clip_style = ClipStyle::automatic, .gamma = 0}),
+  EXPECT_EQ(refused({.clip_norm = 0}, {}), "clip norm 0 is out of range; expected 1e-10 or more: --max-grad-norm");
+  EXPECT_EQ(refused({.clip_norm = kInf}, {}), "clip norm inf is out of range; expected 1e-10 or more: --max-grad-norm");
+  EXPECT_EQ(refused({}, {.style = ClipStyle::automatic, .gamma = 0}),
             "gamma 0 is out of range; automatic clipping needs a positive one");
-  EXPECT_EQ(refused({.clip_style = ClipStyle::adaptive, .sigma = 4, .count_sigma = 2}),
+  EXPECT_EQ(refused(with_sigma(4), {.style = ClipStyle::adaptive, .count_sigma = 2}),
             "count_sigma 2 leaves nothing for the gradient; adaptive clipping with --sigma 4 needs more than half of "
             "that");
 }
+
+// A layer of a user, y = gain_t x + square_d x^2: its gradients, and its norms if it says them itself.
+struct OwnRule : nn::LayerRule {
+  std::vector<const nn::Weight*> weights() const override { return {gain, square}; }
+  std::vector<at::Tensor> sample_gradients() const override {
+    return {(x_BTD * g_BTD).sum(2), (x_BTD * x_BTD * g_BTD).sum(1)};
+  }
+  std::vector<at::Tensor> squares() const override {
+    if (!norms) return {};
+    std::vector<at::Tensor> out;
+    for (const auto& each : sample_gradients()) out.push_back(each.to(at::kDouble).square().sum(1));
+    return out;
+  }
+  at::Tensor x_BTD, g_BTD;
+  const nn::Weight *gain = nullptr, *square = nullptr;
+  bool norms = false;
+};
 
 // A layer of each kind, a table tied to the head among them; T, D, P and V differ.
 constexpr int64_t kB = 3, kT = 4, kD = 2, kP = 3, kV = 6;
@@ -150,7 +164,13 @@ struct Layers {
             .bias = nullptr,
             .looked_up_BT = ids};
     lookup = {ids, random({kB, kT, kD}), table, /*padding=*/0};
+    own.x_BTD = random({kB, kT, kD}), own.g_BTD = random({kB, kT, kD});
+    own.gain = weight("own.gain", {kT}), own.square = weight("own.square", {kD});
     nn::bind_all(parameters, at::kDouble, 1);
+  }
+
+  std::vector<nn::LayerGrad> all() const {  // in backward order
+    return {head, norm, linear, nn::OwnGrad{own.g_BTD, std::make_shared<OwnRule>(own)}, added, lookup};
   }
 
   // Each sample's gradient, weight by weight.
@@ -164,7 +184,8 @@ struct Layers {
           table[id] += of(lookup.g_BTD, b)[t];
       out.push_back({at::mm(of(linear.g_BTP, b).t(), of(linear.a_BTD, b)), of(linear.g_BTP, b).sum(0),
                      (of(norm.xhat_BTD, b) * of(norm.g_BTD, b)).sum(0), of(norm.g_BTD, b).sum(0), of(added.g_BTD, b),
-                     table});
+                     table, (of(own.x_BTD, b) * of(own.g_BTD, b)).sum(1),
+                     (of(own.x_BTD, b).square() * of(own.g_BTD, b)).sum(0)});
     }
     return out;
   }
@@ -192,7 +213,7 @@ struct Layers {
     method.begin(kB, blank);
     for (size_t pass = 0; pass < method.passes().size(); ++pass) {
       method.objective(losses_B, pass);
-      for (const nn::LayerGrad& grad : std::vector<nn::LayerGrad>{head, norm, linear, added, lookup}) method.take(grad);
+      for (const auto& grad : all()) method.take(grad);
     }
     method.finish();
   }
@@ -204,11 +225,17 @@ struct Layers {
   nn::ScaleShiftGrad norm;
   nn::AddedGrad added;
   nn::EmbeddingGrad lookup;
+  OwnRule own;
 };
 
 const MethodName kMethods[] = {MethodName::materialize,      MethodName::ghost,     MethodName::flash,
                                MethodName::bookkeeping,      MethodName::streaming, MethodName::automatic,
                                MethodName::flash_bookkeeping};
+
+std::unique_ptr<Method> made(Layers& layers, MethodName name, double bound, const ClipOptions& options = {}) {
+  return method_of(name,
+                   options)({.parameters = layers.parameters, .sink = layers.sink, .event = {.clip_norm = bound}});
+}
 
 void expect_equal(const Layers& layers, const std::vector<at::Tensor>& wanted, double mark, const std::string& what) {
   for (const auto& weight : layers.parameters.weights())
@@ -220,8 +247,7 @@ TEST(Methods, SumTheClippedSamplesOfEveryKindOfLayer) {
   for (const auto name : kMethods) {
     Layers layers;
     const double bound = 5;
-    const auto method =
-        make_method(layers.parameters, layers.sink, {.dp = name, .tile_size = 3, .max_grad_norm = bound});
+    const auto method = made(layers, name, bound, {.tile_size = 3});
     layers.run(*method);
     expect_equal(layers, layers.clipped(bound), 1e-12, to_string(name));
     const auto counts = method->drain_counts();
@@ -234,14 +260,28 @@ TEST(Methods, SumTheClippedSamplesOfEveryKindOfLayer) {
   }
 }
 
+// An own layer's norms are asked for where its samples' gradients are not kept, and only there.
+TEST(Methods, AnOwnLayerMaySayItsNorms) {
+  for (const auto name : kMethods) {
+    Layers layers;
+    layers.own.norms = true;
+    const auto method = made(layers, name, 5);
+    layers.run(*method);
+    expect_equal(layers, layers.clipped(5), 1e-12, to_string(name));
+    layers.own.g_BTD[1][2].fill_(kInf);
+    layers.sink.clear();
+    layers.run(*method);
+    expect_equal(layers, layers.clipped(5, {1}), 1e-12, to_string(name));
+  }
+}
+
 TEST(Methods, MaxGradNormIsWhatClips) {
   for (const double bound : {0.01, 3.0, 8.0, 1e6}) {
     Layers layers;
-    const auto method =
-        make_method(layers.parameters, layers.sink, {.dp = MethodName::bookkeeping, .max_grad_norm = bound});
+    const auto method = made(layers, MethodName::bookkeeping, bound);
     layers.run(*method);
     expect_equal(layers, layers.clipped(bound), 1e-12, text("C = ", bound));
-    EXPECT_EQ(method->sensitivity(), bound);
+    EXPECT_EQ(method->clipper()->sensitivity(), bound);
     int64_t clipped = 0;
     for (const auto& parts : layers.sample_gradients()) {
       double square = 0;
@@ -259,10 +299,10 @@ TEST(Methods, NotFiniteSamplesAreLeftOut) {
   for (const auto name : kMethods)
     for (const double bad : {kInf, std::nan("")}) {
       Layers layers;
-      for (auto* g :
-           {&layers.linear.g_BTP, &layers.norm.g_BTD, &layers.added.g_BTD, &layers.head.g_BTP, &layers.lookup.g_BTD})
+      for (auto* g : {&layers.linear.g_BTP, &layers.norm.g_BTD, &layers.added.g_BTD, &layers.head.g_BTP,
+                      &layers.lookup.g_BTD, &layers.own.g_BTD})
         (*g)[1][2].fill_(bad);
-      const auto method = make_method(layers.parameters, layers.sink, {.dp = name, .max_grad_norm = 5});
+      const auto method = made(layers, name, 5);
       layers.run(*method);
       expect_equal(layers, layers.clipped(5, {1}), 1e-12, text(to_string(name), " ", bad));
       EXPECT_EQ(method->drain_counts().not_finite, 1) << to_string(name);
@@ -272,7 +312,7 @@ TEST(Methods, NotFiniteSamplesAreLeftOut) {
 TEST(Methods, ASampleWithoutAFiniteLossIsLeftOut) {
   for (const auto name : kMethods) {
     Layers layers;
-    const auto method = make_method(layers.parameters, layers.sink, {.dp = name, .max_grad_norm = 5});
+    const auto method = made(layers, name, 5);
     layers.run(*method, at::tensor({1.0, 1.0, std::nan("")}, at::kDouble));
     expect_equal(layers, layers.clipped(5, {2}), 1e-12, to_string(name));
     EXPECT_EQ(method->drain_counts().not_finite, 1) << to_string(name);
@@ -286,10 +326,10 @@ TEST(Methods, NarrowTypesDoNotLiftASampleAboveItsNorm) {
     double mean = 0;
     for (const double bound : {0.1, 0.1004, 0.1008, 0.1012, 0.1016, 0.102, 0.1023, 0.1027}) {
       Layers layers(at::kBFloat16);
-      for (auto* g :
-           {&layers.linear.g_BTP, &layers.norm.g_BTD, &layers.added.g_BTD, &layers.head.g_BTP, &layers.lookup.g_BTD})
+      for (auto* g : {&layers.linear.g_BTP, &layers.norm.g_BTD, &layers.added.g_BTD, &layers.head.g_BTP,
+                      &layers.lookup.g_BTD, &layers.own.g_BTD})
         for (const int64_t b : {1, 2}) (*g)[b].fill_(std::nan(""));  // sample 0 alone counts
-      const auto method = make_method(layers.parameters, layers.sink, {.dp = name, .max_grad_norm = bound});
+      const auto method = made(layers, name, bound);
       layers.run(*method);
       double square = 0;
       for (const auto& weight : layers.parameters.weights())
@@ -312,7 +352,7 @@ TEST(Methods, SumWhatTheyMeasureInBf16) {
       nn::PlainGradients sink(at::kFloat);
       const auto number = [](int share) { return at::full({1, 1, 1}, 1 + share / 128.0, at::kBFloat16); };
       constexpr double kBound = 0.1;
-      const auto method = make_method(parameters, sink, {.dp = name, .max_grad_norm = kBound});
+      const auto method = method_of(name)({.parameters = parameters, .sink = sink, .event = {.clip_norm = kBound}});
       method->begin(1);
       for (size_t pass = 0; pass < method->passes().size(); ++pass) {
         method->objective(at::ones({1}, at::kFloat), pass);
@@ -347,7 +387,8 @@ TEST(Methods, TiedTablesThatCancelStayWithinTheNorm) {
           const nn::LinearGrad head{.a_BTD = x, .g_BTP = z, .weight = table, .bias = nullptr, .looked_up_BT = ids};
           for (const double bound : {1e-2, 1e-4, 1e-6}) {
             sink.clear();
-            const auto method = make_method(parameters, sink, {.dp = name, .max_grad_norm = bound});
+            const auto method =
+                method_of(name)({.parameters = parameters, .sink = sink, .event = {.clip_norm = bound}});
             method->begin(1);
             for (size_t pass = 0; pass < method->passes().size(); ++pass) {
               method->objective(at::ones({1}, at::kFloat), pass);
@@ -365,10 +406,10 @@ TEST(Methods, TiedTablesThatCancelStayWithinTheNorm) {
 TEST(Methods, BlankSamplesWeighNothingAndCountNowhere) {
   for (const auto name : kMethods) {
     Layers layers;
-    for (auto* g :
-         {&layers.linear.g_BTP, &layers.norm.g_BTD, &layers.added.g_BTD, &layers.head.g_BTP, &layers.lookup.g_BTD})
+    for (auto* g : {&layers.linear.g_BTP, &layers.norm.g_BTD, &layers.added.g_BTD, &layers.head.g_BTP,
+                    &layers.lookup.g_BTD, &layers.own.g_BTD})
       (*g)[2].fill_(name == MethodName::flash ? std::nan("") : 3.0);
-    const auto method = make_method(layers.parameters, layers.sink, {.dp = name, .max_grad_norm = 5});
+    const auto method = made(layers, name, 5);
     method->record_norms(true);
     layers.run(*method, at::ones({kB}, at::kDouble), /*blank=*/1);
     expect_equal(layers, layers.clipped(5, {2}), 1e-12, to_string(name));
@@ -388,14 +429,13 @@ TEST(Methods, AnEmptyBatchSumsToZero) {
     const auto none = at::empty({0}, at::kLong);
     const auto empty = [&](auto&... tensors) { ((tensors = tensors.index_select(0, none)), ...); };
     empty(layers.linear.a_BTD, layers.linear.g_BTP, layers.norm.xhat_BTD, layers.norm.g_BTD, layers.added.g_BTD,
-          layers.head.a_BTD, layers.head.g_BTP, layers.head.looked_up_BT, layers.lookup.ids_BT, layers.lookup.g_BTD);
-    const auto method = make_method(layers.parameters, layers.sink, {.dp = name});
+          layers.head.a_BTD, layers.head.g_BTP, layers.head.looked_up_BT, layers.lookup.ids_BT, layers.lookup.g_BTD,
+          layers.own.x_BTD, layers.own.g_BTD);
+    const auto method = made(layers, name, 1);
     method->begin(0);
     for (size_t pass = 0; pass < method->passes().size(); ++pass) {
       method->objective(at::empty({0}, at::kDouble), pass);
-      for (const nn::LayerGrad& grad :
-           std::vector<nn::LayerGrad>{layers.head, layers.norm, layers.linear, layers.added, layers.lookup})
-        method->take(grad);
+      for (const auto& grad : layers.all()) method->take(grad);
     }
     method->finish();
     for (const auto& weight : layers.parameters.weights())

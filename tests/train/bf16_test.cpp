@@ -110,11 +110,8 @@ class Written {
   }
 
   Step step(const privacy::DpConfig& dp) {
-    return {*model_,
-            *runtime_,
-            *optimizer_,
-            optim::make_schedule({}),
-            {.dp = dp, .fixed_samples = batch_.samples(), .rehearsal = true}};
+    return {*model_, *runtime_, *optimizer_, optim::make_schedule({}),
+            step_options(dp, {.fixed_samples = batch_.samples(), .rehearsal = true})};
   }
   void keep(const std::string& what, const privacy::DpConfig& dp) {
     step(dp).gradients({&batch_, 1});
@@ -125,9 +122,9 @@ class Written {
   double middle_norm() {
     if (middle_ > 0) return middle_;
     auto trial = step({.dp = MethodName::ghost, .noise_seed = 1});
-    trial.method()->record_norms(true);
+    trial.method().record_norms(true);
     trial.gradients({&batch_, 1});
-    const auto squares_B = trial.method()->drain_norms().at(0).squares_B;
+    const auto squares_B = trial.method().drain_norms().at(0).squares_B;
     runtime_->updated();
     return middle_ = 0.9 * std::sqrt(squares_B.to(at::kDouble).median().item<double>());
   }

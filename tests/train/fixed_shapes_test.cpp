@@ -80,11 +80,11 @@ nn::Batch arranged(const Summing<Model>& summing, int64_t place, const Mates& ma
 template <class Model>
 void expect_no_influence(Summing<Model>& summing, MethodName method, const std::string& name) {
   auto step = summing.step({.dp = method, .max_grad_norm = 0.01, .noise_seed = 1}, kSamples);
-  step.method()->record_norms(true);
+  step.method().record_norms(true);
   const auto found = [&](int64_t place, const Mates& mates) {
     const auto sum = summing.sum(step, {arranged(summing, place, mates)});
     std::vector<at::Tensor> squares;
-    for (const auto& recorded : step.method()->drain_norms()) squares.push_back(recorded.squares_B);
+    for (const auto& recorded : step.method().drain_norms()) squares.push_back(recorded.squares_B);
     return std::pair{at::cat(squares)[mates.absent ? 0 : place].template item<double>(), sum};
   };
   const auto wanted = found(0, kMates[0]);

@@ -96,7 +96,7 @@ struct Trained {
           const std::string& name = "qwen2-nano")
       : model(models::make_model(name, {}, {.task = models::Task::lm})),
         runtime(model->parameters(), groups, config_of(strategy)),
-        step(*model, runtime, *optimizer, optim::make_schedule(sgd()), {.dp = dp, .rehearsal = true}) {
+        step(*model, runtime, *optimizer, optim::make_schedule(sgd()), step_options(dp, {.rehearsal = true})) {
     runtime.initialise(5);
   }
   static shard::ShardConfig config_of(Strategy strategy) {
@@ -251,7 +251,7 @@ TEST(PrivateStep, AdaptiveNoiseHasItsShare) {
   EXPECT_NEAR(std::sqrt(squares / count), sigma * 0.3, 0.02 * sigma * 0.3);
   const auto record = one.step.run(std::vector{one.batch(3, 1)}, 4);
   EXPECT_EQ(record.clip_norm, 0.3) << "of this step";
-  EXPECT_NE(one.step.method()->clipper().clip_norm(), 0.3) << "of the next";
+  EXPECT_NE(one.step.method().clipper()->clip_norm(), 0.3) << "of the next";
 }
 
 // Local batches of 3, 0, 1, ... samples, then none anywhere: nobody waits for ever, and noise comes all the same.

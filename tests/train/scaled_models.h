@@ -70,7 +70,7 @@ struct Summing {
   nn::Batch make(int64_t samples, uint64_t seed) const { return model->make(samples, seed, nn::scalar_type(dtype)); }
   train::Step step(const privacy::DpConfig& dp, int64_t fixed_samples) {
     return train::Step(*model, runtime, *optimizer, optim::make_schedule({}),
-                       {.dp = dp, .fixed_samples = fixed_samples});
+                       train::step_options(dp, {.fixed_samples = fixed_samples}));
   }
   // The whole gradient, flat.
   at::Tensor sum(train::Step& step, const std::vector<nn::Batch>& batches) {

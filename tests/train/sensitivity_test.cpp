@@ -67,7 +67,7 @@ class Sensitivity {
           Model::set_factor(bad, kOthers, -kInf);
           const auto beside = summing_.sum(step, {bad});
           EXPECT_LT((beside - without).norm().template item<double>(), 1e-6 * kNorm) << what;
-          step.method()->drain_counts();
+          step.method().drain_counts();
           for (const auto& kind : kKinds) {
             check(step, all, kind, {without, beside}, what);
             ++cases;
@@ -90,11 +90,11 @@ class Sensitivity {
       (*input)[kOthers].mul_(kind.input);
     }
     const auto with = summing_.sum(step, {batch});
-    const auto counts = step.method()->drain_counts();
+    const auto counts = step.method().drain_counts();
     const auto gap = (with - others.alone).norm().template item<double>();
     EXPECT_LE(gap, kNorm) << what << ", " << kind.name();
     EXPECT_EQ(counts.samples, kOthers + 1);
-    const bool one_group = step.method()->clipper().flat();
+    const bool one_group = step.method().clipper()->flat();
     if (!kind.finite) {
       EXPECT_EQ(counts.not_finite, 1) << what << ", " << kind.name();
     }

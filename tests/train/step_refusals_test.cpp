@@ -37,7 +37,8 @@ nn::Batch batch_of(const std::vector<int64_t>& records) {
   return out;
 }
 
-StepOptions private_step() { return {.dp = {.dp = privacy::MethodName::bookkeeping, .sigma = 1}}; }
+privacy::DpConfig words() { return {.dp = privacy::MethodName::bookkeeping, .sigma = 1}; }
+StepOptions private_step() { return step_options(words()); }
 
 TEST(PrivateStep, DrawsTheNoiseOfAStepOnce) {
   auto world = comm::World::simulated(0, 1);
@@ -70,9 +71,9 @@ TEST(PrivateStep, RefusesARecordThatComesTwice) {
   auto unknown = batch_of({3, 4});
   unknown.records.clear();
   EXPECT_NE(said({unknown}).find("must know which record each sample is"), std::string::npos);
-  auto options = private_step();
-  options.dp.dp = privacy::MethodName::none;
-  auto plain = one.step(options);
+  auto none = words();
+  none.dp = privacy::MethodName::none;
+  auto plain = one.step(step_options(none));
   EXPECT_EQ(fault([&] { plain.run(std::vector{unknown}, 2); }), "no error");
 }
 
@@ -99,8 +100,9 @@ TEST(PrivateStep, RefusesWhatWouldWeakenIt) {
   EXPECT_EQ(fault([&] { rounded.step({}); }), "no error");
   auto another = comm::World::simulated(0, 1);
   Linear one(another);
-  auto timed = private_step();
-  timed.dp.norm_timing = true;
+  auto clocked = words();
+  clocked.norm_timing = true;
+  auto timed = step_options(clocked);
   EXPECT_NE(fault([&] { one.step(timed); }).find("chooses by the clock"), std::string::npos);
   timed.rehearsal = true;
   EXPECT_EQ(fault([&] { one.step(timed); }), "no error");
@@ -110,9 +112,9 @@ TEST(PrivateStep, RefusesWhatWouldWeakenIt) {
 TEST(PrivateStep, ReportsTheLossOfFiniteSamples) {
   auto world = comm::World::simulated(0, 1);
   Linear one(world);
-  auto options = private_step();
-  options.dp.sigma = 0;
-  auto step = one.step(options);
+  auto silent = words();
+  silent.sigma = 0;
+  auto step = one.step(step_options(silent));
   const auto good = batch_of({0, 1, 2});
   auto bad = batch_of({0, 1, 2});
   bad.x_BD = good.x_BD.clone();

@@ -28,20 +28,24 @@ struct LayerChoice {
 // order give the same choice on every rank and in every run: nothing depends on addresses.
 class Chooser {
  public:
-  Chooser(const MethodRow& row, const DpConfig& config) : row_(row), config_(config) {}
+  // `samples`: what memory is reckoned with; 0: those of the micro-batch, which follow the drawn records.
+  Chooser(const MethodRow& row, const ClipOptions& options, int64_t samples = 0)
+      : row_(row), options_(options), samples_(samples) {}
 
   void begin() {
     kept_ = books_ = 0;
     input_ = {};
   }
   LayerChoice choose(const nn::LinearGrad& grad);
+  void keeps(const at::Tensor& gradients_B);  // of an own layer, for which there is no choice: counted with the others
 
  private:
   NormAlgorithm timed(const nn::LinearGrad& grad);
   bool shares_input(const at::Tensor& a_BTD);  // with the layer before it
 
   MethodRow row_;
-  DpConfig config_;
+  ClipOptions options_;
+  int64_t samples_;
   double kept_ = 0, books_ = 0;  // bytes in this micro-batch: kept, and if all were books
   // The last layer's input. Weak: its memory may be freed, but while this is held its storage's place is not used
   // again, so that another input can't be taken for it (an address would be: checkpointing frees and allocates in

@@ -22,43 +22,46 @@ std::string group_name(const nn::Weight& weight, ClipStyle style) {
 
 }  // namespace
 
-Clipper::Clipper(const nn::Parameters& parameters, const DpConfig& config)
-    : config_(config), norm_(config.max_grad_norm), group_of_(parameters.weights().size(), 0) {
+Clipper::Clipper(const nn::Parameters& parameters, const PrivacyEvent& event, const ClipOptions& options)
+    : options_(options),
+      sigma_(event.mechanism.noise_multiplier),
+      norm_(event.clip_norm),
+      group_of_(parameters.weights().size(), 0) {
   SHADE_REQUIRE(std::isfinite(norm_) && norm_ >= kSmallestNorm, "clip norm ", norm_, " is out of range; expected ",
                 kSmallestNorm, " or more: --max-grad-norm");
-  SHADE_REQUIRE(config.clip_style != ClipStyle::automatic || config.gamma > 0, "gamma ", config.gamma,
+  SHADE_REQUIRE(options.style != ClipStyle::automatic || options.gamma > 0, "gamma ", options.gamma,
                 " is out of range; automatic clipping needs a positive one");
   if (adaptive())
-    SHADE_REQUIRE(config.sigma == 0 || 2 * config.count_sigma > config.sigma, "count_sigma ", config.count_sigma,
-                  " leaves nothing for the gradient; adaptive clipping with --sigma ", config.sigma,
+    SHADE_REQUIRE(sigma_ == 0 || 2 * options.count_sigma > sigma_, "count_sigma ", options.count_sigma,
+                  " leaves nothing for the gradient; adaptive clipping with --sigma ", sigma_,
                   " needs more than half of that");
-  if (config.clip_style != ClipStyle::per_layer && config.clip_style != ClipStyle::group) return;
+  if (options.style != ClipStyle::per_layer && options.style != ClipStyle::group) return;
   std::map<std::string, size_t> known;
   for (const auto& weight : parameters.weights())
     if (weight.trainable())
       group_of_[static_cast<size_t>(weight.id())] =
-          known.try_emplace(group_name(weight, config.clip_style), known.size()).first->second;
+          known.try_emplace(group_name(weight, options.style), known.size()).first->second;
   thresholds_ = std::max<size_t>(1, known.size());
 }
 
 at::Tensor Clipper::coefficients(const at::Tensor& squares_B, at::ScalarType factors) const {
   const double threshold = norm_ / std::sqrt(static_cast<double>(thresholds_)) * (1 - clip_margin(factors));
   const auto norms_B = squares_B.clamp_min(0).sqrt_();
-  const auto c_B = config_.clip_style == ClipStyle::automatic ? (norms_B + config_.gamma).reciprocal_().mul_(threshold)
-                                                              : norms_B.reciprocal().mul_(threshold).clamp_max_(1);
+  const auto c_B = options_.style == ClipStyle::automatic ? (norms_B + options_.gamma).reciprocal_().mul_(threshold)
+                                                          : norms_B.reciprocal().mul_(threshold).clamp_max_(1);
   // A coefficient that fp32 has no full digits for would be rounded by more than the margin: that sample is left out.
   c_B.masked_fill_(c_B < std::numeric_limits<float>::min(), 0);
   return c_B.masked_fill_(at::isfinite(squares_B).logical_not_(), 0);
 }
 
 double Clipper::gradient_sigma() const {
-  if (!adaptive() || config_.sigma == 0) return config_.sigma;
-  return 1 / std::sqrt(1 / (config_.sigma * config_.sigma) - 1 / (4 * config_.count_sigma * config_.count_sigma));
+  if (!adaptive() || sigma_ == 0) return sigma_;
+  return 1 / std::sqrt(1 / (sigma_ * sigma_) - 1 / (4 * options_.count_sigma * options_.count_sigma));
 }
 
 void Clipper::follow(double noisy_count, double divisor) {
   const double share = noisy_count / divisor + 0.5;
-  norm_ = std::max(kSmallestNorm, norm_ * std::exp(-config_.clip_rate * (share - config_.clip_quantile)));
+  norm_ = std::max(kSmallestNorm, norm_ * std::exp(-options_.rate * (share - options_.quantile)));
 }
 
 void Clipper::continue_at(double clip_norm) {

@@ -16,7 +16,8 @@ inline double clip_margin(at::ScalarType factors) {
 
 class Clipper {
  public:
-  Clipper(const nn::Parameters& parameters, const DpConfig& config);
+  // Begins with the event's clip norm.
+  Clipper(const nn::Parameters& parameters, const PrivacyEvent& event, const ClipOptions& options);
 
   // Weights whose gradients are clipped together. One group: flat, automatic, adaptive.
   size_t groups() const { return thresholds_; }
@@ -34,15 +35,15 @@ class Clipper {
   // adaptive: the sum over all samples of [norm <= C] - 1/2 (C itself, without the margin) has sensitivity 1/2, gets
   // noise of `count_sigma`, and its share of the divisor moves C. Both releases together cost what one with `sigma`
   // would.
-  bool adaptive() const { return config_.clip_style == ClipStyle::adaptive; }
+  bool adaptive() const { return options_.style == ClipStyle::adaptive; }
   double gradient_sigma() const;  // sigma, or the larger one that pays for the count
-  double count_sigma() const { return config_.count_sigma; }
+  double count_sigma() const { return options_.count_sigma; }
   void follow(double noisy_count, double divisor);
   void continue_at(double clip_norm);  // where an earlier process left off
 
  private:
-  DpConfig config_;
-  double norm_;
+  ClipOptions options_;
+  double sigma_, norm_;
   size_t thresholds_ = 1;
   std::vector<size_t> group_of_;  // by WeightId
 };

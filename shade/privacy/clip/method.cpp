@@ -26,6 +26,22 @@ constexpr MethodRow kRows[] = {
     {.name = automatic, .keep = Keep::books, .choose = true},
 };
 
+// `none`: samples are summed as they are.
+class PlainSum : public Method {
+ public:
+  explicit PlainSum(nn::GradientSink& sink) : sink_(&sink) {}
+
+  std::span<const MethodPass> passes() const override {
+    static constexpr MethodPass kPasses[] = {{.gradients = true, .last = true}};
+    return kPasses;
+  }
+  at::Tensor objective(const at::Tensor& losses_B, size_t) override { return losses_B.sum(); }
+  void take(nn::LayerGrad grad) override { nn::add_gradient(grad, *sink_); }
+
+ private:
+  nn::GradientSink* sink_;
+};
+
 }  // namespace
 
 const MethodRow& row_of(MethodName name) {
@@ -35,16 +51,16 @@ const MethodRow& row_of(MethodName name) {
   return kRows[0];
 }
 
-Method::Method(const nn::Parameters& parameters, nn::GradientSink& sink, const DpConfig& config)
-    : sink_(&sink),
-      config_(config),
-      row_(row_of(config.dp)),
-      clipper_(parameters, config),
-      norms_(parameters, clipper_) {
-  if (config.norm_algorithm != NormAlgorithm::automatic) row_.norm = config.norm_algorithm;
+ClippingMethod::ClippingMethod(const MethodRow& row, const MethodSetup& setup, const ClipOptions& options)
+    : sink_(&setup.sink),
+      options_(options),
+      row_(row),
+      clipper_(setup.parameters, setup.event, options),
+      norms_(setup.parameters, clipper_) {
+  if (options.norm_algorithm != NormAlgorithm::automatic) row_.norm = options.norm_algorithm;
 }
 
-void Method::begin(int64_t samples, int64_t blank) {
+void ClippingMethod::begin(int64_t samples, int64_t blank) {
   SHADE_CHECK(blank >= 0 && blank <= samples, blank, " blank samples of ", samples);
   norms_.begin(samples);
   blank_ = blank;
@@ -52,7 +68,7 @@ void Method::begin(int64_t samples, int64_t blank) {
   bad_B_.reset();
 }
 
-at::Tensor Method::objective(const at::Tensor& losses_B, size_t) {
+at::Tensor ClippingMethod::objective(const at::Tensor& losses_B, size_t) {
   SHADE_REQUIRE(losses_B.dim() == 1 && losses_B.size(0) == norms_.samples(), "the model gave losses of shape ",
                 losses_B.sizes(), " for ", norms_.samples(), " samples; private training needs one loss per sample");
   bad_B_ = at::isfinite(losses_B.detach()).logical_not_();
@@ -60,14 +76,14 @@ at::Tensor Method::objective(const at::Tensor& losses_B, size_t) {
   return losses_B.sum();
 }
 
-const at::Tensor& Method::coefficients(size_t group) {
+const at::Tensor& ClippingMethod::coefficients(size_t group) {
   auto& c_B = coefficients_[group];
   const Span span("coefficients");
   if (!c_B.defined()) c_B = clipper_.coefficients(norms_.squares(group), norms_.factors(group)).masked_fill_(bad_B_, 0);
   return c_B;
 }
 
-void Method::count() {
+void ClippingMethod::count() {
   const auto of_present = [&](const at::Tensor& x_B) { return x_B.narrow(0, 0, present()); };
   if (recording_) {
     recorded_.push_back({of_present(norms_.total()), {}});
@@ -85,13 +101,13 @@ void Method::count() {
   counts_.below += static_cast<double>(low) - 0.5 * static_cast<double>(present());
 }
 
-void Method::add_clipped(const nn::LayerGrad& grad, const at::Tensor& c_B) {
+void ClippingMethod::add_clipped(const nn::LayerGrad& grad, const at::Tensor& c_B) {
   const auto left_out = c_B == 0;
   if (!left_out.any().item<bool>()) return nn::add_gradient(grad, c_B, *sink_);
   nn::add_gradient(blanked(grad, left_out), c_B, *sink_);
 }
 
-void Method::add_clipped(const SampleGradients& kept, const at::Tensor& c_B) {
+void ClippingMethod::add_clipped(const SampleGradients& kept, const at::Tensor& c_B) {
   const auto left_out = c_B == 0;
   const auto grad = left_out.any().item<bool>() ? blanked(kept, left_out) : kept;
   auto buffer = sink_->buffer(*grad.weight);
@@ -118,10 +134,12 @@ void Method::add_clipped(const SampleGradients& kept, const at::Tensor& c_B) {
   if (grad.last) sink_->mark_written(*grad.weight);
 }
 
-std::unique_ptr<Method> make_method(const nn::Parameters& parameters, nn::GradientSink& sink, const DpConfig& config) {
-  if (!config.is_private()) return nullptr;
-  if (row_of(config.dp).passes == 2) return std::make_unique<TwoPass>(parameters, sink, config);
-  return std::make_unique<OnePass>(parameters, sink, config);
+MakeMethod method_of(MethodName name, const ClipOptions& options) {
+  return [row = row_of(name), options](const MethodSetup& setup) -> std::unique_ptr<Method> {
+    if (row.name == none) return std::make_unique<PlainSum>(setup.sink);
+    if (row.passes == 2) return std::make_unique<TwoPass>(row, setup, options);
+    return std::make_unique<OnePass>(row, setup, options);
+  };
 }
 
 }  // namespace shade::privacy

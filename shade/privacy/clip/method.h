@@ -7,6 +7,7 @@
 // The user's words are rows of one table (clip/method.cpp): passes x norm algorithm x what is kept of a layer.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "shade/nn/gradients.h"
@@ -46,26 +47,60 @@ struct RecordedNorms {
   std::map<nn::WeightId, at::Tensor> by_weight;
 };
 
+// How a step's gradients become one sum. What a step needs of it; ClippingMethod has what the private ones share.
 class Method : public nn::GradientTap {
  public:
-  Method(const nn::Parameters& parameters, nn::GradientSink& sink, const DpConfig& config);
   ~Method() override = default;
 
   virtual std::span<const MethodPass> passes() const = 0;
-  int64_t micro_batch() const { return row_.micro_batch; }
+  virtual int64_t micro_batch() const { return 0; }  // samples at a time; 0: as they come
+  virtual bool repeatable() const { return true; }   // the same step again has the same bits
+  virtual Clipper* clipper() { return nullptr; }  // what bounds a sample; null: nothing does, so not for private steps
+  virtual ClipCounts drain_counts() { return {}; }
 
   // The last `blank` of the samples are padding (train/fixed_shapes.h): they weigh nothing and are counted nowhere.
-  void begin(int64_t samples, int64_t blank = 0);
+  virtual void begin(int64_t /*samples*/, int64_t /*blank*/ = 0) {}
   // What to differentiate in a pass: [B] losses, each sample's own -> a number.
-  virtual at::Tensor objective(const at::Tensor& losses_B, size_t pass);
-  virtual void finish() = 0;
+  virtual at::Tensor objective(const at::Tensor& losses_B, size_t pass) = 0;
+  // After the last pass: every trainable weight is written, and complete unless its pass said `gradients`.
+  virtual void finish() {}
 
-  Clipper& clipper() { return clipper_; }
-  double sensitivity() const { return clipper_.sensitivity(); }
-  const SampleNorms& norms() const { return norms_; }
-  ClipCounts drain_counts() { return std::exchange(counts_, {}); }
-  void record_norms(bool on) { recording_ = on; }
-  std::vector<RecordedNorms> drain_norms() { return std::exchange(recorded_, {}); }
+  // The squared norms of every micro-batch, for those who check them. Not private.
+  virtual void record_norms(bool /*on*/) {}
+  virtual std::vector<RecordedNorms> drain_norms() { return {}; }
+};
+
+// What a method is made for. Parameters and sink must outlive it.
+struct MethodSetup {
+  const nn::Parameters& parameters;
+  nn::GradientSink& sink;
+  PrivacyEvent event{};  // of a step that is not private: none of it counts
+  int64_t samples = 0;   // of a micro-batch, whatever records were drawn; 0: not known
+};
+
+// A row of the table, or a method from outside.
+using MakeMethod = std::function<std::unique_ptr<Method>(const MethodSetup& setup)>;
+MakeMethod method_of(MethodName name, const ClipOptions& options = {});
+inline MakeMethod method_of(const DpConfig& config) { return method_of(config.dp, config.clip_options()); }
+
+// Norms, coefficients, clipped sums. A method derives from it and says in which order they come:
+//
+//   take(grad)   norms_.admit(grad), add_norms(grad, {}, norms_) (clip/layer_norms.h); keep keepable(grad), or nothing
+//   finish()     norms_.require_complete(), count(), add_clipped(layer, coefficients(group)), sink_->complete(weight)
+class ClippingMethod : public Method {
+ public:
+  explicit ClippingMethod(const MethodSetup& setup, const ClipOptions& options = {})
+      : ClippingMethod(MethodRow{.name = MethodName::none}, setup, options) {}
+  ClippingMethod(const MethodRow& row, const MethodSetup& setup, const ClipOptions& options);
+
+  int64_t micro_batch() const override { return row_.micro_batch; }
+  bool repeatable() const override { return !options_.norm_timing; }
+  Clipper* clipper() override { return &clipper_; }
+  ClipCounts drain_counts() override { return std::exchange(counts_, {}); }
+  void begin(int64_t samples, int64_t blank = 0) override;
+  at::Tensor objective(const at::Tensor& losses_B, size_t pass) override;
+  void record_norms(bool on) override { recording_ = on; }
+  std::vector<RecordedNorms> drain_norms() override { return std::exchange(recorded_, {}); }
 
  protected:
   // Coefficients of a group, once: counted, and 0 for samples that are not finite.
@@ -77,7 +112,7 @@ class Method : public nn::GradientTap {
   void count();  // this micro-batch's samples
 
   nn::GradientSink* sink_;
-  DpConfig config_;
+  ClipOptions options_;
   MethodRow row_;
   Clipper clipper_;
   SampleNorms norms_;
@@ -92,8 +127,5 @@ class Method : public nn::GradientTap {
   bool recording_ = false;
   std::vector<RecordedNorms> recorded_;
 };
-
-// Null for `none`: the plain tap does that. The parameters and the sink must outlive it.
-std::unique_ptr<Method> make_method(const nn::Parameters& parameters, nn::GradientSink& sink, const DpConfig& config);
 
 }  // namespace shade::privacy

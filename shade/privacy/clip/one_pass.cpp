@@ -10,8 +10,8 @@
 
 namespace shade::privacy {
 
-OnePass::OnePass(const nn::Parameters& parameters, nn::GradientSink& sink, const DpConfig& config)
-    : Method(parameters, sink, config), chooser_(row_, config), kept_(clipper_.groups()) {}
+OnePass::OnePass(const MethodRow& row, const MethodSetup& setup, const ClipOptions& options)
+    : ClippingMethod(row, setup, options), chooser_(row_, options, setup.samples), kept_(clipper_.groups()) {}
 
 std::span<const MethodPass> OnePass::passes() const {
   static constexpr MethodPass kPasses[] = {{.gradients = false, .last = true}};
@@ -29,7 +29,7 @@ void OnePass::keep(Kept kept, size_t group) {
 void OnePass::keep(const nn::LinearGrad& grad, size_t group) {
   const auto choice = grad.weight != nullptr ? chooser_.choose(grad) : LayerChoice{.keep = Keep::books};
   if (choice.keep == Keep::books) {
-    add_norms(grad, {.algorithm = choice.norm, .tile = config_.tile_size, .workspace = config_.norm_workspace}, norms_);
+    add_norms(grad, {.algorithm = choice.norm, .tile = options_.tile_size, .workspace = options_.workspace}, norms_);
     return keep(Kept(nn::LayerGrad(grad)), group);
   }
   const MemoryScope scope(MemoryKind::kept);
@@ -53,6 +53,17 @@ void OnePass::keep(const nn::ScaleShiftGrad& grad, size_t group) {
   if (grad.shift != nullptr) put(grad.shift, shift_gradients(grad));
 }
 
+// Its gradients may depend on weights, which are gone in the second phase: they are kept by every method.
+void OnePass::keep(const nn::OwnGrad& grad, size_t group) {
+  const MemoryScope scope(MemoryKind::kept);
+  const Span span("sample_gradients", grad.rule->weights().front()->id());
+  for (auto& each : own_gradients(grad)) {
+    chooser_.keeps(each.gradients_B);
+    norms_.add(*each.weight, squares_of(each.gradients_B));
+    keep(Kept(std::move(each)), group);
+  }
+}
+
 void OnePass::take(nn::LayerGrad grad) {
   const at::NoGradGuard no_graph;
   norms_.admit(grad);
@@ -61,6 +72,8 @@ void OnePass::take(nn::LayerGrad grad) {
     keep(*linear, group);
   } else if (const auto* norm = std::get_if<nn::ScaleShiftGrad>(&grad)) {
     keep(*norm, group);
+  } else if (const auto* own = std::get_if<nn::OwnGrad>(&grad)) {
+    keep(*own, group);
   } else {
     add_norms(grad, {}, norms_);
     keep(Kept(std::move(grad)), group);

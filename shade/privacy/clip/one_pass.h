@@ -14,9 +14,9 @@
 
 namespace shade::privacy {
 
-class OnePass : public Method {
+class OnePass : public ClippingMethod {
  public:
-  OnePass(const nn::Parameters& parameters, nn::GradientSink& sink, const DpConfig& config);
+  OnePass(const MethodRow& row, const MethodSetup& setup, const ClipOptions& options);
 
   std::span<const MethodPass> passes() const override;
   void take(nn::LayerGrad grad) override;
@@ -27,6 +27,7 @@ class OnePass : public Method {
 
   void keep(const nn::LinearGrad& grad, size_t group);
   void keep(const nn::ScaleShiftGrad& grad, size_t group);
+  void keep(const nn::OwnGrad& grad, size_t group);
   void keep(Kept kept, size_t group);
   void settle(size_t group);
 

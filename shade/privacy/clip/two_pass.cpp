@@ -11,7 +11,7 @@ std::span<const MethodPass> TwoPass::passes() const {
 
 at::Tensor TwoPass::objective(const at::Tensor& losses_B, size_t pass) {
   first_ = pass == 0;
-  if (first_) return Method::objective(losses_B, pass);
+  if (first_) return ClippingMethod::objective(losses_B, pass);
   norms_.require_complete();
   count();
   return losses_B.sum();
@@ -21,7 +21,7 @@ void TwoPass::take(nn::LayerGrad grad) {
   const at::NoGradGuard no_graph;
   if (first_) {
     norms_.admit(grad);
-    add_norms(grad, {.algorithm = row_.norm, .tile = config_.tile_size, .workspace = config_.norm_workspace}, norms_);
+    add_norms(grad, {.algorithm = row_.norm, .tile = options_.tile_size, .workspace = options_.workspace}, norms_);
     return;
   }
   // Each layer's sum is weighed on its own, the gradient passed on is not: groups may differ, a sample that is not

@@ -8,9 +8,9 @@
 
 namespace shade::privacy {
 
-class TwoPass : public Method {
+class TwoPass : public ClippingMethod {
  public:
-  using Method::Method;
+  using ClippingMethod::ClippingMethod;
 
   std::span<const MethodPass> passes() const override;
   at::Tensor objective(const at::Tensor& losses_B, size_t pass) override;

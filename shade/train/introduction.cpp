@@ -1,0 +1,71 @@
+#include "shade/train/introduction.h"
+
+#include <algorithm>
+
+#include "shade/base/strings.h"
+#include "shade/data/text_dataset.h"
+
+namespace shade::train {
+namespace {
+
+std::string privacy_of(const Introduction& run) {
+  const auto& [recipe, event] = std::tie(run.recipe, run.event);
+  if (run.spending == nullptr) return text("none: ", recipe.decisions.privacy);
+  const auto& spending = *run.spending;
+  const auto sigma = event.mechanism.noise_multiplier;
+  if (!spending.budget())
+    return text(to_string(recipe.dp.dp), ", sigma ", sigma, "; no epsilon: ", spending.no_epsilon());
+  const auto steps = std::max(run.last, spending.made());
+  const auto end = spending.budget()->after(steps);
+  return text(to_string(recipe.dp.dp), ", clip norm ", event.clip_norm, ", sigma ", significant(sigma, 5), "; epsilon ",
+              rounded_up(end.epsilon), " at delta ", event.delta, " after ", steps, " steps by ",
+              to_string(end.accountant), "; neighbouring data sets: ", adjacency(event.unit),
+              recipe.dp.seed() ? "; the noise is seeded: NOT private" : "");
+}
+
+void tell_history(Report& report, const Introduction& run) {
+  const auto& [recipe, checkpoints] = std::tie(run.recipe, run.checkpoints);
+  const auto more = [&](const auto&... words) { report.say(text("         ", words...)); };
+  const auto saved = checkpoints.saved();
+  report.say(text("run      ", run.folder.path().string(),
+                  saved >= 0 ? text(", continued after step ", saved) : ", from the beginning"));
+  if (run.spending != nullptr) {
+    const auto made = run.spending->made(), spent = run.spending->spent();
+    if (saved < 0 && made > 0) more("the ledger has ", made, " steps; they are made again to the bit, and count once");
+    if (spent > made) more("the ledger has ", spent - made, " more steps, which stay counted");
+  }
+  if (!checkpoints.began().empty()) more("began from ", checkpoints.began(), " (--resume-from)");
+  if (!checkpoints.changes().empty()) more("changed: ", join(checkpoints.changes(), ", "));
+  if (checkpoints.changed() && checkpoints.changes().empty())
+    more("with other settings, data, ranks or program than before");
+  if (checkpoints.changed() && run.spending != nullptr) more("steps from here have noise of their own, and count anew");
+  if (run.spending != nullptr && run.spending->budget() && run.job.steps() >= run.last && run.last < recipe.train.steps)
+    more("nothing is left of epsilon ", recipe.budget.max_epsilon,
+         "; a larger --max-epsilon goes on, another --output begins anew");
+}
+
+}  // namespace
+
+void introduce(Report& report, const Introduction& run) {
+  const auto& recipe = run.recipe;
+  auto& model = run.job.model();
+  const auto ranks = run.job.groups().control.size();
+  report.say(text("model    ", model.describe(), "; ", model.parameters().count(), " parameters, ",
+                  model.parameters().count_trainable(), " trained"));
+  report.say(text("weights  ", recipe.decisions.weights));
+  if (recipe.optim.ema > 0)
+    report.say(text("         their moving average (--ema ", recipe.optim.ema, ") is evaluated and exported"));
+  report.say(text("data     ", recipe.data.data_folder.empty() ? "" : recipe.data.data_folder + ": ",
+                  run.data.describe(), "; ", run.split.describe(),
+                  recipe.dp.is_private() ? " (counts are not private)" : ""));
+  if (dynamic_cast<const data::TextDataset*>(&run.data) != nullptr)
+    report.say(text("tokens   ", recipe.decisions.tokenizer));
+  report.say(text("batches  ", run.job.describe_batches(), "; ", run.job.micro_batch(),
+                  " samples at a time on each of ", ranks, ranks == 1 ? " rank (" : " ranks (",
+                  to_string(recipe.shard.shard), ")"));
+  report.say(text("privacy  ", privacy_of(run)));
+  if (recipe.dp.is_private()) report.say(text("         ", recipe.decisions.privacy));
+  tell_history(report, run);
+}
+
+}  // namespace shade::train

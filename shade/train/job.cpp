@@ -1,0 +1,192 @@
+#include "shade/train/job.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "shade/base/error.h"
+#include "shade/checkpoint/agreement.h"
+#include "shade/train/agreed_key.h"
+#include "shade/train/budget.h"
+#include "shade/train/history.h"
+#include "shade/train/micro_batch.h"
+#include "shade/train/setup.h"
+
+namespace shade::train {
+namespace {
+
+int64_t training_records(const JobOptions& options) {
+  return options.split ? options.split->training() : options.data->size();
+}
+
+void require_private(const JobOptions& options) {
+  const auto& event = *options.privacy;
+  if (options.rehearsal) return;
+  if (!options.unaccounted) {
+    event.require_valid();
+    SHADE_REQUIRE(event.mechanism.sampler != privacy::Sampler::shuffled,
+                  "no accountant answers for shuffled batches; choose the poisson sampler, or say that the job is "
+                  "unaccounted");
+    SHADE_REQUIRE(options.steps <= event.steps, options.steps, " steps, of which the privacy event counts ",
+                  event.steps, "; make it count all of them");
+  }
+  if (options.data == nullptr) return;
+  SHADE_REQUIRE(!options.data->fingerprint().empty(), "the data set (", options.data->describe(),
+                ") has no fingerprint, so nothing would tell whether a step that is made again is on the same records; "
+                "give data::Dataset::fingerprint() a hash of all that batches are made of");
+  SHADE_REQUIRE(event.mechanism.sampler != privacy::Sampler::truncated_poisson ||
+                    event.mechanism.population >= training_records(options),
+                "population ", event.mechanism.population, " is less than the ", training_records(options),
+                " records of the data; expected a bound on their number");
+}
+
+}  // namespace
+
+Job::Job(comm::World& world, JobOptions options)
+    : options_(std::move(options)), ranks_(world.size()), rank_(world.rank()), end_(options_.steps) {
+  SHADE_REQUIRE(options_.model != nullptr, "a job without a model; set JobOptions::model");
+  SHADE_REQUIRE(options_.data == nullptr || options_.batch_size > 0, "a batch of ", options_.batch_size,
+                " samples; expected at least 1: JobOptions::batch_size");
+  SHADE_REQUIRE(options_.folder.empty() || (is_private() && !options_.key),
+                "a folder is for the ledger of a private job that has no key of its own");
+  if (is_private()) require_private(options_);
+  if (is_private() && end_ == 0) end_ = options_.privacy->steps;
+  micro_batch_ = options_.micro_batch > 0 ? options_.micro_batch : (options_.batch_size + ranks_ - 1) / ranks_;
+  const auto policy = shard::policy_of(options_.shard, ranks_);
+  auto groups = options_.groups ? *options_.groups : shard::connect_groups(world, policy);
+  groups.policy = policy;
+  runtime_ = std::make_unique<shard::Runtime>(
+      options_.model->parameters(), std::move(groups), options_.shard,
+      shard::Runtime::Options{.compute = options_.dtype, .device = options_.device.value_or(device_of(world))});
+  if (options_.weights)
+    options_.weights(*runtime_);
+  else
+    runtime_->initialise(options_.seed);
+  optimizer_ = prepared_optimizer(options_.optimizer, *runtime_);
+  if (!options_.folder.empty()) open_ledger(options_.folder);
+}
+
+Job::~Job() = default;
+
+// Steps are counted before their noise is drawn, and none is made again: every job in the folder begins a stretch of
+// steps of its own. So the key has no use on disk.
+void Job::open_ledger(const std::string& folder) {
+  const auto& event = *options_.privacy;
+  folder_ = std::make_unique<RunFolder>(folder, Readers::owner);
+  history_ = std::make_unique<History>(*folder_, groups().control,
+                                       History::Options{.seed = options_.noise_seed, .replayable = false});
+  const bool seeded = options_.noise_seed.has_value();
+  for (const auto& [spent, steps] : history_->look("job", event_json(event, seeded), std::nullopt).spent) {
+    const auto mechanism = mechanism_in(spent);
+    if (mechanism) earlier_.push_back({*mechanism, steps});
+    if (!mechanism || (spent.value("seeded", false) && !seeded) ||
+        spent.value("unit", std::string()) != to_string(event.unit))
+      no_epsilon_ = "the ledger has earlier steps that no accountant answers for";
+  }
+  history_->start();
+  checkpoint::together(groups().control, "deleting the key", [&] {
+    if (rank_ == 0) folder_->destroy_key();
+  });
+  options_.key = [this](int64_t step) { return history_->key_of(step); };
+  options_.before_noise = [this, also = options_.before_noise](int64_t step, const io::Digest& sum) {
+    history_->spend(step, sum);
+    if (also) also(step, sum);
+  };
+}
+
+StepOptions Job::step_options() const {
+  return {.grad_clip = options_.optimizer.grad_clip,
+          .gradient_norm = options_.gradient_norm,
+          .privacy = options_.privacy,
+          .method = options_.method,
+          .key = options_.key,
+          .noise_seed = options_.noise_seed,
+          .before_noise = options_.before_noise,
+          .stop = options_.stop,
+          .fixed_samples = micro_batch_,
+          .rehearsal = options_.rehearsal};
+}
+
+Step& Job::stepper() {
+  if (step_) return *step_;
+  if (!options_.key) {
+    const auto key =
+        is_private() ? agreed_key(groups().control, options_.noise_seed) : privacy::seeded_key(options_.seed);
+    options_.key = [key](int64_t) { return key; };
+  }
+  step_ = std::make_unique<Step>(*options_.model, *runtime_, *optimizer_, optim::make_schedule(options_.optimizer),
+                                 step_options());
+  return *step_;
+}
+
+std::unique_ptr<Loader> Job::make_loader() const {
+  SHADE_REQUIRE(options_.data != nullptr, "a job without a data set; set JobOptions::data, or pass batches to step()");
+  const privacy::PrivacyEvent shuffled{.mechanism = {.sampler = privacy::Sampler::shuffled}};
+  auto event = options_.privacy.value_or(shuffled);
+  if (!is_private() && options_.sampling) event.mechanism = *options_.sampling;
+  return std::make_unique<Loader>(
+      *options_.data, Loader::Options{.split = options_.split.value_or(HeldOut::by_position(options_.data->size(), 0)),
+                                      .event = event,
+                                      .batch_size = options_.batch_size,
+                                      .micro_batch = micro_batch_,
+                                      .ranks = ranks_,
+                                      .rank = rank_,
+                                      .device = device(),
+                                      .key = options_.key});
+}
+
+std::string Job::describe_batches() const { return make_loader()->describe(); }
+
+std::optional<StepRecord> Job::step(Step::Wishes wishes) {
+  if (end_ > 0 && steps() >= end_) return std::nullopt;
+  auto& step = stepper();
+  if (!loader_) loader_ = make_loader();
+  const auto begin = Clock::now();
+  const auto loaded = loader_->take(steps(), end_ > 0 ? end_ : std::numeric_limits<int64_t>::max());
+  loading_ = {.waited = Clock::now() - begin, .took = loaded.took};
+  return step.run(loaded.micro_batches, std::nullopt, wishes);
+}
+
+StepRecord Job::step(std::span<const nn::Batch> micro_batches, Step::Wishes wishes) {
+  SHADE_REQUIRE(!is_private() || options_.unaccounted || options_.rehearsal,
+                "batches from outside in a private job: the epsilon of its event holds for the event's sampler alone; "
+                "give the job its data set, or say that it is unaccounted");
+  return stepper().run(micro_batches, std::nullopt, wishes);
+}
+
+void Job::use_micro_batch(int64_t samples) {
+  SHADE_CHECK(!step_, "the micro-batch is chosen before the first step");
+  SHADE_REQUIRE(samples > 0, "a micro-batch of ", samples, " samples; expected at least 1");
+  micro_batch_ = samples;
+}
+
+void Job::find_micro_batch(Bytes limit) {
+  SHADE_REQUIRE(options_.data != nullptr, "a micro-batch is found by trying records; set JobOptions::data");
+  auto options = step_options();
+  options.rehearsal = true;   // no noise is drawn, and a record may come twice
+  options.fixed_samples = 0;  // as they come
+  Step trial(*options_.model, *runtime_, *optimizer_, optim::make_schedule(options_.optimizer), options);
+  const auto training = training_records(options_);
+  const auto choice =
+      choose_micro_batch(groups().control, (options_.batch_size + ranks_ - 1) / ranks_, limit, [&](int64_t samples) {
+        std::vector<int64_t> records;
+        for (int64_t i = 0; i < samples; ++i)
+          records.push_back(options_.split ? options_.split->training_record(i % training) : i % training);
+        auto batch = options_.data->batch(records);
+        // One document is the most that attention can need, and what these records need is not public.
+        if (batch.documents_BT.defined()) batch.documents_BT.zero_();
+        if (!device().is_cpu()) batch = batch.to(device());
+        trial.gradients({&batch, 1});
+        runtime_->updated();  // the gradients are given up
+      });
+  use_micro_batch(choice.samples);
+}
+
+std::optional<privacy::Spent> Job::spent(privacy::Accountant accountant) const {
+  const bool protects = is_private() && !options_.noise_seed && !options_.unaccounted && !options_.rehearsal;
+  if (!protects || !no_epsilon_.empty()) return std::nullopt;
+  auto all = earlier_;
+  all.push_back({options_.privacy->mechanism, steps()});
+  return privacy::spent(accountant, all, options_.privacy->delta);
+}
+
+}  // namespace shade::train

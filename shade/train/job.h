@@ -1,0 +1,122 @@
+// A training job: a model, its data, how it is sharded, clipped and optimized, put together in one place.
+//
+//   train::Job job(world, {.model = &model, .data = &data, .privacy = event, .batch_size = 64, .steps = 100});
+//   while (const auto record = job.step()) std::printf("%f\n", record->loss);
+//
+// `shade train`, bench, verify, audit and the examples are built on it. Weights, optimizer state and groups exist when
+// it is constructed; the step and the order of the data are made at the first use, so that a checkpoint can be loaded
+// and a micro-batch chosen before.
+#pragma once
+
+#include <optional>
+
+#include "shade/comm/world.h"
+#include "shade/data/dataset.h"
+#include "shade/optim/config.h"
+#include "shade/privacy/accounting/accountant.h"
+#include "shade/train/held_out.h"
+#include "shade/train/loader.h"
+#include "shade/train/step.h"
+
+namespace shade::train {
+
+class History;
+class RunFolder;
+
+struct JobOptions {
+  models::Model* model = nullptr;       // must outlive the job
+  const data::Dataset* data = nullptr;  // must outlive it; null: batches are passed to step()
+  std::optional<HeldOut> split{};       // which records are trained on; none: all
+
+  std::optional<privacy::PrivacyEvent> privacy{};  // none: not private
+  privacy::MakeMethod method{};                    // how samples are clipped; unset: the table's `auto`
+  std::optional<privacy::Mechanism> sampling{};    // of batches that are not private; none: shuffled
+  std::optional<uint64_t> noise_seed{};            // instead of a secret key: repeatable, and NOT private
+  std::string folder{};  // where a private job keeps its ledger; empty: what was spent is known to this process alone
+
+  optim::OptimConfig optimizer{};  // with schedule, clipping of the whole gradient, moving average
+  shard::ShardConfig shard{};
+  std::optional<at::Device> device{};  // none: the CPU, or this rank's GPU in a world on NCCL
+  nn::DType dtype = nn::DType::fp32;   // of computation
+
+  int64_t batch_size = 0;   // of all ranks together in one update; under Poisson sampling the expected one
+  int64_t micro_batch = 0;  // samples at a time on a rank; 0: its share of a batch
+  int64_t steps = 0;        // 0: those of the privacy event, or until the caller has enough
+  uint64_t seed = 0;        // of the first weights, and of batches that are not private
+
+  // For programs around a job.
+  std::function<void(shard::Runtime& runtime)> weights{};  // fills them; unset: as `seed` says
+  std::optional<shard::Groups> groups{};  // of an earlier job in this world, which connects each mesh once
+  std::function<privacy::NoiseKey(int64_t step)> key{};                     // StepOptions::key
+  std::function<void(int64_t step, const io::Digest& sum)> before_noise{};  // StepOptions::before_noise
+  std::function<bool()> stop{};                                             // StepOptions::stop
+  bool gradient_norm = false;                                               // StepOptions::gradient_norm
+  // The event is one that no accountant answers for, or the batches are the caller's: no epsilon may be stated.
+  bool unaccounted = false;
+  bool rehearsal = false;  // StepOptions::rehearsal
+};
+
+class Job {
+ public:
+  // Collective. Throws UsageError: what is missing, contradicts itself or would weaken a private job.
+  Job(comm::World& world, JobOptions options);
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  // All collective. The next step, on records of the data set; none: all steps are made.
+  std::optional<StepRecord> step(Step::Wishes wishes = {});
+  // The next step on these micro-batches. Of a private job only if it is unaccounted: the event's sampler didn't draw
+  // them.
+  StepRecord step(std::span<const nn::Batch> micro_batches, Step::Wishes wishes = {});
+  // The (clipped) sum alone: no noise, no update.
+  Step::Losses gradients(std::span<const nn::Batch> micro_batches) { return stepper().gradients(micro_batches); }
+
+  // The largest that stays within `limit` bytes of tensors on every rank, by trying; or one that is known. Before the
+  // first step.
+  void find_micro_batch(Bytes limit);
+  void use_micro_batch(int64_t samples);
+  void end_at(int64_t steps) { end_ = steps; }  // earlier than the options say
+
+  bool is_private() const { return options_.privacy.has_value(); }
+  int64_t steps() const { return optimizer_->steps(); }  // made
+  int64_t micro_batch() const { return micro_batch_; }
+  // What the steps so far have spent, with those of earlier jobs in the same folder; none: no epsilon can be stated.
+  std::optional<privacy::Spent> spent(privacy::Accountant accountant = privacy::Accountant::prv) const;
+
+  models::Model& model() { return *options_.model; }
+  shard::Runtime& runtime() { return *runtime_; }
+  optim::Optimizer& optimizer() { return *optimizer_; }
+  Step& stepper();
+  const shard::Groups& groups() const { return runtime_->groups(); }
+  at::Device device() const { return runtime_->device(); }
+
+  // Of the batch of the last step.
+  struct Loading {
+    Seconds waited{0};  // by the step
+    Seconds took{0};    // beside the step before
+  };
+  const Loading& loading() const { return loading_; }
+  std::string describe_batches() const;
+
+ private:
+  StepOptions step_options() const;
+  std::unique_ptr<Loader> make_loader() const;
+  void open_ledger(const std::string& folder);
+
+  JobOptions options_;
+  int ranks_, rank_;
+  int64_t end_ = 0;  // 0: no end
+  int64_t micro_batch_ = 0;
+  std::unique_ptr<shard::Runtime> runtime_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<RunFolder> folder_;
+  std::unique_ptr<History> history_;     // if there is a folder
+  std::vector<privacy::Steps> earlier_;  // in the ledger
+  std::string no_epsilon_;               // why none can be stated
+  std::unique_ptr<Step> step_;
+  std::unique_ptr<Loader> loader_;
+  Loading loading_;
+};
+
+}  // namespace shade::train

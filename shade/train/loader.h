@@ -1,0 +1,56 @@
+// A step's records, from the data set to this rank's micro-batches.
+//
+//   sampler (key, step) -> numbers of training records -> dealt to ranks -> micro-batches, read ahead
+//
+// Sampler and dealing follow from the privacy event and the world, so that the batches which are trained on are those
+// that the accountant counts, and no record is anywhere twice.
+#pragma once
+
+#include <functional>
+#include <future>
+
+#include "shade/base/units.h"
+#include "shade/data/dataset.h"
+#include "shade/data/sampler.h"
+#include "shade/privacy/event.h"
+#include "shade/privacy/key.h"
+#include "shade/train/held_out.h"
+
+namespace shade::train {
+
+class Loader {
+ public:
+  struct Options {
+    HeldOut split;                // which records are trained on
+    privacy::PrivacyEvent event;  // of a run that is not private: its sampler, rate and sizes
+    int64_t batch_size = 0;       // of shuffled batches
+    int64_t micro_batch = 1;
+    int ranks = 1, rank = 0;
+    at::Device device = at::kCPU;
+    std::function<privacy::NoiseKey(int64_t step)> key;  // of a step's batch; asked on a thread of its own
+  };
+  // The data set must outlive it.
+  Loader(const data::Dataset& data, Options options) : data_(&data), options_(std::move(options)) {}
+
+  struct Loaded {
+    std::vector<nn::Batch> micro_batches;  // as many on every rank
+    int64_t samples = 0;                   // of all ranks
+    Seconds took{0};                       // on the thread that loads
+  };
+  Loaded load(int64_t step) const;  // thread-safe
+
+  // The same, ready if it was read ahead; begins to read what comes next, unless that is `end`.
+  Loaded take(int64_t step, int64_t end);
+
+  std::string describe() const;  // how batches are drawn
+
+ private:
+  std::unique_ptr<data::Sampler> sampler(const privacy::NoiseKey& key) const;
+
+  const data::Dataset* data_;
+  Options options_;
+  int64_t ahead_ = -1;  // the step that next_ loads
+  std::future<Loaded> next_;
+};
+
+}  // namespace shade::train

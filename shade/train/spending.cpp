@@ -1,0 +1,73 @@
+#include "shade/train/spending.h"
+
+#include "shade/base/error.h"
+#include "shade/base/strings.h"
+#include "shade/checkpoint/agreement.h"
+
+namespace shade::train {
+
+Spending::Spending(const Recipe& recipe, const privacy::PrivacyEvent& event, RunFolder& folder,
+                   const comm::Group& control, bool replayable)
+    : recipe_(&recipe),
+      event_(event),
+      folder_(&folder),
+      control_(control),
+      history_(folder, control, {.seed = recipe.dp.seed(), .replayable = replayable}),
+      last_(recipe.train.steps) {}
+
+void Spending::look(const std::string& exact, const std::optional<checkpoint::Origin>& from, int64_t saved) {
+  const bool seeded = recipe_->dp.seed().has_value();
+  const auto known = history_.look(exact, event_json(event_, seeded), from);
+  made_ = known.made;
+  no_epsilon_ = train::no_epsilon(*recipe_);
+  std::vector<privacy::Steps> spent;
+  for (const auto& [event, steps] : known.spent) {
+    spent_ += steps;
+    if (event.value("seeded", false) && !seeded && no_epsilon_.empty())
+      no_epsilon_ = "the ledger has earlier steps whose noise had a seed";
+    // Steps of version 0.1 don't say what they protect.
+    const std::string unit = event.contains("unit") ? event["unit"] : folder_->was_packed() ? "window" : "record";
+    if (unit != to_string(event_.unit) && no_epsilon_.empty())
+      no_epsilon_ = text("the ledger has earlier steps that protect one ", unit, ", not one ", to_string(event_.unit));
+    if (const auto mechanism = mechanism_in(event))
+      spent.push_back({*mechanism, steps});
+    else if (no_epsilon_.empty())
+      no_epsilon_ = "the ledger has earlier steps that no accountant answers for";
+  }
+  if (no_epsilon_.empty()) {
+    budget_.emplace(event_, recipe_->budget, spent, known.made);
+    last_ =
+        std::stoll(checkpoint::from_rank0(control_, "the budget", [&] { return std::to_string(budget_->allowed()); }));
+  } else {
+    SHADE_REQUIRE(recipe_->budget.max_epsilon == 0, "no epsilon can be kept here: ", no_epsilon_,
+                  "; choose another run directory (--output)");
+  }
+  if (saved <= 0 && spent_ > made_) require_restart();
+}
+
+// Steps that can neither be continued nor made again to the bit would be spent a second time.
+void Spending::require_restart() const {
+  SHADE_REQUIRE(recipe_->train.restart, "the ledger ", folder_->ledger().string(), " has ", spent_, " steps",
+                budget_ ? text(" (epsilon ", rounded_up(budget_->after(0).epsilon), ")") : "",
+                ", and no checkpoint of them is left. ",
+                made_ > 0 ? text("Only ", made_, " of them can") : "They can't",
+                " be made again, since settings, data, ranks, program or key are others: steps from the beginning "
+                "would be spent on top. Put the checkpoints back, "
+                "choose another directory (--output), or accept that with --restart");
+}
+
+std::string Spending::forget_key(int64_t steps, bool keep) {
+  if (steps < made_) return text("the noise key stays: the ledger has ", made_, " steps, which can be made again");
+  const auto gone = checkpoint::from_rank0(control_, "deleting the key", [&] {
+    if (keep) return std::string(folder_->find_key() ? "kept" : "");
+    return std::string(folder_->destroy_key() ? "deleted" : "");
+  });
+  if (gone == "deleted")
+    return "the noise key was deleted: the noise can't be subtracted any more, and more steps get a new key";
+  if (gone == "kept")
+    return text("the noise key stays in ", (folder_->path() / "key").string(),
+                " (--keep-key): anyone who reads it can subtract the noise");
+  return {};
+}
+
+}  // namespace shade::train

@@ -1,0 +1,34 @@
+// Gradients on their way to the runtime, and proof that a method forgot no weight.
+#pragma once
+
+#include <vector>
+
+#include "shade/nn/gradients.h"
+
+namespace shade::train {
+
+class WrittenWeights : public nn::GradientSink {
+ public:
+  // Both must outlive it.
+  WrittenWeights(const nn::Parameters& parameters, nn::GradientSink& sink) : parameters_(&parameters), sink_(&sink) {}
+
+  void begin();  // a micro-step
+  // Throws UsageError naming a trainable weight whose gradient the method never wrote, or (`says_complete`) never
+  // declared complete: its part of the sum would be missing, and nothing would tell.
+  void require_all(bool says_complete) const;
+
+  at::Tensor buffer(const nn::Weight& weight) override { return sink_->buffer(weight); }
+  bool written(const nn::Weight& weight) const override { return sink_->written(weight); }
+  void mark_written(const nn::Weight& weight) override;
+  void complete(const nn::Weight& weight) override;
+
+ private:
+  struct Seen {
+    bool written = false, completed = false;
+  };
+  const nn::Parameters* parameters_;
+  nn::GradientSink* sink_;
+  std::vector<Seen> seen_;  // by WeightId, in this micro-step
+};
+
+}  // namespace shade::train
