@@ -88,12 +88,17 @@ void SampleNorms::add(const nn::Weight& weight, const at::Tensor& squares_B) {
   mine = mine.defined() ? mine + squares_B : squares_B;
 }
 
-void SampleNorms::require_complete() const {
-  for (const auto& weight : parameters_->weights())
+void SampleNorms::require_complete(std::optional<size_t> group) const {
+  for (const auto& weight : parameters_->weights()) {
+    if (!weight.trainable() || clipper_->group_of(weight) != group.value_or(clipper_->group_of(weight))) continue;
     SHADE_REQUIRE(
-        !weight.trainable() || seen_[static_cast<size_t>(weight.id())].done, "weight ", weight.name(),
+        seen_[static_cast<size_t>(weight.id())].done, "weight ", weight.name(),
         " is trained, but no layer handed over its gradient in this pass, so its part of the norm is unknown; "
         "use it in the forward pass, or freeze it");
+    SHADE_REQUIRE(by_weight_.contains(weight.id()), "weight ", weight.name(),
+                  " was handed over, but the clipping method added no norms of it, so samples would be clipped by less "
+                  "than their gradients; call add_norms (clip/layer_norms.h) for each layer");
+  }
 }
 
 at::Tensor SampleNorms::total() const {
