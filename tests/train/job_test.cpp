@@ -210,9 +210,10 @@ TEST(Job, RefusesAMethodThatMeasuresOrWritesOutOfTurn) {
     auto world = comm::World::simulated(0, 1);
     return fault([&] { trained(world, [&](JobOptions& options) { options.method = own_method(faults); }); });
   };
-  EXPECT_EQ(said({.unmeasured = "layers.1.weight"}),
-            "weight layers.1.weight was handed over, but the clipping method added no norms of it, so samples would be "
-            "clipped by less than their gradients; call add_norms (clip/layer_norms.h) for each layer");
+  EXPECT_EQ(
+      said({.unmeasured = "layers.1.weight"}),
+      "weight layers.1.weight was handed over 1 times, and the clipping method added norms of it 0 times, so "
+      "samples would be clipped by less than their gradients; call add_norms (clip/layer_norms.h) for each layer");
   EXPECT_NE(said({.weighs_early = true}).find("no layer handed over its gradient in this pass"), std::string::npos);
   EXPECT_EQ(said({.writes_late = true}),
             "the clipping method writes the gradient of weight layers.1.weight after it said that it is complete, so "

@@ -38,6 +38,7 @@ class SampleNorms {
   struct Seen {
     int64_t rows = 0;  // of a linear weight, handed over so far
     bool done = false;
+    int64_t admitted = 0, measured = 0;  // gradients of it that were admitted, and norms that were added
   };
   void admit_rows(const nn::LinearGrad& grad);
   void require_first(const nn::Weight& weight) const;
