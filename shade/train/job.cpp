@@ -96,13 +96,14 @@ Step& Job::stepper() {
         is_private() ? agreed_key(groups().control, options_.noise_seed) : privacy::seeded_key(options_.seed);
     options_.key = [key](int64_t) { return key; };
   }
-  step_ = std::make_unique<Step>(*options_.model, *runtime_, *optimizer_, optim::make_schedule(options_.optimizer),
-                                 step_options());
+  auto step = std::make_unique<Step>(*options_.model, *runtime_, *optimizer_, optim::make_schedule(options_.optimizer),
+                                     step_options());
   if (is_private()) {
-    auto words = shared_words(*step_->method().clipper());
+    auto words = shared_words(*step->method().clipper());
     words["micro_batch"] = micro_batch_;
     require_same(groups().control, words);
   }
+  step_ = std::move(step);
   return *step_;
 }
 
