@@ -299,6 +299,20 @@ TEST(Trainer, StopsOnWeightsThatAreNotFinite) {
   EXPECT_EQ(after == before, true);
 }
 
+// Its ledger and its keys begin once.
+TEST(History, ATrainerRunsOnce) {
+  const io::Scratch here;
+  test::run_ranks(1, test::As::threads, [&](comm::World& world) {
+    Recipe recipe;
+    Config config;
+    recipe.declare(config);
+    set_words(config, small(with(kEmpty, {{"train.output", (here.path() / "run").string()}})));
+    Trainer trainer(world, recipe, config, nullptr, {.quiet = true});
+    trainer.run();
+    EXPECT_NE(test::fault([&] { trainer.run(); }).find("a Trainer runs once"), std::string::npos);
+  });
+}
+
 // What is computed from the records without noise is under one name, in metrics and in TensorBoard.
 TEST(Trainer, WhatIsNotPrivateIsUnderThatName) {
   const Scratch here;
