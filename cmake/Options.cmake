@@ -1,4 +1,4 @@
-# shade::options: what every file of ours is compiled with.
+# shade::options: what every file of ours is compiled with, and nobody else's.
 add_library(shade_options INTERFACE)
 add_library(shade::options ALIAS shade_options)
 target_compile_features(shade_options INTERFACE cxx_std_20)
@@ -21,6 +21,11 @@ if(SHADE_SANITIZE)
   target_compile_options(shade_options INTERFACE -fsanitize=${SHADE_SANITIZE} -fno-sanitize-recover=all
     -fno-omit-frame-pointer)
   target_link_options(shade_options INTERFACE -fsanitize=${SHADE_SANITIZE})
+endif()
+
+if(SHADE_COVERAGE)
+  target_compile_options(shade_options INTERFACE -fprofile-instr-generate -fcoverage-mapping)
+  target_link_options(shade_options INTERFACE -fprofile-instr-generate)
 endif()
 
 if(SHADE_TIDY)

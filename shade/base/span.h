@@ -20,11 +20,15 @@ struct SpanRecord {
   Clock::time_point end;
 };
 
+class UnitSpan;
+
 // Called on the thread that ends the span; must be thread-safe and must not throw.
 class SpanListener {
  public:
   virtual ~SpanListener() = default;
   virtual void ended(const SpanRecord& record) noexcept = 0;
+  // This thread entered a unit of the model that `owner` runs, or (-1) left it.
+  virtual void in_unit(const UnitSpan* /*owner*/, int64_t /*unit*/) noexcept {}
 };
 
 class Span {
@@ -73,28 +77,32 @@ class Span {
 // thread autograd chose. One at a time; units that nest count as the outer one.
 class UnitSpan {
  public:
-  static int64_t now() noexcept { return unit_.load(std::memory_order_relaxed); }  // -1: in none
+  UnitSpan() = default;
+  ~UnitSpan() { reset(); }
+  UnitSpan(const UnitSpan&) = delete;
+  UnitSpan& operator=(const UnitSpan&) = delete;
 
   void enter(const char* name, int64_t unit) noexcept {
-    if (depth_++ > 0 || Span::current.load(std::memory_order_acquire) == nullptr) return;
+    if (depth_++ > 0) return;
+    auto* const listener = Span::current.load(std::memory_order_acquire);
+    if (listener == nullptr) return;
     record_ = {name, unit, Clock::now(), {}};
-    unit_.store(unit, std::memory_order_relaxed);
+    listener->in_unit(this, unit);
   }
   void leave() noexcept {
     if (depth_ == 0 || --depth_ > 0 || record_.index < 0) return;
-    auto* const listener = Span::current.load(std::memory_order_acquire);
     record_.end = Clock::now();
-    if (listener != nullptr) listener->ended(record_);
+    if (auto* const listener = Span::current.load(std::memory_order_acquire)) listener->ended(record_);
     reset();
   }
   void reset() noexcept {  // a pass that was given up leaves units entered
     depth_ = 0;
+    if (record_.index < 0) return;
     record_.index = -1;
-    unit_.store(-1, std::memory_order_relaxed);
+    if (auto* const listener = Span::current.load(std::memory_order_acquire)) listener->in_unit(this, -1);
   }
 
  private:
-  inline static std::atomic<int64_t> unit_{-1};
   int depth_ = 0;
   SpanRecord record_{nullptr, -1, {}, {}};
 };

@@ -169,8 +169,8 @@ void World::State::meet() {
     const auto& value = values[static_cast<size_t>(rank)];
     const std::string theirs(value.begin(), value.end());
     if (theirs != mine)
-      throw CommError(text("rank ", rank, " was started for a world of ", theirs, " ranks, rank ", place.rank, " one of ",
-                           mine, "; start all ranks with the same world size"));
+      throw CommError(text("rank ", rank, " was started for a world of ", theirs, " ranks, rank ", place.rank,
+                           " one of ", mine, "; start all ranks with the same world size"));
   }
 }
 

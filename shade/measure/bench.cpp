@@ -17,7 +17,6 @@
 #include "shade/catalog/methods.h"
 #include "shade/measure/mib.h"
 #include "shade/measure/peer.h"
-#include "shade/models/decoder.h"
 #include "shade/models/flops.h"
 #include "shade/nn/gradients.h"
 #include "shade/profile/cpu.h"
@@ -92,23 +91,25 @@ std::vector<std::string> peer_words(const BenchConfig& c, const models::Model& m
     words.emplace_back(name);
     words.push_back(std::to_string(value));
   };
-  const auto& units = model.parameters().units();
-  add("--layers", static_cast<int64_t>(units.size()) - 2);
-  if (const auto* decoder = dynamic_cast<const models::Decoder*>(&model)) {
-    const auto& d = decoder->config();
+  const auto json = model.config_json();
+  const auto number = [&](const char* key) { return json.at(key).get<int64_t>(); };
+  if (const auto of_text = model.text_traits()) {
+    const auto hidden = number("hidden_size");
     SHADE_REQUIRE(
-        d.head_size() == 64 && d.heads == 2 * d.kv_heads && d.ffn == 3 * d.hidden && d.classifier,
+        number("head_dim") == 64 && number("num_attention_heads") == 2 * number("num_key_value_heads") &&
+            number("intermediate_size") == 3 * hidden && of_text->classifier,
         "--peers: the PyTorch peer has heads of 64, two query heads per key head, ffn 3 x hidden and task classify");
-    add("--hidden", d.hidden);
+    add("--layers", number("num_hidden_layers"));
+    add("--hidden", hidden);
     add("--seq", c.seq_length);
-    add("--vocab", d.vocab);
+    add("--vocab", of_text->vocabulary);
     words.insert(words.end(), {"--model", "llama"});
   } else {
-    const auto batch = model.synthetic({1, 1}, 0, at::kFloat);
-    SHADE_REQUIRE(batch.images_BCHW.defined(), "--peers: there is a PyTorch peer for llama and dit");
-    add("--hidden", model.parameters().units()[1].weights[0]->shape()[1]);
-    add("--image-size", batch.images_BCHW.size(2));
-    add("--patch-size", model.parameters().weights()[0].shape()[2]);
+    SHADE_REQUIRE(model.image_traits(), "--peers: there is a PyTorch peer for llama and dit");
+    add("--layers", number("depth"));
+    add("--hidden", number("hidden_size"));
+    add("--image-size", number("image_size"));
+    add("--patch-size", number("patch_size"));
     words.insert(words.end(), {"--model", "dit"});
   }
   return words;
@@ -119,7 +120,7 @@ void BenchResult::describe(const models::Model& model, const std::string& key) {
   log_key = key;
   parameters = model.parameters().count();
   trainable = model.parameters().count_trainable();
-  if (const auto* decoder = dynamic_cast<const models::Decoder*>(&model)) vocabulary = decoder->config().vocab;
+  if (const auto of_text = model.text_traits()) vocabulary = of_text->vocabulary;
 }
 
 BenchResult measure_forward_backward(const Experiment& experiment) {

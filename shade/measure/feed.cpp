@@ -5,20 +5,20 @@
 #include "shade/base/error.h"
 #include "shade/base/span.h"
 #include "shade/data/config.h"
-#include "shade/models/decoder.h"
+#include "shade/models/model.h"
 #include "shade/train/records.h"
 
 namespace shade::measure {
 namespace {
 
 std::unique_ptr<data::Dataset> opened(const Experiment& experiment, const models::Model& model) {
-  const auto* const decoder = dynamic_cast<const models::Decoder*>(&model);
-  SHADE_REQUIRE(decoder != nullptr, "--data-folder holds texts and ", model.describe(),
+  const auto of_text = model.text_traits();
+  SHADE_REQUIRE(of_text, "--data-folder holds texts and ", model.describe(),
                 " doesn't read them; drop it, or choose a language model");
-  auto texts = train::open_texts(experiment.data, experiment.bench.seq_length, *decoder);
+  auto texts = train::open_texts(experiment.data, experiment.bench.seq_length, *of_text);
   const auto classes = std::ssize(texts->classes());
-  SHADE_REQUIRE(classes <= decoder->config().classes, "the data has ", classes, " classes, the model ",
-                decoder->config().classes, "; set --num-classes ", classes);
+  SHADE_REQUIRE(classes <= of_text->classes, "the data has ", classes, " classes, the model ", of_text->classes,
+                "; set --num-classes ", classes);
   return texts;
 }
 

@@ -84,13 +84,15 @@ Decoder::Decoder(DecoderConfig config, const ModelOptions& options) : config_(st
   for (int64_t i = 0; i < config_.layers; ++i) blocks_.emplace_back(p, config_, options_, i);
   head_unit_ = p.begin_unit("head");
   norm_.emplace(p, "model.norm", config_.hidden, config_.norm_eps);
-  if (options_.task == Task::classify)
+  if (options_.task == Task::classify) {
     head_.score.emplace(p, "score", nn::Linear::Options{.in = config_.hidden, .out = config_.classes, .init = init});
-  else if (!config_.tied)
+    head_.score->weight().mark_task_head();
+  } else if (!config_.tied) {
     head_.lm_head.emplace(p, "lm_head", nn::Linear::Options{.in = config_.hidden, .out = config_.vocab, .init = init});
+  }
   if (options_.lora) {  // adapters and the new classification head are trained, everything else is frozen
     for (auto& weight : p.weights())
-      if (!nn::is_adapter(weight.name()) && !weight.name().starts_with("score")) weight.freeze();
+      if (!nn::is_adapter(weight.name()) && !weight.task_head()) weight.freeze();
   }
 }
 
@@ -109,7 +111,7 @@ at::Tensor Decoder::run_block(const Block& block, const at::Tensor& x, const nn:
 }
 
 at::Tensor Decoder::hidden(const nn::Batch& batch) {
-  config_.require_full_attention(batch.ids_BT.size(1));
+  text_traits()->require_full_attention(batch.ids_BT.size(1));
   const auto& wiring = parameters_.wiring;
   const auto start = nn::enter_unit(wiring, embed_unit_, {nn::anchor()})[0];
   auto x = nn::leave_unit(wiring, embed_unit_, (*embed_)(batch.ids_BT, start));
@@ -119,12 +121,8 @@ at::Tensor Decoder::hidden(const nn::Batch& batch) {
   // Rotary positions are relative, so a document may begin at any of them.
   const auto runs = batch.documents_BT.defined() ? nn::runs_of(batch.documents_BT) : std::vector<int64_t>();
   for (const auto& block : blocks_) {
-    x = nn::enter_unit(wiring, block.unit, {x})[0];
-    const nn::Block body = [this, &block, rope, runs](const nn::Tensors& in) {
-      return run_block(block, in[0], rope, runs);
-    };
-    x = options_.checkpointing == Checkpointing::block ? nn::checkpointed(body, {x}) : body({x});
-    x = nn::leave_unit(wiring, block.unit, x);
+    const auto body = [this, &block, rope, runs](const nn::Tensors& in) { return run_block(block, in[0], rope, runs); };
+    x = nn::run_unit(wiring, block.unit, body, {x}, options_.checkpointing == Checkpointing::block);
   }
   return x;
 }
@@ -186,6 +184,15 @@ nn::Batch Decoder::synthetic(const BatchShape& shape, uint64_t seed, at::ScalarT
                      ? at::randint(0, config_.classes, {shape.samples}, generator, at::kLong)
                      : batch.ids_BT.clone();
   return batch;
+}
+
+std::optional<TextTraits> Decoder::text_traits() const {
+  return TextTraits{.vocabulary = config_.vocab,
+                    .max_positions = config_.max_positions,
+                    .window = config_.window,
+                    .classifier = config_.classifier,
+                    .classes = config_.classes,
+                    .classes_stated = config_.classes_stated};
 }
 
 int64_t Decoder::positions(const nn::Weight& weight, const BatchShape& shape) const {

@@ -20,9 +20,9 @@ class Decoder : public Model {
   bool sums_tokens() const override;
   at::Tensor outputs(const nn::Batch& batch) override;
   nn::Batch synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType type) const override;
+  std::optional<TextTraits> text_traits() const override;
   int64_t positions(const nn::Weight& weight, const BatchShape& shape) const override;
   double attention_flops(const BatchShape& shape) const override;
-  int64_t tokens(const BatchShape& shape) const override { return shape.seq_length; }
   std::string describe() const override;
   Json config_json() const override { return config_.to_hf(); }
 

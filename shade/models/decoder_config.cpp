@@ -55,12 +55,6 @@ void DecoderConfig::check(const std::string& source) const {
   if (rope_scaling) check_scaling(*rope_scaling, source);
 }
 
-void DecoderConfig::require_full_attention(int64_t tokens) const {
-  SHADE_REQUIRE(window == 0 || tokens <= window, "--seq-length ", tokens, " is longer than the sliding window of ",
-                window, " tokens (sliding_window in config.json), which is not supported; choose --seq-length ", window,
-                " or less");
-}
-
 DecoderConfig DecoderConfig::from_hf(const Json& json, const std::string& source) {
   const ConfigFile file(json, source);
   DecoderConfig c;

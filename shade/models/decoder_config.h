@@ -33,8 +33,6 @@ struct DecoderConfig {
   int64_t head_size() const { return head_dim > 0 ? head_dim : hidden / heads; }
   // Throws UsageError naming the field, and the file if it comes from one.
   void check(const std::string& source = "") const;
-  // Throws UsageError if attention would be another one for so many tokens.
-  void require_full_attention(int64_t tokens) const;
 
   // Hugging Face's config.json, in the keys of transformers 4 and 5.
   static DecoderConfig from_hf(const Json& json, const std::string& source);

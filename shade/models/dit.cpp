@@ -160,15 +160,14 @@ at::Tensor Dit::predict(const nn::Batch& batch) {
   auto condition = at::silu(time + label);
   x = nn::leave_unit(wiring, embed_unit_, x);
   for (const auto& block : blocks_) {
-    const auto in = nn::enter_unit(wiring, block.unit, {x, condition});
-    const nn::Block body = [this, &block](const nn::Tensors& inputs) { return run_block(block, inputs[0], inputs[1]); };
-    x = options_.checkpointing == Checkpointing::block ? nn::checkpointed(body, in) : body(in);
-    x = nn::leave_unit(wiring, block.unit, x);
+    const auto body = [this, &block](const nn::Tensors& in) { return run_block(block, in[0], in[1]); };
+    x = nn::run_unit(wiring, block.unit, body, {x, condition}, options_.checkpointing == Checkpointing::block);
   }
-  const auto in = nn::enter_unit(wiring, final_unit_, {x, condition});
-  const auto m = (*final_modulation_)(in[1]).chunk(2, 1);
-  x = (*final_linear_)(nn::modulated_norm(in[0], m[0], m[1], kEps));
-  x = nn::leave_unit(wiring, final_unit_, x);
+  const auto last = [this](const nn::Tensors& in) {
+    const auto m = (*final_modulation_)(in[1]).chunk(2, 1);
+    return (*final_linear_)(nn::modulated_norm(in[0], m[0], m[1], kEps));
+  };
+  x = nn::run_unit(wiring, final_unit_, last, {x, condition});
   return nn::unpatchify(x, config_.patch, config_.out_channels(), config_.image, config_.image);
 }
 

@@ -37,6 +37,9 @@ class Dit : public Model {
   at::Tensor losses(const nn::Batch& batch) override;
   at::Tensor outputs(const nn::Batch& batch) override;
   nn::Batch synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType type) const override;
+  std::optional<ImageTraits> image_traits() const override {
+    return ImageTraits{config_.image, config_.channels, config_.classes, config_.label_dropout};
+  }
   int64_t positions(const nn::Weight& weight, const BatchShape& shape) const override;
   double attention_flops(const BatchShape& shape) const override;
   int64_t tokens(const BatchShape&) const override { return config_.tokens(); }

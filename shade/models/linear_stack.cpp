@@ -46,15 +46,9 @@ LinearStack::LinearStack(LinearStackConfig config, const ModelOptions& options) 
 at::Tensor LinearStack::predict(const nn::Batch& batch) {
   auto x = batch.x_BD;
   for (size_t i = 0; i < layers_.size(); ++i) {
-    const auto unit = static_cast<nn::UnitId>(i);
-    // The input itself needs no gradient: the first unit's backward ends at the anchor.
-    if (i == 0)
-      x = x + nn::enter_unit(parameters_.wiring, unit, {nn::anchor()})[0].to(x.scalar_type());
-    else
-      x = nn::enter_unit(parameters_.wiring, unit, {x})[0];
-    const nn::Block body = [this, i](const nn::Tensors& in) { return layers_[i](in[0]); };
-    x = options_.checkpointing == Checkpointing::block ? nn::checkpointed(body, {x}) : body({x});
-    x = nn::leave_unit(parameters_.wiring, unit, x);
+    const auto body = [this, i](const nn::Tensors& in) { return layers_[i](in[0]); };
+    x = nn::run_unit(parameters_.wiring, static_cast<nn::UnitId>(i), body, {x},
+                     options_.checkpointing == Checkpointing::block);
   }
   return x;
 }
@@ -73,12 +67,6 @@ nn::Batch LinearStack::synthetic(const BatchShape& shape, uint64_t seed, at::Sca
   batch.y_BD = at::randn({shape.samples, config_.width}, generator, at::kFloat).to(type);
   return batch;
 }
-
-int64_t LinearStack::positions(const nn::Weight& weight, const BatchShape&) const {
-  return weight.shape().size() < 2 ? 0 : 1;
-}
-
-double LinearStack::attention_flops(const BatchShape&) const { return 0; }
 
 std::string LinearStack::describe() const { return text("linear ", config_.width, " x ", config_.depth, " layers"); }
 

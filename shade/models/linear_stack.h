@@ -24,9 +24,6 @@ class LinearStack : public Model {
   at::Tensor losses(const nn::Batch& batch) override;
   at::Tensor outputs(const nn::Batch& batch) override;
   nn::Batch synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType type) const override;
-  int64_t positions(const nn::Weight& weight, const BatchShape& shape) const override;
-  double attention_flops(const BatchShape& shape) const override;
-  int64_t tokens(const BatchShape&) const override { return 1; }
   std::string describe() const override;
   Json config_json() const override { return config_.to_json(); }
 

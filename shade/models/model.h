@@ -55,11 +55,32 @@ struct BatchShape {
   bool training = true;  // false: as it is evaluated, without dropped labels
 };
 
+// What a model that learns from texts says of itself.
+struct TextTraits {
+  int64_t vocabulary = 0;       // token ids are below it
+  int64_t max_positions = 0;    // of a sample
+  int64_t window = 0;           // a sample of more tokens would be attended to through a window; 0: never
+  bool classifier = false;      // one label per text; otherwise the next token is predicted
+  int64_t classes = 0;          // of a classifier
+  bool classes_stated = false;  // false: the data may decide their number
+
+  // Throws UsageError if samples of so many tokens would be computed with another attention.
+  void require_full_attention(int64_t tokens) const;
+};
+
+// What a model that learns from images of classes says of itself.
+struct ImageTraits {
+  int64_t image_size = 0, channels = 0, classes = 0;  // square images
+  double label_dropout = 0;                           // how often a training label is replaced by "no class"
+};
+
+// A model of one's own declares weights in its constructor, unit by unit (parameters_.begin_unit), and says its losses.
+// The rest has defaults: what needs more than those say is refused by name.
 class Model {
  public:
   virtual ~Model() = default;
 
-  // One loss per sample: [B]; nobody averages in secret.
+  // One loss per sample: [B], not averaged over samples. No sample's loss may depend on another sample.
   virtual at::Tensor losses(const nn::Batch& batch) = 0;
   // How many tokens each sample's loss counts: [B] int64; undefined if it is no language model's.
   virtual at::Tensor loss_tokens(const nn::Batch& /*batch*/) const { return {}; }
@@ -67,20 +88,26 @@ class Model {
   virtual bool sums_tokens() const { return false; }
 
   // Logits [B, T, V] or [B, C], or the predicted noise: for tests and evaluation, without a graph.
-  virtual at::Tensor outputs(const nn::Batch& batch) = 0;
+  virtual at::Tensor outputs(const nn::Batch& batch);
 
   // Random data of the right shapes, the same for the same seed.
-  virtual nn::Batch synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType type) const = 0;
+  virtual nn::Batch synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType type) const;
+
+  // Folders of texts and of images are opened for models that have the trait.
+  virtual std::optional<TextTraits> text_traits() const { return std::nullopt; }
+  virtual std::optional<ImageTraits> image_traits() const { return std::nullopt; }
 
   // What model FLOPs are made of (models/flops.h): at how many positions of a sample a weight is a factor of a matrix
   // product (0: a table, a gain, a bias), and the products of activations with each other in one sample's forward.
-  virtual int64_t positions(const nn::Weight& weight, const BatchShape& shape) const = 0;
-  virtual double attention_flops(const BatchShape& shape) const = 0;
-  virtual int64_t tokens(const BatchShape& shape) const = 0;  // per sample: text positions or image patches
-  virtual std::string describe() const = 0;
+  // Default: every matrix at every token, and no products of activations.
+  virtual int64_t positions(const nn::Weight& weight, const BatchShape& shape) const;
+  virtual double attention_flops(const BatchShape& /*shape*/) const { return 0; }
+  virtual int64_t tokens(const BatchShape& shape) const;  // per sample: text positions or image patches; default 1
+  virtual std::string describe() const;
 
-  // The config.json of its folder, from which make_model() makes it again.
-  virtual Json config_json() const = 0;
+  // What a run is recognised by when it is continued. Of a model of the registry it is the config.json of its folder,
+  // from which make_model() makes it again; by default it names the weights and their shapes.
+  virtual Json config_json() const;
 
   nn::Parameters& parameters() { return parameters_; }
   const nn::Parameters& parameters() const { return parameters_; }

@@ -18,8 +18,8 @@ constexpr const char *kHead = "lm_head.weight", *kEmbedding = "model.embed_token
 
 // Files in the wild carry buffers that are no weights; a classifier has another head than the language model it is made
 // from.
-bool may_be_left_out(const std::string& name, bool classifier) {
-  return name.ends_with("rotary_emb.inv_freq") || (classifier && name == kHead);
+bool may_be_left_out(const std::string& name, bool other_head) {
+  return name.ends_with("rotary_emb.inv_freq") || (other_head && name == kHead);
 }
 
 // A tied head is sometimes stored all the same. It must repeat the embedding, or it is another model's.
@@ -48,11 +48,14 @@ void load_weights(nn::Parameters& parameters, const std::filesystem::path& from,
 
 void refuse_unknown(const io::WeightFolder& folder, const nn::Parameters& parameters) {
   std::set<std::string> known;
-  for (const auto& weight : parameters.weights()) known.insert(weight.name());
-  const bool classifier = known.contains("score.weight");
+  bool other_head = false;
+  for (const auto& weight : parameters.weights()) {
+    known.insert(weight.name());
+    other_head = other_head || weight.task_head();
+  }
   std::vector<std::string> unknown;
   for (const auto& name : folder.names())
-    if (!known.contains(name) && !may_be_left_out(name, classifier) && !repeats_embedding(folder, name))
+    if (!known.contains(name) && !may_be_left_out(name, other_head) && !repeats_embedding(folder, name))
       unknown.push_back(name);
   SHADE_REQUIRE(unknown != std::vector<std::string>{kHead}, folder.path().string(), " has an ", kHead,
                 " that is not its embedding, and the model's head is tied to the embedding; choose an architecture "

@@ -3,7 +3,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
+#include <string>
 #include <vector>
+
+#include "shade/base/error.h"
 
 namespace shade::nn {
 
@@ -19,17 +23,29 @@ struct Batch {
   at::Tensor noise_BCHW;   // what a denoiser must predict
   at::Tensor timesteps_B;
   at::Tensor x_BD, y_BD;  // regression
+  // Inputs of a model of one's own, by name; each has the sample as its first dimension.
+  std::map<std::string, at::Tensor> fields;
   // Which privacy unit each sample is; none of them may be in a step twice. Empty: not known.
   std::vector<int64_t> records;
 
   int64_t samples() const {
     for (const auto* tensor : {&ids_BT, &images_BCHW, &x_BD})
       if (tensor->defined()) return tensor->size(0);
-    return 0;
+    return fields.empty() ? 0 : fields.begin()->second.size(0);
   }
 
-  // Samples [begin, begin + size), as views.
+  // Throws UsageError if the batch has no such field.
+  const at::Tensor& field(const std::string& name) const {
+    const auto found = fields.find(name);
+    SHADE_REQUIRE(found != fields.end(), "the batch has no field '", name, "', which the model reads");
+    return found->second;
+  }
+
+  // Samples [begin, begin + size), as views. Throws UsageError if a field has another number of samples than the batch.
   Batch rows(int64_t begin, int64_t size) const {
+    for (const auto& [name, tensor] : fields)
+      SHADE_REQUIRE(tensor.size(0) == samples(), "field '", name, "' has ", tensor.size(0), " samples, its batch ",
+                    samples());
     auto out = each([&](const at::Tensor& tensor) { return tensor.narrow(0, begin, size); });
     if (!records.empty()) out.records.assign(records.begin() + begin, records.begin() + begin + size);
     return out;
@@ -45,6 +61,7 @@ struct Batch {
     for (auto* tensor : {&out.ids_BT, &out.mask_BT, &out.labels, &out.documents_BT, &out.images_BCHW, &out.noise_BCHW,
                          &out.timesteps_B, &out.x_BD, &out.y_BD})
       if (tensor->defined()) *tensor = change(*tensor);
+    for (auto& [name, tensor] : out.fields) tensor = change(tensor);
     return out;
   }
 };

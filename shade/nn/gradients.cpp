@@ -70,6 +70,33 @@ void add(const AddedGrad& grad, GradientSink& sink) {
   sink.mark_written(*grad.added);
 }
 
+// What a rule gave, if it is a tensor of the expected shape for each weight.
+std::vector<at::Tensor> expected(const OwnGrad& grad, std::vector<at::Tensor> given, bool of_samples) {
+  const auto weights = grad.rule->weights();
+  SHADE_REQUIRE(given.size() == weights.size(), "the rule of an own layer gave ", given.size(), " gradients for ",
+                weights.size(), " weights, the first of them ", weights.front()->name(), "; expected one for each");
+  for (size_t i = 0; i < weights.size(); ++i) {
+    auto shape = weights[i]->shape();
+    if (of_samples) shape.insert(shape.begin(), grad.g_B.size(0));
+    SHADE_REQUIRE(given[i].defined() && given[i].sizes() == at::IntArrayRef(shape), "weight ", weights[i]->name(),
+                  ": the rule of its layer gave a gradient of shape ",
+                  given[i].defined() ? given[i].sizes() : at::IntArrayRef(), "; expected ", at::IntArrayRef(shape),
+                  of_samples ? ", samples first" : "");
+  }
+  return given;
+}
+
+void put_all(const std::vector<const Weight*>& weights, const std::vector<at::Tensor>& sums, GradientSink& sink) {
+  for (size_t i = 0; i < weights.size(); ++i) {
+    put(sink.buffer(*weights[i]), sums[i], sink.written(*weights[i]));
+    sink.mark_written(*weights[i]);
+  }
+}
+
+void add(const OwnGrad& grad, GradientSink& sink) {
+  put_all(grad.rule->weights(), expected(grad, grad.rule->sums(), /*of_samples=*/false), sink);
+}
+
 // Rows of a sample count as often as it does.
 at::Tensor rows_of(const at::Tensor& c_B, int64_t positions, at::ScalarType type) {
   return c_B.to(type).repeat_interleave(positions).unsqueeze(1);
@@ -122,7 +149,26 @@ void add_weighted(Grad grad, const at::Tensor& c_B, GradientSink& sink) {
   add(grad, sink);
 }
 
+void add_weighted(const OwnGrad& grad, const at::Tensor& c_B, GradientSink& sink) {
+  auto sums = sample_gradients(grad);
+  for (auto& sum : sums) {
+    const auto type = wide(sum.scalar_type());
+    sum = at::mv(sum.flatten(1).to(type).t(), c_B.to(type)).view(sum.sizes().slice(1));
+  }
+  put_all(grad.rule->weights(), sums, sink);
+}
+
 }  // namespace
+
+std::vector<at::Tensor> sample_gradients(const OwnGrad& grad) {
+  return expected(grad, grad.rule->sample_gradients(), /*of_samples=*/true);
+}
+
+std::vector<at::Tensor> LayerRule::sums() const {
+  auto out = sample_gradients();
+  for (auto& sum : out) sum = sum.sum(0, false, wide(sum.scalar_type()));
+  return out;
+}
 
 void add_gradient(const LayerGrad& grad, GradientSink& sink) {
   const at::NoGradGuard no_graph;

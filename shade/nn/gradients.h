@@ -25,6 +25,10 @@ void add_gradient(const LayerGrad& grad, GradientSink& sink);
 // does.)
 void add_gradient(const LayerGrad& grad, const at::Tensor& c_B, GradientSink& sink);
 
+// Each sample's gradient, [B, the weight's shape], of each of the rule's weights. Throws UsageError if the rule gave
+// others.
+std::vector<at::Tensor> sample_gradients(const OwnGrad& grad);
+
 // The default tap: every weight's gradient, whole, in one process.
 class PlainGradients : public GradientTap, public GradientSink {
  public:

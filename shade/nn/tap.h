@@ -5,9 +5,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <optional>
 #include <variant>
 
+#include "shade/nn/layer_rule.h"
 #include "shade/nn/weight.h"
 
 namespace shade::nn {
@@ -43,7 +45,13 @@ struct AddedGrad {
   const Weight* added;
 };
 
-using LayerGrad = std::variant<LinearGrad, EmbeddingGrad, ScaleShiftGrad, AddedGrad>;
+// Any other layer: it says its gradients itself (nn/own_layer.h makes such layers).
+struct OwnGrad {
+  at::Tensor g_B;  // of the layer's output, [B, ...]
+  std::shared_ptr<const LayerRule> rule;
+};
+
+using LayerGrad = std::variant<LinearGrad, EmbeddingGrad, ScaleShiftGrad, AddedGrad, OwnGrad>;
 
 // Called in backward order, on autograd's thread.
 class GradientTap {

@@ -3,6 +3,10 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
+
+#include "shade/base/error.h"
+
 namespace shade::nn {
 namespace {
 
@@ -86,6 +90,20 @@ at::Tensor leave_unit(const Wiring& wiring, UnitId unit, const at::Tensor& outpu
 
 at::Tensor checkpointed(const Block& block, const Tensors& inputs) {
   return Checkpoint::apply(at::TensorList(inputs), &block);
+}
+
+at::Tensor run_unit(const Wiring& wiring, UnitId unit, const Block& block, Tensors inputs, bool checkpoint) {
+  const auto needs_gradient = [](const at::Tensor& input) { return input.requires_grad(); };
+  if (!at::GradMode::is_enabled() || std::any_of(inputs.begin(), inputs.end(), needs_gradient)) {
+    inputs = enter_unit(wiring, unit, std::move(inputs));
+  } else {
+    const auto hung = std::find_if(inputs.begin(), inputs.end(), [](const auto& in) { return in.is_floating_point(); });
+    SHADE_REQUIRE(hung != inputs.end(), "unit ", unit,
+                  " has no input that can carry a gradient, so backward would never reach its weights; pass "
+                  "nn::anchor() through nn::enter_unit, and what comes out to nn::Embedding");
+    *hung = *hung + enter_unit(wiring, unit, {anchor()})[0].to(hung->scalar_type());
+  }
+  return leave_unit(wiring, unit, checkpoint ? checkpointed(block, inputs) : block(inputs));
 }
 
 }  // namespace shade::nn

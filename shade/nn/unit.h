@@ -17,4 +17,10 @@ at::Tensor leave_unit(const Wiring& wiring, UnitId unit, const at::Tensor& outpu
 using Block = std::function<at::Tensor(const Tensors&)>;
 at::Tensor checkpointed(const Block& block, const Tensors& inputs);
 
+// A unit from enter to leave, with one result; checkpointed if wanted. `inputs` are all that the block reads and that
+// may need a gradient. In a model's first unit none does (data): then the first floating one is hung on the unit, so
+// that backward reaches the unit's layers. Throws UsageError if there is none such (ids: pass nn::anchor() through
+// enter_unit, and what comes out to nn::Embedding).
+at::Tensor run_unit(const Wiring& wiring, UnitId unit, const Block& block, Tensors inputs, bool checkpoint = false);
+
 }  // namespace shade::nn

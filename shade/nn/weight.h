@@ -46,12 +46,15 @@ class Weight {
   const Init& init() const { return init_; }
   int64_t numel() const;
   bool trainable() const { return trainable_; }
+  // A head that the task brings: weights of another task, from which training may start, don't have it.
+  bool task_head() const { return task_head_; }
 
   // For the owner of the storage and the builder of the model; not for layers.
   void bind(at::Tensor value);
   void release() { value_.reset(); }
   bool bound() const { return value_.defined(); }
   void freeze() { trainable_ = false; }
+  void mark_task_head() { task_head_ = true; }
 
  private:
   WeightId id_;
@@ -59,7 +62,7 @@ class Weight {
   std::string name_;
   std::vector<int64_t> shape_;
   Init init_;
-  bool trainable_ = true;
+  bool trainable_ = true, task_head_ = false;
   at::Tensor value_;
 };
 

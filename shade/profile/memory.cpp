@@ -8,17 +8,17 @@
 #include <fstream>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 
 #include "shade/base/error.h"
-#include "shade/base/span.h"
 
 namespace shade::profile {
 namespace {
 
-PeakPlace place_of(Bytes bytes, MemoryKind kind) {
-  PeakPlace place{.phase = Span::phase(), .unit = UnitSpan::now(), .kind = kind, .bytes = bytes};
+PeakPlace place_of(Bytes bytes, MemoryKind kind, int64_t unit) {
+  PeakPlace place{.phase = Span::phase(), .unit = unit, .kind = kind, .bytes = bytes};
   for (const auto* span = Span::innermost(); span != nullptr; span = span->outer()) {
     place.phase = span->name();
     if (span != Span::innermost()) continue;
@@ -44,7 +44,7 @@ class Book {
     now_.of(kind).count += bytes;
     if (now_.total.count > peak_.total.count) {
       peak_ = now_;
-      place_ = place_of({bytes}, kind);
+      place_ = place_of({bytes}, kind, unit_here());
     }
     follow();
   }
@@ -66,6 +66,15 @@ class Book {
     now_.of(found->second.kind).count -= found->second.bytes;
     now_.of(kind).count += found->second.bytes;
     found->second.kind = kind;
+  }
+  void in_unit(const UnitSpan* owner, int64_t unit) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(units_, [&](const InUnit& known) { return known.owner == owner; });
+    if (unit >= 0) units_.push_back({owner, std::this_thread::get_id(), unit});
+  }
+  void forget_units() {
+    const std::lock_guard lock(mutex_);
+    units_.clear();
   }
   MemoryBreakdown now() const {
     const std::lock_guard lock(mutex_);
@@ -118,6 +127,17 @@ class Book {
     int64_t bytes = 0;
     MemoryKind kind = MemoryKind::other;
   };
+  struct InUnit {
+    const UnitSpan* owner;
+    std::thread::id thread;
+    int64_t unit;
+  };
+  // A thread that entered none (a kernel's, a collective's) works for the only unit there is, if there is only one.
+  int64_t unit_here() const {
+    for (const auto& known : units_)
+      if (known.thread == std::this_thread::get_id()) return known.unit;
+    return units_.size() == 1 ? units_.front().unit : -1;
+  }
   // What was held until now, for how long.
   void pass() {
     const auto now = Clock::now();
@@ -147,6 +167,7 @@ class Book {
   Clock::time_point begun_ = Clock::now(), changed_ = begun_;
   double byte_seconds_ = 0;
   PeakPlace place_;
+  std::vector<InUnit> units_;  // of every model that is in one
   bool following_ = false;
   int64_t apart_ = 0, seen_ = 0;
   size_t stride_ = 1, window_ = 0;
@@ -210,6 +231,8 @@ PeakPlace TensorMemory::peak_place() { return book().place(); }
 void TensorMemory::record_course() { book().record_course(); }
 std::vector<MemoryPoint> TensorMemory::take_course() { return book().take_course(); }
 void TensorMemory::reset_peak() { book().reset_peak(); }
+void TensorMemory::in_unit(const UnitSpan* owner, int64_t unit) noexcept { book().in_unit(owner, unit); }
+void TensorMemory::forget_units() noexcept { book().forget_units(); }
 void TensorMemory::restart_average() { book().restart_average(); }
 
 TensorMemory::Uncounted::Uncounted() : before_(std::exchange(counts, false)) {}

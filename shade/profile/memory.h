@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "shade/base/memory_scope.h"
+#include "shade/base/span.h"
 #include "shade/base/units.h"
 
 namespace shade::profile {
@@ -53,6 +54,11 @@ class TensorMemory {
   static void record_course();
   static std::vector<MemoryPoint> take_course();  // ends the recording
   static void restart_average();
+
+  // Whoever listens to spans says which unit of whose model a thread works for: an allocation counts for its own
+  // thread's, or for the only one there is. Unit -1: left.
+  static void in_unit(const UnitSpan* owner, int64_t unit) noexcept;
+  static void forget_units() noexcept;  // the last listener is gone: nobody would say that one is left
 
   // What this thread allocates meanwhile counts nowhere: tensors of a probe, which are no part of a run.
   class Uncounted {

@@ -1,6 +1,18 @@
 #include "shade/profile/phases.h"
 
+#include "shade/profile/memory.h"
+
 namespace shade::profile {
+
+Phases::~Phases() {
+  Span::listen(previous_);
+  if (previous_ == nullptr) TensorMemory::forget_units();
+}
+
+void Phases::in_unit(const UnitSpan* owner, int64_t unit) noexcept {
+  TensorMemory::in_unit(owner, unit);
+  if (previous_ != nullptr) previous_->in_unit(owner, unit);
+}
 
 void Phases::ended(const SpanRecord& record) noexcept {
   {

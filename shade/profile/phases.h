@@ -15,11 +15,12 @@ namespace shade::profile {
 class Phases : public SpanListener {
  public:
   Phases() : previous_(Span::listen(this)) {}
-  ~Phases() override { Span::listen(previous_); }
+  ~Phases() override;
   Phases(const Phases&) = delete;
   Phases& operator=(const Phases&) = delete;
 
   void ended(const SpanRecord& record) noexcept override;
+  void in_unit(const UnitSpan* owner, int64_t unit) noexcept override;
   void restart();  // forgets what it heard; 32 bytes a span add up in a long run
 
   std::map<std::string, Millis> by_name() const;

@@ -9,6 +9,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/output_file.h"
+#include "shade/profile/memory.h"
 #include "shade/profile/trace_file.h"
 
 namespace shade::profile {
@@ -62,6 +63,7 @@ Trace::Trace(TraceOwner owner)
 
 Trace::~Trace() {
   Span::listen(previous_);
+  if (previous_ == nullptr) TensorMemory::forget_units();
   if (recording_) kineto::disableProfiler();
 }
 
@@ -71,6 +73,11 @@ void Trace::ended(const SpanRecord& record) noexcept {
     if (recording_) spans_.push_back({record, this_thread()});
   }
   if (previous_ != nullptr) previous_->ended(record);
+}
+
+void Trace::in_unit(const UnitSpan* owner, int64_t unit) noexcept {
+  TensorMemory::in_unit(owner, unit);
+  if (previous_ != nullptr) previous_->in_unit(owner, unit);
 }
 
 void Trace::step(int64_t number, Clock::time_point begin, Clock::time_point end) {

@@ -31,6 +31,7 @@ class Trace : public SpanListener {
   Trace& operator=(const Trace&) = delete;
 
   void ended(const SpanRecord& record) noexcept override;
+  void in_unit(const UnitSpan* owner, int64_t unit) noexcept override;
 
   // A training step, under the name PyTorch's tools group by: ProfilerStep#<number>.
   void step(int64_t number, Clock::time_point begin, Clock::time_point end);

@@ -1,15 +1,13 @@
-// Is every private gradient right? Each method, strategy and dtype against the definition: one sample at a time.
+// `shade verify`: is every private gradient right? Models of the registry through proof/check_gradients.h.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "shade/base/json.h"
 #include "shade/models/registry.h"
-#include "shade/nn/dtype.h"
-#include "shade/privacy/clip/method.h"
-#include "shade/shard/runtime.h"
+#include "shade/privacy/config.h"
+#include "shade/proof/check_gradients.h"
 
 namespace shade::proof {
 
@@ -24,9 +22,6 @@ struct VerifyConfig {
   privacy::NormAlgorithm norm_algorithm = privacy::NormAlgorithm::automatic;
   int64_t tile_size = 4;  // small: several tiles in a short text
   int64_t seed = 1;
-  // From outside, in the place of names; the model makes synthetic batches. For programs, no fields.
-  std::function<std::unique_ptr<models::Model>()> own_model{};
-  privacy::MakeMethod own_method{};
 
   void declare(Fields& fields);        // [verify]
   void declare_model(Fields& fields);  // [model], as in recipes
@@ -38,31 +33,7 @@ struct VerifyModel {
   models::SizeOverrides sizes;
   models::ModelOptions options;
   int64_t seq_length = 7;
-  std::function<std::unique_ptr<models::Model>()> own{};  // instead of the name, sizes and options
 };
-
-struct VerifyCase {
-  const VerifyModel* model;
-  privacy::DpConfig dp;
-  privacy::MakeMethod method;
-  shard::ShardConfig shard;
-  nn::DType dtype = nn::DType::fp32;
-  int64_t micro_steps = 1;
-};
-
-struct VerifyRow {
-  std::string method, strategy, dtype, model;
-  int ranks = 1;
-  int64_t micro_steps = 1;
-  double max_rel_norm = 0, max_rel_grad = 0;
-  bool noise_equal = true, pass = false;
-  std::vector<std::string> details{};  // per-layer norms of this rank, if asked for
-
-  Json json() const;
-};
-
-// The marks of a dtype: 1e-5, 1e-10, 1e-2.
-double tolerance(nn::DType dtype);
 
 // Collective; every rank gets the same rows (details are its own). `progress` hears of every row on rank 0.
 std::vector<VerifyRow> verify(comm::World& world, const VerifyConfig& config, const models::SizeOverrides& sizes,

@@ -13,7 +13,8 @@ struct Groups {
   comm::Group control;         // all ranks
 };
 
-// Collective. Several runtimes, one after the other, may share the result; a world connects each mesh once.
-Groups connect_groups(comm::World& world, const Policy& policy);
+// Collective. Several runtimes, one after the other, may share the result; a world connects each mesh once, or once for
+// each `prefix` of the groups' names.
+Groups connect_groups(comm::World& world, const Policy& policy, const std::string& prefix = "");
 
 }  // namespace shade::shard

@@ -43,13 +43,13 @@ Runtime::Runtime(nn::Parameters& parameters, Groups groups, const ShardConfig& c
   const auto compute = nn::scalar_type(options.compute);
   const auto master = nn::wide(compute);
   context_ = {.groups = std::move(groups),
-             .storage = storage_.get(),
-             .device = options.device,
-             .compute = compute,
-             .master = master,
-             .wire = config.reduce_dtype == nn::DType::fp32 ? master : nn::scalar_type(config.reduce_dtype),
-             .reduce_once = config.reduce_once,
-             .offload = config.offload};
+              .storage = storage_.get(),
+              .device = options.device,
+              .compute = compute,
+              .master = master,
+              .wire = config.reduce_dtype == nn::DType::fp32 ? master : nn::scalar_type(config.reduce_dtype),
+              .reduce_once = config.reduce_once,
+              .offload = config.offload};
   for (size_t u = 0; u < layout_.units.size(); ++u) {
     units_.push_back(std::make_unique<ShardedUnit>(layout_.units[u], context_));
     const auto& flats = layout_.units[u].flats;

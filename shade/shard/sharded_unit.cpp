@@ -68,7 +68,7 @@ void ShardedUnit::gather() {
       if (input.scalar_type() != context_->compute || input.device() != context_->device)
         input = flat.full.narrow(0, mine.begin, mine.size).copy_(input);  // gathered in place
       flat.gathers.push_back(context_->groups.gather.all_gather(flat.full.narrow(0, segment.begin, segment.size), input,
-                                                               {.label = "gather " + flat.layout->name}));
+                                                                {.label = "gather " + flat.layout->name}));
     }
   }
 }
@@ -178,8 +178,8 @@ void ShardedUnit::scatter(FlatState& flat) {
   if (flat.summed) target = flat.incoming = at::empty_like(flat.gradient);
   for (const auto& [segment, mine, local] : shares(flat))
     flat.works.push_back(context_->groups.reduce.reduce_scatter(target.narrow(0, local, mine.size),
-                                                               source.narrow(0, segment.begin, segment.size),
-                                                               {.label = "reduce " + flat.layout->name}));
+                                                                source.narrow(0, segment.begin, segment.size),
+                                                                {.label = "reduce " + flat.layout->name}));
 }
 
 void ShardedUnit::collect() {

@@ -73,7 +73,8 @@ void Exports::write_files(const std::string& folder, const std::map<std::string,
 
 void Exports::write_adapter() const {
   write_files(recipe_->train.adapter_folder, texts_.tokenizer);
-  const bool classifier = model_->parameters().find("score.weight") != nullptr;
+  const auto of_text = model_->text_traits();
+  const bool classifier = of_text && of_text->classifier;
   checkpoint::export_adapter(*runtime_, recipe_->train.adapter_folder, recipe_->model.adapter_json(classifier),
                              runtime_->groups().control);
 }

@@ -12,7 +12,7 @@
 namespace shade::train {
 namespace {
 
-bool may_be_new(const std::string& name) { return nn::is_adapter(name) || name == "score.weight"; }
+bool may_be_new(const nn::Weight& weight) { return nn::is_adapter(weight.name()) || weight.task_head(); }
 
 }  // namespace
 
@@ -22,7 +22,7 @@ void start_from(const std::string& place, const nn::Parameters& parameters, shar
   const io::WeightFolder folder(place);
   models::refuse_unknown(folder, parameters);
   runtime.fill([&](const nn::Weight& weight, int64_t begin, const at::Tensor& out) {
-    if (may_be_new(weight.name()) && !folder.contains(weight.name())) return nn::initialise(out, weight, seed, begin);
+    if (may_be_new(weight) && !folder.contains(weight.name())) return nn::initialise(out, weight, seed, begin);
     SHADE_REQUIRE(folder.contains(weight.name()), place, " has no tensor '", weight.name(),
                   "', which the model needs; are these weights of this architecture and task?");
     const auto& found = folder.info(weight.name());

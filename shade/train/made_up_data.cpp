@@ -34,6 +34,11 @@ nn::Batch MadeUpData::made(std::span<const int64_t> records, bool training) cons
     for (const auto& row : rows) parts.push_back(row.*field);
     out.*field = at::cat(parts);
   }
+  for (const auto& [name, first] : rows.front().fields) {
+    std::vector<at::Tensor> parts;
+    for (const auto& row : rows) parts.push_back(row.field(name));
+    out.fields[name] = at::cat(parts);
+  }
   return out;
 }
 

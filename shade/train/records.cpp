@@ -10,17 +10,16 @@
 namespace shade::train {
 
 std::unique_ptr<data::TextDataset> open_texts(const data::DataConfig& config, int64_t seq_length,
-                                              const models::Decoder& model, bool proven) {
-  const auto& sizes = model.config();
-  auto texts = data::open_dataset(config, seq_length, sizes.classifier ? data::Task::classify : data::Task::lm, proven);
+                                              const models::TextTraits& model, bool proven) {
+  auto texts = data::open_dataset(config, seq_length, model.classifier ? data::Task::classify : data::Task::lm, proven);
   const int64_t words = texts->tokenizer().vocab(), classes = std::ssize(texts->classes());
-  SHADE_REQUIRE(words <= sizes.vocab, "the tokenizer (", texts->tokenizer().describe(), ") has ", words,
-                " tokens, the model ", sizes.vocab, "; set --vocab-size ", words, " or more");
-  SHADE_REQUIRE(!sizes.classifier || !sizes.classes_stated || classes == sizes.classes, "the data has ", classes,
-                " classes, the model ", sizes.classes,
+  SHADE_REQUIRE(words <= model.vocabulary, "the tokenizer (", texts->tokenizer().describe(), ") has ", words,
+                " tokens, the model ", model.vocabulary, "; set --vocab-size ", words, " or more");
+  SHADE_REQUIRE(!model.classifier || !model.classes_stated || classes == model.classes, "the data has ", classes,
+                " classes, the model ", model.classes,
                 " (--num-classes, or num_labels of its config.json), and both must be the same; drop --num-classes, or "
                 "state the names of all ",
-                sizes.classes, " (--classes)");
+                model.classes, " (--classes)");
   return texts;
 }
 
@@ -29,15 +28,15 @@ namespace {
 // 256 bytes, special tokens and what a size is rounded up to: no learned vocabulary is as small.
 constexpr int64_t kByteVocabulary = 512;
 
-void check_decoder(const Recipe& recipe, const models::DecoderConfig& sizes) {
-  SHADE_REQUIRE(recipe.train.seq_length <= sizes.max_positions, "--seq-length ", recipe.train.seq_length,
-                " is longer than the ", sizes.max_positions, " positions of the model (max_position_embeddings)");
-  sizes.require_full_attention(recipe.train.seq_length);
+void check_text_model(const Recipe& recipe, const models::TextTraits& model) {
+  SHADE_REQUIRE(recipe.train.seq_length <= model.max_positions, "--seq-length ", recipe.train.seq_length,
+                " is longer than the ", model.max_positions, " positions of the model (max_position_embeddings)");
+  model.require_full_attention(recipe.train.seq_length);
   SHADE_REQUIRE(!recipe.data.tokenizer.empty() || recipe.data.data_folder.empty() || recipe.model.weights.empty() ||
-                    sizes.vocab < kByteVocabulary,
+                    model.vocabulary < kByteVocabulary,
                 "no tokenizer is set, and neither the model nor its weights have a tokenizer.json: a pretrained model "
                 "with a vocabulary of ",
-                sizes.vocab, " would read bytes; set --tokenizer FILE, or --tokenizer bytes if that is meant");
+                model.vocabulary, " would read bytes; set --tokenizer FILE, or --tokenizer bytes if that is meant");
 }
 
 // Numbered by the labels that occur, the classes would depend on every single record, and be published.
@@ -77,22 +76,21 @@ std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const mo
                                                   const comm::Place& place, const comm::Group& group) {
   const auto& [data, train] = std::tie(recipe.data, recipe.train);
   require_data(recipe);
-  const auto* decoder = dynamic_cast<const models::Decoder*>(&model);
-  if (decoder != nullptr) check_decoder(recipe, decoder->config());
+  const auto of_text = model.text_traits();
+  const auto of_images = model.image_traits();
+  if (of_text) check_text_model(recipe, *of_text);
   if (data.data_folder.empty())
     return std::make_unique<MadeUpData>(model, train.records, train.seq_length, static_cast<uint64_t>(train.seed),
                                         scalar_type(recipe.model.dtype));
-  const auto json = model.config_json();
-  const bool images = json.contains("patch_size");
-  if (images || (decoder != nullptr && decoder->config().classifier)) check_classes(recipe);
-  if (images)
-    return data::open_images(data, {.image_size = json["image_size"],
-                                    .channels = json["in_channels"],
-                                    .classes = json["num_classes"],
-                                    .label_dropout = json["class_dropout_prob"],
+  if (of_images || (of_text && of_text->classifier)) check_classes(recipe);
+  if (of_images)
+    return data::open_images(data, {.image_size = of_images->image_size,
+                                    .channels = of_images->channels,
+                                    .classes = of_images->classes,
+                                    .label_dropout = of_images->label_dropout,
                                     .seed = static_cast<uint64_t>(train.seed),
                                     .type = scalar_type(recipe.model.dtype)});
-  SHADE_REQUIRE(decoder != nullptr, "data_folder holds texts or images, and ", model.describe(),
+  SHADE_REQUIRE(of_text, "data_folder holds texts or images, and ", model.describe(),
                 " learns from neither; drop it, or ask for synthetic data with --synthetic");
   if (train.sample_corpus.count > 0)
     checkpoint::from_rank0(group, "writing the sample corpus", [&] {
@@ -104,17 +102,16 @@ std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const mo
   std::unique_ptr<data::TextDataset> texts;
   for (const bool first : {true, false})
     checkpoint::together(group, "opening the data", [&] {
-      if (first == (place.local_rank == 0)) texts = open_texts(data, train.seq_length, *decoder, /*proven=*/!first);
+      if (first == (place.local_rank == 0)) texts = open_texts(data, train.seq_length, *of_text, /*proven=*/!first);
     });
   if (data.packing == data::Packing::packed) texts->pack(packing_of(recipe, *texts));
   return texts;
 }
 
 std::optional<int64_t> classes_for(const models::Model& model, const data::Dataset& dataset) {
-  const auto* decoder = dynamic_cast<const models::Decoder*>(&model);
+  const auto of_text = model.text_traits();
   const int64_t classes = std::ssize(dataset.classes());
-  if (decoder == nullptr || !decoder->config().classifier || decoder->config().classes_stated || classes == 0)
-    return std::nullopt;
+  if (!of_text || !of_text->classifier || of_text->classes_stated || classes == 0) return std::nullopt;
   return classes;
 }
 

@@ -2,15 +2,15 @@
 #pragma once
 
 #include "shade/data/dataset.h"
-#include "shade/models/decoder.h"
+#include "shade/models/model.h"
 #include "shade/train/held_out.h"
 #include "shade/train/recipe.h"
 
 namespace shade::train {
 
-// The texts that a language model learns from, if their tokens and classes fit it.
+// The texts that a model learns from, if their tokens and classes fit it.
 std::unique_ptr<data::TextDataset> open_texts(const data::DataConfig& config, int64_t seq_length,
-                                              const models::Decoder& model, bool proven = false);
+                                              const models::TextTraits& model, bool proven = false);
 
 // Throws UsageError if the recipe names no data: synthetic data is used only when it is asked for.
 void require_data(const Recipe& recipe);

@@ -128,6 +128,23 @@ TEST(Clipper, RefusesNonsense) {
             "that");
 }
 
+// A layer of a user, y = gain_t x + square_d x^2: its gradients, and its norms if it says them itself.
+struct OwnRule : nn::LayerRule {
+  std::vector<const nn::Weight*> weights() const override { return {gain, square}; }
+  std::vector<at::Tensor> sample_gradients() const override {
+    return {(x_BTD * g_BTD).sum(2), (x_BTD * x_BTD * g_BTD).sum(1)};
+  }
+  std::vector<at::Tensor> squares() const override {
+    if (!norms) return {};
+    std::vector<at::Tensor> out;
+    for (const auto& each : sample_gradients()) out.push_back(each.to(at::kDouble).square().sum(1));
+    return out;
+  }
+  at::Tensor x_BTD, g_BTD;
+  const nn::Weight *gain = nullptr, *square = nullptr;
+  bool norms = false;
+};
+
 // A layer of each kind, a table tied to the head among them; T, D, P and V differ.
 constexpr int64_t kB = 3, kT = 4, kD = 2, kP = 3, kV = 6;
 struct Layers {
@@ -147,7 +164,13 @@ struct Layers {
             .bias = nullptr,
             .looked_up_BT = ids};
     lookup = {ids, random({kB, kT, kD}), table, /*padding=*/0};
+    own.x_BTD = random({kB, kT, kD}), own.g_BTD = random({kB, kT, kD});
+    own.gain = weight("own.gain", {kT}), own.square = weight("own.square", {kD});
     nn::bind_all(parameters, at::kDouble, 1);
+  }
+
+  std::vector<nn::LayerGrad> all() const {  // in backward order
+    return {head, norm, linear, nn::OwnGrad{own.g_BTD, std::make_shared<OwnRule>(own)}, added, lookup};
   }
 
   // Each sample's gradient, weight by weight.
@@ -161,7 +184,8 @@ struct Layers {
           table[id] += of(lookup.g_BTD, b)[t];
       out.push_back({at::mm(of(linear.g_BTP, b).t(), of(linear.a_BTD, b)), of(linear.g_BTP, b).sum(0),
                      (of(norm.xhat_BTD, b) * of(norm.g_BTD, b)).sum(0), of(norm.g_BTD, b).sum(0), of(added.g_BTD, b),
-                     table});
+                     table, (of(own.x_BTD, b) * of(own.g_BTD, b)).sum(1),
+                     (of(own.x_BTD, b).square() * of(own.g_BTD, b)).sum(0)});
     }
     return out;
   }
@@ -189,7 +213,7 @@ struct Layers {
     method.begin(kB, blank);
     for (size_t pass = 0; pass < method.passes().size(); ++pass) {
       method.objective(losses_B, pass);
-      for (const nn::LayerGrad& grad : std::vector<nn::LayerGrad>{head, norm, linear, added, lookup}) method.take(grad);
+      for (const auto& grad : all()) method.take(grad);
     }
     method.finish();
   }
@@ -201,6 +225,7 @@ struct Layers {
   nn::ScaleShiftGrad norm;
   nn::AddedGrad added;
   nn::EmbeddingGrad lookup;
+  OwnRule own;
 };
 
 const auto kMethods = catalog::private_methods();
@@ -233,6 +258,21 @@ TEST(Methods, SumTheClippedSamplesOfEveryKindOfLayer) {
   }
 }
 
+// An own layer's norms are asked for where its samples' gradients are not kept, and only there.
+TEST(Methods, AnOwnLayerMaySayItsNorms) {
+  for (const auto name : kMethods) {
+    Layers layers;
+    layers.own.norms = true;
+    const auto method = made(layers, name, 5);
+    layers.run(*method);
+    expect_equal(layers, layers.clipped(5), 1e-12, to_string(name));
+    layers.own.g_BTD[1][2].fill_(kInf);
+    layers.sink.clear();
+    layers.run(*method);
+    expect_equal(layers, layers.clipped(5, {1}), 1e-12, to_string(name));
+  }
+}
+
 TEST(Methods, MaxGradNormIsWhatClips) {
   for (const double bound : {0.01, 3.0, 8.0, 1e6}) {
     Layers layers;
@@ -257,8 +297,8 @@ TEST(Methods, NotFiniteSamplesAreLeftOut) {
   for (const auto name : kMethods)
     for (const double bad : {kInf, std::nan("")}) {
       Layers layers;
-      for (auto* g :
-           {&layers.linear.g_BTP, &layers.norm.g_BTD, &layers.added.g_BTD, &layers.head.g_BTP, &layers.lookup.g_BTD})
+      for (auto* g : {&layers.linear.g_BTP, &layers.norm.g_BTD, &layers.added.g_BTD, &layers.head.g_BTP,
+                      &layers.lookup.g_BTD, &layers.own.g_BTD})
         (*g)[1][2].fill_(bad);
       const auto method = made(layers, name, 5);
       layers.run(*method);
@@ -284,8 +324,8 @@ TEST(Methods, NarrowTypesDoNotLiftASampleAboveItsNorm) {
     double mean = 0;
     for (const double bound : {0.1, 0.1004, 0.1008, 0.1012, 0.1016, 0.102, 0.1023, 0.1027}) {
       Layers layers(at::kBFloat16);
-      for (auto* g :
-           {&layers.linear.g_BTP, &layers.norm.g_BTD, &layers.added.g_BTD, &layers.head.g_BTP, &layers.lookup.g_BTD})
+      for (auto* g : {&layers.linear.g_BTP, &layers.norm.g_BTD, &layers.added.g_BTD, &layers.head.g_BTP,
+                      &layers.lookup.g_BTD, &layers.own.g_BTD})
         for (const int64_t b : {1, 2}) (*g)[b].fill_(std::nan(""));  // sample 0 alone counts
       const auto method = made(layers, name, bound);
       layers.run(*method);
@@ -364,8 +404,8 @@ TEST(Methods, TiedTablesThatCancelStayWithinTheNorm) {
 TEST(Methods, BlankSamplesWeighNothingAndCountNowhere) {
   for (const auto name : kMethods) {
     Layers layers;
-    for (auto* g :
-         {&layers.linear.g_BTP, &layers.norm.g_BTD, &layers.added.g_BTD, &layers.head.g_BTP, &layers.lookup.g_BTD})
+    for (auto* g : {&layers.linear.g_BTP, &layers.norm.g_BTD, &layers.added.g_BTD, &layers.head.g_BTP,
+                    &layers.lookup.g_BTD, &layers.own.g_BTD})
       (*g)[2].fill_(name == MethodName::flash ? std::nan("") : 3.0);
     const auto method = made(layers, name, 5);
     method->record_norms(true);
@@ -387,14 +427,13 @@ TEST(Methods, AnEmptyBatchSumsToZero) {
     const auto none = at::empty({0}, at::kLong);
     const auto empty = [&](auto&... tensors) { ((tensors = tensors.index_select(0, none)), ...); };
     empty(layers.linear.a_BTD, layers.linear.g_BTP, layers.norm.xhat_BTD, layers.norm.g_BTD, layers.added.g_BTD,
-          layers.head.a_BTD, layers.head.g_BTP, layers.head.looked_up_BT, layers.lookup.ids_BT, layers.lookup.g_BTD);
+          layers.head.a_BTD, layers.head.g_BTP, layers.head.looked_up_BT, layers.lookup.ids_BT, layers.lookup.g_BTD,
+          layers.own.x_BTD, layers.own.g_BTD);
     const auto method = made(layers, name, 1);
     method->begin(0);
     for (size_t pass = 0; pass < method->passes().size(); ++pass) {
       method->objective(at::empty({0}, at::kDouble), pass);
-      for (const nn::LayerGrad& grad :
-           std::vector<nn::LayerGrad>{layers.head, layers.norm, layers.linear, layers.added, layers.lookup})
-        method->take(grad);
+      for (const auto& grad : layers.all()) method->take(grad);
     }
     method->finish();
     for (const auto& weight : layers.parameters.weights())

@@ -113,6 +113,62 @@ TEST_P(Refusal, ATiedTableWhoseLookupIsNotTheOneAnnounced) {
             "term of its norm is unknown");
 }
 
+// A rule of a user's layer that doesn't keep its word.
+struct OwnRule : nn::LayerRule {
+  OwnRule(std::vector<const nn::Weight*> w, std::vector<at::Tensor> g, std::vector<at::Tensor> n = {})
+      : owned(std::move(w)), gradients(std::move(g)), norms(std::move(n)) {}
+  std::vector<const nn::Weight*> weights() const override { return owned; }
+  std::vector<at::Tensor> sample_gradients() const override { return gradients; }
+  std::vector<at::Tensor> squares() const override { return norms; }
+  std::vector<const nn::Weight*> owned;
+  std::vector<at::Tensor> gradients, norms;
+};
+
+TEST_P(Refusal, OwnLayersWhoseGradientsAreNotPerSample) {
+  const auto own = [&](OwnRule rule, int64_t samples = kB) {
+    return nn::OwnGrad{at::ones({samples, 7}), std::make_shared<OwnRule>(std::move(rule))};
+  };
+  const auto good = at::ones({kB, 4, 5});
+  EXPECT_EQ(refused({linear(), own({{positions}, {good}})}), "no error");
+  EXPECT_EQ(
+      refused({linear(), own({{positions}, {good.sum(0)}})}),
+      "weight positions: the rule of its layer gave a gradient of shape [4, 5]; expected [3, 4, 5], samples first");
+  EXPECT_EQ(refused({linear(), own({{positions}, {}})}),
+            "the rule of an own layer gave 0 gradients for 1 weights, the first of them positions; expected one for "
+            "each");
+  EXPECT_EQ(refused({linear(), own({{positions}, {good}}, 1)}),
+            "weight positions: its layer hands over gradients of shape [1, 7], but the batch has 3 samples; a layer "
+            "that merges or mixes samples has no gradient per sample. Keep the sample as the first dimension");
+  EXPECT_EQ(refused({linear(), added(), own({{}, {}})}),
+            "an own layer handed over a gradient without a rule, or of no weight; hand over only what is trained");
+  EXPECT_EQ(refused({linear(), added(), nn::OwnGrad{at::ones({kB, 7}), nullptr}}),
+            "an own layer handed over a gradient without a rule, or of no weight; hand over only what is trained");
+  EXPECT_NE(refused({linear(), own({{positions, positions}, {good, good}})}).find("used twice in one forward pass"),
+            std::string::npos);
+  if (row_of(GetParam()).passes == 2) {
+    EXPECT_EQ(refused({linear(), own({{positions}, {good}, {at::ones({1})}})}),
+              "weight positions: the rule of its layer gave norms of shape [1] for 3 samples");
+  }
+}
+
+// One coefficient weighs a layer: its weights are clipped together.
+TEST_P(Refusal, ALayerWhoseWeightsAreClippedApart) {
+  const auto rule = std::make_shared<OwnRule>(std::vector<const nn::Weight*>{weight, positions},
+                                              std::vector{at::ones({kB, 2, 5}), at::ones({kB, 4, 5})});
+  const auto in_style = [&](ClipStyle style) {
+    return fault([&] {
+      const auto method = method_of(GetParam(), {.style = style})({.parameters = parameters, .sink = sink});
+      method->begin(kB);
+      method->objective(at::ones({kB}), 0);
+      method->take(nn::OwnGrad{at::ones({kB, 7}), rule});
+    });
+  };
+  EXPECT_EQ(in_style(ClipStyle::group), "no error");
+  EXPECT_EQ(in_style(ClipStyle::per_layer),
+            "weights a.weight and positions of one layer are clipped in different groups, so no one coefficient fits "
+            "both; give them the same unit and the same name up to the last dot");
+}
+
 TEST_P(Refusal, LossesThatAreNotPerSample) {
   EXPECT_EQ(refused({}, at::ones({})),
             "the model gave losses of shape [] for 3 samples; private training needs one loss per sample");

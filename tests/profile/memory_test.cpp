@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <latch>
+#include <memory>
 #include <thread>
 
 #include "shade/base/sanitizer.h"
@@ -108,6 +110,47 @@ TEST(TensorMemory, NamesWhoMadeThePeak) {
   EXPECT_EQ(place.kind, MemoryKind::norms);
   EXPECT_EQ(place.bytes.count, 400000);
   unit.leave();
+}
+
+// Two models of one process, each on a thread of its own: neither's unit is taken for the other's.
+TEST(TensorMemory, UnitsOfTwoModelsAreToldApart) {
+  TensorMemory::track();
+  const auto unit_of_peak = [] {
+    TensorMemory::reset_peak();
+    const auto peak = at::empty({100000}, at::kFloat);
+    return TensorMemory::peak_place().unit;
+  };
+  const auto elsewhere = [&] {
+    int64_t unit = 0;
+    std::thread([&] { unit = unit_of_peak(); }).join();
+    return unit;
+  };
+  UnitSpan mine;
+  auto other = std::make_unique<UnitSpan>();
+  {
+    const Phases phases;
+    mine.enter("unit_forward", 3);
+    EXPECT_EQ(elsewhere(), 3) << "a thread of neither model works for the only one there is";
+    std::latch entered(1), seen(1);
+    int64_t of_other = 0;
+    std::thread runner([&] {
+      other->enter("unit_forward", 8);
+      of_other = unit_of_peak();
+      entered.count_down();
+      seen.wait();
+    });
+    entered.wait();
+    EXPECT_EQ(of_other, 8);
+    EXPECT_EQ(unit_of_peak(), 3);
+    EXPECT_EQ(elsewhere(), -1) << "whose unit it works for is not known";
+    seen.count_down();
+    runner.join();
+    other.reset();  // given up
+    EXPECT_EQ(elsewhere(), 3);
+  }
+  mine.leave();  // unheard
+  const Phases later;
+  EXPECT_EQ(unit_of_peak(), -1);
 }
 
 TEST(TensorMemory, RecordsItsCourse) {

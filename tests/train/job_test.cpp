@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "shade/models/linear_stack.h"
@@ -78,6 +79,42 @@ std::vector<at::Tensor> trained(comm::World& world, const std::function<void(Job
   while (job.step()) {
   }
   return parts.weights(job);
+}
+
+// Whatever the ranks and the micro-batch, each drawn record is somewhere exactly once, and held-out ones are nowhere.
+TEST(Loader, DealsEveryDrawnRecordOnce) {
+  const Doubles data;
+  const auto split = HeldOut::by_position(kRecords, 10);
+  const auto records_of = [&](int ranks, int64_t micro_batch, int64_t step, bool ahead) {
+    std::vector<int64_t> all;
+    size_t micro_steps = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      Loader loader(data, {.split = split,
+                           .event = event(),
+                           .micro_batch = micro_batch,
+                           .ranks = ranks,
+                           .rank = rank,
+                           .key = [](int64_t) { return privacy::seeded_key(1); }});
+      if (ahead) loader.take(step - 1, step + 1);
+      const auto loaded = ahead ? loader.take(step, step + 1) : loader.load(step);
+      EXPECT_TRUE(rank == 0 || micro_steps == loaded.micro_batches.size()) << "as many on every rank";
+      micro_steps = loaded.micro_batches.size();
+      for (const auto& batch : loaded.micro_batches) {
+        EXPECT_EQ(batch.samples(), std::ssize(batch.records));
+        all.insert(all.end(), batch.records.begin(), batch.records.end());
+      }
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  };
+  for (int64_t step = 1; step < 5; ++step) {
+    const auto drawn = records_of(1, kRecords, step, false);
+    EXPECT_EQ(std::adjacent_find(drawn.begin(), drawn.end()), drawn.end());
+    for (const auto held_out : split.evaluation_records())
+      EXPECT_FALSE(std::binary_search(drawn.begin(), drawn.end(), held_out));
+    for (const int ranks : {1, 2, 3})
+      for (const bool ahead : {false, true}) EXPECT_EQ(records_of(ranks, 2, step, ahead), drawn) << ranks << ahead;
+  }
 }
 
 TEST(Job, TrainsToItsLastStep) {

@@ -26,6 +26,7 @@ class OwnMethod final : public privacy::ClippingMethod {
   void take(nn::LayerGrad grad) override {
     const at::NoGradGuard no_graph;
     norms_.admit(grad);
+    grad = privacy::keepable(std::move(grad));
     privacy::add_norms(grad, {}, norms_);
     kept_.push_back(std::move(grad));
   }

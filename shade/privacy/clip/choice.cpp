@@ -55,4 +55,12 @@ LayerChoice Chooser::choose(const nn::LinearGrad& grad) {
   return out;
 }
 
+void Chooser::keeps(const at::Tensor& gradients_B) {
+  const auto samples = std::max<int64_t>(1, samples_ > 0 ? samples_ : gradients_B.size(0));
+  const auto bytes = static_cast<double>(samples * c10::multiply_integers(gradients_B.sizes().slice(1))) *
+                     static_cast<double>(gradients_B.element_size());
+  books_ += bytes;
+  kept_ += bytes;
+}
+
 }  // namespace shade::privacy

@@ -37,6 +37,7 @@ class Chooser {
     input_ = {};
   }
   LayerChoice choose(const nn::LinearGrad& grad);
+  void keeps(const at::Tensor& gradients_B);  // of an own layer, for which there is no choice: counted with the others
 
  private:
   NormAlgorithm timed(const nn::LinearGrad& grad);

@@ -1,5 +1,6 @@
 #include "shade/privacy/clip/layer_norms.h"
 
+#include "shade/base/error.h"
 #include "shade/base/memory_scope.h"
 #include "shade/base/span.h"
 #include "shade/privacy/norms/added.h"
@@ -35,6 +36,23 @@ void add(const nn::ScaleShiftGrad& grad, const NormOptions&, SampleNorms& norms)
 
 void add(const nn::AddedGrad& grad, const NormOptions&, SampleNorms& norms) {
   norms.add(*grad.added, added_squares(grad));
+}
+
+void add(const nn::OwnGrad& grad, const NormOptions&, SampleNorms& norms) {
+  const auto weights = grad.rule->weights();
+  const auto squares = grad.rule->squares();
+  if (squares.empty()) {
+    for (const auto& each : own_gradients(grad)) norms.add(*each.weight, squares_of(each.gradients_B));
+    return;
+  }
+  SHADE_REQUIRE(squares.size() == weights.size(), "the rule of an own layer gave ", squares.size(), " norms for ",
+                weights.size(), " weights, the first of them ", weights.front()->name(), "; expected one for each");
+  for (size_t i = 0; i < weights.size(); ++i) {
+    SHADE_REQUIRE(squares[i].sizes() == at::IntArrayRef{norms.samples()}, "weight ", weights[i]->name(),
+                  ": the rule of its layer gave norms of shape ", squares[i].sizes(), " for ", norms.samples(),
+                  " samples");
+    norms.add(*weights[i], squares[i]);
+  }
 }
 
 }  // namespace

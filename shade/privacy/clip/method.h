@@ -85,7 +85,7 @@ inline MakeMethod method_of(const DpConfig& config) { return method_of(config.dp
 
 // Norms, coefficients, clipped sums. A method derives from it and says in which order they come:
 //
-//   take(grad)   norms_.admit(grad), add_norms(grad, {}, norms_) (clip/layer_norms.h); keep the layer, or nothing
+//   take(grad)   norms_.admit(grad), add_norms(grad, {}, norms_) (clip/layer_norms.h); keep keepable(grad), or nothing
 //   finish()     norms_.require_complete(), count(), add_clipped(layer, coefficients(group)), sink_->complete(weight)
 class ClippingMethod : public Method {
  public:

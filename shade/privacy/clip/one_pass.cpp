@@ -53,6 +53,17 @@ void OnePass::keep(const nn::ScaleShiftGrad& grad, size_t group) {
   if (grad.shift != nullptr) put(grad.shift, shift_gradients(grad));
 }
 
+// Its gradients may depend on weights, which are gone in the second phase: they are kept by every method.
+void OnePass::keep(const nn::OwnGrad& grad, size_t group) {
+  const MemoryScope scope(MemoryKind::kept);
+  const Span span("sample_gradients", grad.rule->weights().front()->id());
+  for (auto& each : own_gradients(grad)) {
+    chooser_.keeps(each.gradients_B);
+    norms_.add(*each.weight, squares_of(each.gradients_B));
+    keep(Kept(std::move(each)), group);
+  }
+}
+
 void OnePass::take(nn::LayerGrad grad) {
   const at::NoGradGuard no_graph;
   norms_.admit(grad);
@@ -61,6 +72,8 @@ void OnePass::take(nn::LayerGrad grad) {
     keep(*linear, group);
   } else if (const auto* norm = std::get_if<nn::ScaleShiftGrad>(&grad)) {
     keep(*norm, group);
+  } else if (const auto* own = std::get_if<nn::OwnGrad>(&grad)) {
+    keep(*own, group);
   } else {
     add_norms(grad, {}, norms_);
     keep(Kept(std::move(grad)), group);

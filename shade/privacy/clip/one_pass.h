@@ -27,6 +27,7 @@ class OnePass : public ClippingMethod {
 
   void keep(const nn::LinearGrad& grad, size_t group);
   void keep(const nn::ScaleShiftGrad& grad, size_t group);
+  void keep(const nn::OwnGrad& grad, size_t group);
   void keep(Kept kept, size_t group);
   void settle(size_t group);
 

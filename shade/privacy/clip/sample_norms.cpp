@@ -49,15 +49,23 @@ void SampleNorms::admit_rows(const nn::LinearGrad& grad) {
 }
 
 void SampleNorms::admit(const nn::LayerGrad& grad) {
+  const auto* own = std::get_if<nn::OwnGrad>(&grad);
+  SHADE_REQUIRE(own == nullptr || (own->rule && !own->rule->weights().empty()),
+                "an own layer handed over a gradient without a rule, or of no weight; hand over only what is trained");
   const auto& g = output_gradient(grad);
-  for (const auto* weight : weights_of(grad)) {
+  const auto weights = weights_of(grad);
+  for (const auto* weight : weights) {
+    SHADE_REQUIRE(clipper_->group_of(*weight) == clipper_->group_of(*weights.front()), "weights ",
+                  weights.front()->name(), " and ", weight->name(),
+                  " of one layer are clipped in different groups, so no one coefficient fits both; give them the same "
+                  "unit and the same name up to the last dot");
     auto& factors = factors_[clipper_->group_of(*weight)];
     for_each_tensor(grad, [&](const at::Tensor& factor) {
       if (factor.defined() && c10::elementSize(factor.scalar_type()) < c10::elementSize(factors))
         factors = factor.scalar_type();
     });
     SHADE_REQUIRE(weight->trainable(), "weight ", weight->name(), " is frozen, but its layer hands over a gradient");
-    SHADE_REQUIRE(g.dim() == 3 && g.size(0) == samples_, "weight ", weight->name(),
+    SHADE_REQUIRE((own != nullptr ? g.dim() > 0 : g.dim() == 3) && g.size(0) == samples_, "weight ", weight->name(),
                   ": its layer hands over gradients of shape ", g.sizes(), ", but the batch has ", samples_,
                   " samples; a layer that merges or mixes samples has no gradient per sample. Keep the sample as the "
                   "first dimension");

@@ -1,0 +1,37 @@
+#include "shade/models/model.h"
+
+#include "shade/base/error.h"
+
+namespace shade::models {
+
+void TextTraits::require_full_attention(int64_t tokens) const {
+  SHADE_REQUIRE(window == 0 || tokens <= window, "--seq-length ", tokens, " is longer than the sliding window of ",
+                window, " tokens (sliding_window in config.json), which is not supported; choose --seq-length ", window,
+                " or less");
+}
+
+at::Tensor Model::outputs(const nn::Batch&) {
+  throw UsageError(text(describe(), " has no outputs to look at; override Model::outputs"));
+}
+
+nn::Batch Model::synthetic(const BatchShape&, uint64_t, at::ScalarType) const {
+  throw UsageError(text(describe(), " makes no synthetic data; override Model::synthetic, or bring records"));
+}
+
+int64_t Model::positions(const nn::Weight& weight, const BatchShape& shape) const {
+  return weight.shape().size() < 2 ? 0 : tokens(shape);
+}
+
+int64_t Model::tokens(const BatchShape& shape) const { return text_traits() ? shape.seq_length : 1; }
+
+std::string Model::describe() const {
+  return text("a model with ", parameters_.count(), " parameters in ", parameters_.units().size(), " units");
+}
+
+Json Model::config_json() const {
+  Json weights = Json::object();
+  for (const auto& weight : parameters_.weights()) weights[weight.name()] = weight.shape();
+  return {{"model_type", "own"}, {"weights", weights}};
+}
+
+}  // namespace shade::models

@@ -1,0 +1,51 @@
+// A layer of one's own, from its forward alone:
+//
+//   nn::OwnLayer power(parameters, "power", {.weights = {{"exponent", {width}, nn::Init::constant(1)}},
+//                                            .forward = [](const nn::Tensors& in, const nn::Tensors& w) {
+//                                              return in[0].pow(w[0]);
+//                                            }});
+//   const auto y = power({x});
+//
+// Cost: backward runs the forward once more for the inputs' gradients. A private step asks for each sample's gradient
+// of the weights, [B, weight]: without `sample_gradients` that is a forward and a backward of each sample alone. A
+// method of two passes makes them twice and keeps none; all others keep them, whatever they keep of other layers.
+#pragma once
+
+#include <functional>
+
+#include "shade/nn/function.h"
+
+namespace shade::nn {
+
+class OwnLayer {
+ public:
+  struct Declared {
+    std::string name;
+    std::vector<int64_t> shape;
+    Init init;
+  };
+  // Of differentiable operators; samples come first in every input and in the result, and none may depend on another.
+  using Forward = std::function<at::Tensor(const Tensors& inputs, const Tensors& weights)>;
+  // [B, the weight's shape] of every weight, from the gradient [B, ...] of the result.
+  using SampleGradients = std::function<Tensors(const Tensors& inputs, const at::Tensor& g_B, const Tensors& weights)>;
+  struct Options {
+    std::vector<Declared> weights;
+    Forward forward;
+    SampleGradients sample_gradients{};  // none: found by autograd, sample by sample
+  };
+  OwnLayer(Parameters& parameters, const std::string& name, Options options);  // weights are name.exponent, ...
+
+  // Some input must need a gradient: nn::run_unit (nn/unit.h) sees to that in a model's first unit.
+  at::Tensor operator()(const Tensors& inputs) const;
+
+  const std::vector<Weight*>& weights() const { return weights_; }
+  const Options& options() const { return options_; }
+  const Wiring& wiring() const { return *wiring_; }
+
+ private:
+  Options options_;
+  std::vector<Weight*> weights_;
+  const Wiring* wiring_;
+};
+
+}  // namespace shade::nn

@@ -1,0 +1,69 @@
+// Is the private gradient of a model right? Each method, strategy and dtype against the definition: one sample at a
+// time. For models, layers and methods of a user's program as for ours: `shade verify` is a caller.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shade/base/json.h"
+#include "shade/comm/world.h"
+#include "shade/models/model.h"
+#include "shade/nn/dtype.h"
+#include "shade/privacy/clip/method.h"
+#include "shade/shard/runtime.h"
+
+namespace shade::proof {
+
+struct CheckedMethod {
+  std::string name;
+  privacy::MakeMethod make;  // clips as GradientCheck::clip says
+};
+
+// Both functions are called on every rank, several times, and must give the same each time.
+struct GradientCheck {
+  std::string label = "own model";
+  std::function<std::unique_ptr<models::Model>()> make_model{};
+  // Micro-batch `micro_step` of a rank, numbers in `dtype`. Batches of unequal sizes, an empty one among them, and
+  // different ranks with different samples show the most.
+  std::function<nn::Batch(const models::Model& model, nn::DType dtype, int rank, int64_t micro_step)> batch{};
+
+  std::vector<CheckedMethod> methods{};       // empty: all of our own
+  std::vector<shard::Strategy> strategies{};  // empty: all that fit the world
+  std::vector<nn::DType> dtypes{nn::DType::fp32};
+  std::vector<int64_t> micro_steps{1};
+  privacy::ClipOptions clip{};  // the clip norm is chosen so that half of the samples are clipped
+  uint64_t seed = 1;            // of weights, which begin at no constant: zeros would hide half of the gradients
+  bool verbose = false;
+};
+
+// A method, a strategy and a dtype compared with the definition.
+struct VerifyRow {
+  std::string method, strategy, dtype, model;
+  int ranks = 1;
+  int64_t micro_steps = 1;
+  double max_rel_norm = 0, max_rel_grad = 0;
+  bool noise_equal = true, pass = false;
+  std::vector<std::string> details{};  // per-layer norms of this rank, if asked for
+
+  Json json() const;
+};
+
+// The marks of a dtype: 1e-5, 1e-10, 1e-2.
+double tolerance(nn::DType dtype);
+
+// Of our own methods, as rows of the table.
+std::vector<CheckedMethod> checked_methods(std::span<const privacy::MethodName> names,
+                                           const privacy::ClipOptions& options);
+
+// Collective, once in a world (it connects groups of its own). Every rank gets the same rows (details are its own), and
+// `row_done` hears of each on rank 0. Throws UsageError if a model can't be trained privately: a layer that mixes
+// samples, a weight whose gradient is not handed over.
+std::vector<VerifyRow> check_gradients(comm::World& world, std::span<const GradientCheck> checks,
+                                       const std::function<void()>& row_done = {});
+inline std::vector<VerifyRow> check_gradients(comm::World& world, const GradientCheck& check) {
+  return check_gradients(world, std::span(&check, 1));
+}
+
+}  // namespace shade::proof
