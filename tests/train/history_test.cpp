@@ -182,8 +182,7 @@ std::string trained_on(const fs::path& run, uint64_t seed, const Words& words, s
     Recipe recipe;
     Config config;
     recipe.declare(config);
-    set_words(config,
-              with({{"train.output", run.string()}, {"train.peak_gflops", "100"}, {"train.threads", "1"}}, words));
+    set_words(config, with({{"train.output", run.string()}, {"train.peak_gflops", "100"}}, words));
     const auto shape = models::make_model(recipe.model.model, recipe.sizes, recipe.model.options());
     said = failure([&] {
       Trainer trainer(world, recipe, config, std::make_unique<Shifty>(*shape, seed), {.quiet = true});
