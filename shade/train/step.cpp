@@ -40,6 +40,14 @@ privacy::MakeMethod method_of(const StepOptions& options) {
   return privacy::method_of(options.privacy ? privacy::MethodName::automatic : privacy::MethodName::none);
 }
 
+// What is accounted is the event. A method from outside could clip to another norm, or ask for less noise.
+void require_event(const privacy::Clipper& clipper, const privacy::PrivacyEvent& event) {
+  SHADE_REQUIRE(clipper.clip_norm() == event.clip_norm && clipper.gradient_sigma() >= event.mechanism.noise_multiplier,
+                "the method clips to ", clipper.clip_norm(), " and asks for a sigma of ", clipper.gradient_sigma(),
+                ", but the privacy event has clip norm ", event.clip_norm, " and sigma ",
+                event.mechanism.noise_multiplier, "; make its Clipper from MethodSetup::event");
+}
+
 }  // namespace
 
 StepOptions step_options(const privacy::DpConfig& words, StepOptions others) {
@@ -65,6 +73,7 @@ Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& opti
                 is_private() ? "a privacy event, and a method that bounds no sample; choose one that clips (--dp auto)"
                              : "a clipping method without a privacy event adds no noise and counts nowhere; set "
                                "StepOptions::privacy, or leave the method out");
+  if (is_private()) require_event(clipper(), *options_.privacy);
   if (is_private() && !options_.rehearsal) require_sound(method_->repeatable(), runtime.reduce_type());
   SHADE_REQUIRE(!is_private() || options_.grad_clip == 0,
                 "a private run clips every sample (--max-grad-norm); clipping their sum as well (--grad-clip) is for "

@@ -185,6 +185,26 @@ TEST(Job, RefusesAMethodThatForgetsAWeight) {
   EXPECT_NE(said(privacy::method_of(MethodName::none)).find("a method that bounds no sample"), std::string::npos);
 }
 
+TEST(Job, RefusesAMethodWithAnotherEvent) {
+  const auto said = [](const std::function<void(privacy::PrivacyEvent&)>& change) {
+    auto world = comm::World::simulated(0, 1);
+    return fault([&] {
+      trained(world, [&](JobOptions& options) {
+        options.method = [&](privacy::MethodSetup setup) {
+          change(setup.event);
+          return own_method()(setup);
+        };
+      });
+    });
+  };
+  EXPECT_EQ(said([](privacy::PrivacyEvent&) {}), "no error");
+  EXPECT_EQ(said([](privacy::PrivacyEvent& e) { e.clip_norm = 0.25; }),
+            "the method clips to 0.25 and asks for a sigma of 1, but the privacy event has clip norm 0.5 and sigma 1; "
+            "make its Clipper from MethodSetup::event");
+  EXPECT_NE(said([](privacy::PrivacyEvent& e) { e.mechanism.noise_multiplier = 0.5; }).find("sigma of 0.5"),
+            std::string::npos);
+}
+
 TEST(Job, RefusesWhatWouldWeakenIt) {
   const auto said = [](const std::function<void(Parts&, JobOptions&)>& change, bool steps = false) {
     auto world = comm::World::simulated(0, 1);
