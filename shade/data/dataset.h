@@ -6,9 +6,20 @@
 #include <string>
 #include <vector>
 
+#include "shade/base/names.h"
 #include "shade/nn/batch.h"
 
 namespace shade::data {
+
+// What a sample is: a record, or a window of tokens cut from all texts in a row. Where windows overlap, two of them may
+// hold the same token, and no epsilon holds for one of them.
+enum class SampleUnit { record, window, overlapping_window };
+inline std::span<const Name<SampleUnit>> names_of(SampleUnit) {
+  static constexpr Name<SampleUnit> kNames[] = {{"record", SampleUnit::record},
+                                                {"window", SampleUnit::window},
+                                                {"overlapping_window", SampleUnit::overlapping_window}};
+  return kNames;
+}
 
 // Records by number: one text, one labelled text, one image. What is called a record here is what one step clips, and
 // so the privacy unit. Const methods are thread-safe.
@@ -25,6 +36,9 @@ class Dataset {
   // A hash of what the record holds, whatever its number and whatever other records there are: what must not change
   // when another record is added is derived from it. May read the record.
   virtual uint64_t content_of(int64_t record) const = 0;
+
+  // What an epsilon of a job on it is for; a private job compares it with its event.
+  virtual SampleUnit unit() const { return SampleUnit::record; }
 
   // What labels are numbers of, in order; none if they are no classes.
   virtual std::vector<std::string> classes() const { return {}; }

@@ -36,6 +36,11 @@ int64_t TextDataset::size() const {
   return windows(Use::training) + windows(Use::held_out);
 }
 
+SampleUnit TextDataset::unit() const {
+  if (options_.packing != Packing::packed) return SampleUnit::record;
+  return windows_share_tokens() ? SampleUnit::overlapping_window : SampleUnit::window;
+}
+
 int64_t TextDataset::windows(Use use) const {
   const auto t = static_cast<uint64_t>(options_.seq_length);
   return static_cast<int64_t>((stream_->positions(use) + t - 1) / t);

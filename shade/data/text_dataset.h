@@ -63,6 +63,7 @@ class TextDataset final : public Dataset {
   int64_t windows(Use use) const;                                     // of packed texts
   int64_t held_out() const { return std::ssize(packing_.held_out); }  // records
   bool windows_share_tokens() const { return packing_.share_tokens; }
+  SampleUnit unit() const override;
 
   // ids_BT, mask_BT; labels: lm: the ids again, kIgnored at padding (models shift them), classify: classes [B]. Packed:
   // documents_BT, and labels are what each position must predict.

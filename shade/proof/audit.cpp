@@ -154,7 +154,7 @@ AuditResult audit(comm::World& world, const Audit& what) {
     for (int64_t run = 0; run < config.runs; ++run) {
       job.optimizer().set_steps(world_number * config.runs + run);  // noise of its own
       for (size_t i = 0; i < shards.size(); ++i) shards[i].gradient.copy_(world_number == 0 ? without[i] : with[i]);
-      if (noisy) job.stepper().add_noise();
+      if (noisy) job.add_noise();
       double along = 0;
       for (size_t i = 0; i < shards.size(); ++i)
         along += (shards[i].gradient - without[i]).dot(canary[i]).item<double>();

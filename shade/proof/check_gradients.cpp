@@ -15,6 +15,7 @@ namespace shade::proof {
 namespace {
 
 constexpr uint64_t kNoiseSeed = 11;
+constexpr double kSigma = 1;
 
 // What one reference answers for, and the strategy that is compared with it.
 struct Case {
@@ -128,6 +129,13 @@ double middle_norm(const std::vector<SampleGradient>& samples) {
   return norms[norms.size() / 2] * 0.9;
 }
 
+// Of the released sum, by its definition: the event's, and with adaptive clipping what pays for the count as well.
+double noise_deviation(const privacy::PrivacyEvent& event, const privacy::ClipOptions& clip) {
+  if (clip.style != privacy::ClipStyle::adaptive) return event.noise_deviation();
+  const double sigma = event.mechanism.noise_multiplier, count = clip.count_sigma;
+  return 1 / std::sqrt(1 / (sigma * sigma) - 1 / (4 * count * count)) * event.clip_norm;
+}
+
 struct Differences {
   double norm = 0, gradient = 0;
   bool noise_equal = true;
@@ -148,20 +156,19 @@ Differences compare(comm::World& world, const Case& c, const CheckedMethod& chec
       out.copy_(value_of(weight, c.check->seed).view(-1).narrow(0, begin, out.numel()));
     });
   };
-  train::Job job(
-      world,
-      {.model = model.get(),
-       .privacy = privacy::PrivacyEvent{.mechanism = {.noise_multiplier = 1}, .clip_norm = c.clip_norm, .divisor = 1},
-       .method = checked.make,
-       .noise_seed = kNoiseSeed,
-       .shard = c.shard,
-       .dtype = c.dtype,
-       .micro_batch = c.most,
-       .weights = fill,
-       .groups = groups,
-       .rehearsal = true});
+  const privacy::PrivacyEvent event{.mechanism = {.noise_multiplier = kSigma}, .clip_norm = c.clip_norm, .divisor = 1};
+  train::Job job(world, {.model = model.get(),
+                         .privacy = event,
+                         .method = checked.make,
+                         .noise_seed = kNoiseSeed,
+                         .shard = c.shard,
+                         .dtype = c.dtype,
+                         .micro_batch = c.most,
+                         .weights = fill,
+                         .groups = groups,
+                         .rehearsal = true});
   auto& runtime = job.runtime();
-  auto& method = job.stepper().method();
+  auto& method = job.method();
   method.record_norms(true);
   const int rank = world.rank();
   std::vector<nn::Batch> batches;
@@ -204,9 +211,9 @@ Differences compare(comm::World& world, const Case& c, const CheckedMethod& chec
   // In bf16 a sample's products are rounded differently alone and in a batch: 1 to 2 % of a small weight's gradient.
   if (c.dtype == nn::DType::bf16) out.gradient = std::isfinite(whole) ? std::sqrt(whole / size) : INFINITY;
   // The noise, drawn shard by shard, is the noise of the whole weight.
-  job.stepper().add_noise();
+  job.add_noise();
   const privacy::Noise noise(privacy::seeded_key(kNoiseSeed));
-  const double deviation = method.clipper()->gradient_sigma() * method.clipper()->sensitivity();
+  const double deviation = noise_deviation(event, c.check->clip);
   for (const auto& weight : parameters.weights()) {
     if (!weight.trainable()) continue;
     auto expected = clean[weight.id()].view(-1);

@@ -62,14 +62,17 @@ std::string no_epsilon(const Recipe& recipe) {
   return {};
 }
 
-Json event_json(const PrivacyEvent& event, bool seeded) {
+Json event_json(const PrivacyEvent& event, bool seeded, bool accounted) {
   const auto& m = event.mechanism;
-  return {{"sampler", to_string(m.sampler)}, {"sample_rate", m.sample_rate},  {"sigma", m.noise_multiplier},
-          {"max_batch", m.max_batch},        {"population", m.population},    {"clip_norm", event.clip_norm},
-          {"divisor", event.divisor},        {"unit", to_string(event.unit)}, {"seeded", seeded}};
+  Json out{{"sampler", to_string(m.sampler)}, {"sample_rate", m.sample_rate},  {"sigma", m.noise_multiplier},
+           {"max_batch", m.max_batch},        {"population", m.population},    {"clip_norm", event.clip_norm},
+           {"divisor", event.divisor},        {"unit", to_string(event.unit)}, {"seeded", seeded}};
+  if (!accounted) out["accounted"] = false;  // absent in ledgers of earlier versions
+  return out;
 }
 
 std::optional<privacy::Mechanism> mechanism_in(const Json& event) {
+  if (!event.value("accounted", true)) return std::nullopt;
   privacy::Mechanism out{.sampler = parse_name<Sampler>(event.at("sampler").get<std::string>()),
                          .sample_rate = event.at("sample_rate"),
                          .noise_multiplier = event.at("sigma"),

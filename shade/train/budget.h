@@ -24,7 +24,8 @@ std::unique_ptr<data::Sampler> make_sampler(const privacy::PrivacyEvent& event, 
 std::string no_epsilon(const Recipe& recipe);
 
 // The mechanism in a ledger's event, and back. No mechanism: steps that no accountant answers for.
-Json event_json(const privacy::PrivacyEvent& event, bool seeded);  // seeded noise protects nothing
+// Seeded noise protects nothing; steps that are not `accounted` have no mechanism, whatever their event says.
+Json event_json(const privacy::PrivacyEvent& event, bool seeded, bool accounted = true);
 std::optional<privacy::Mechanism> mechanism_in(const Json& event);
 
 // What was spent in a run directory, and may be.

@@ -51,7 +51,7 @@ void Checkpoints::save(bool wait) {
     words.identity = history_->sealed(identity_.digest);
     words.data = history_->sealed(identity_.data);
     words.origin = history_->origin(step);
-    words.clip_norm = job_->stepper().method().clipper()->clip_norm();
+    words.clip_norm = job_->method().clipper()->clip_norm();
   }
   store_.save_async(job_->runtime(), job_->optimizer(), words.json());
   start_clock();

@@ -35,6 +35,7 @@ HeldOut HeldOut::behind(int64_t records, int64_t held_out, std::string how) {
 
 HeldOut HeldOut::by_content(const data::Dataset& dataset, int64_t wanted) {
   HeldOut out(dataset.size(), wanted);
+  out.by_content_ = true;
   if (wanted == 0) return out;
   // At most 2^63, because the rate is at most a half.
   const auto below = static_cast<uint64_t>(std::ldexp(rate(out.records_, wanted), 64));

@@ -26,6 +26,9 @@ class HeldOut {
   // wanted / records, rounded to a power of 2^(1/8): a public grid that one record more or less rarely steps over.
   static double rate(int64_t records, int64_t wanted);
 
+  int64_t records() const { return records_; }
+  // Another record never moves this one from one use to the other: what a private job needs.
+  bool each_alone() const { return by_content_ || evaluation_.empty(); }
   int64_t training() const { return records_ - evaluation(); }
   int64_t evaluation() const { return static_cast<int64_t>(evaluation_.size()); }
   int64_t training_record(int64_t i) const;
@@ -37,6 +40,7 @@ class HeldOut {
 
   int64_t records_;
   std::vector<int64_t> evaluation_;
+  bool by_content_ = false;
   std::string how_;  // for describe()
 };
 

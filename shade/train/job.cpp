@@ -8,38 +8,11 @@
 #include "shade/train/agreed_key.h"
 #include "shade/train/budget.h"
 #include "shade/train/history.h"
+#include "shade/train/job_checks.h"
 #include "shade/train/micro_batch.h"
 #include "shade/train/setup.h"
 
 namespace shade::train {
-namespace {
-
-int64_t training_records(const JobOptions& options) {
-  return options.split ? options.split->training() : options.data->size();
-}
-
-void require_private(const JobOptions& options) {
-  const auto& event = *options.privacy;
-  if (options.rehearsal) return;
-  if (!options.unaccounted) {
-    event.require_valid();
-    SHADE_REQUIRE(event.mechanism.sampler != privacy::Sampler::shuffled,
-                  "no accountant answers for shuffled batches; choose the poisson sampler, or say that the job is "
-                  "unaccounted");
-    SHADE_REQUIRE(options.steps <= event.steps, options.steps, " steps, of which the privacy event counts ",
-                  event.steps, "; make it count all of them");
-  }
-  if (options.data == nullptr) return;
-  SHADE_REQUIRE(!options.data->fingerprint().empty(), "the data set (", options.data->describe(),
-                ") has no fingerprint, so nothing would tell whether a step that is made again is on the same records; "
-                "give data::Dataset::fingerprint() a hash of all that batches are made of");
-  SHADE_REQUIRE(event.mechanism.sampler != privacy::Sampler::truncated_poisson ||
-                    event.mechanism.population >= training_records(options),
-                "population ", event.mechanism.population, " is less than the ", training_records(options),
-                " records of the data; expected a bound on their number");
-}
-
-}  // namespace
 
 Job::Job(comm::World& world, JobOptions options)
     : options_(std::move(options)), ranks_(world.size()), rank_(world.rank()), end_(options_.steps) {
@@ -48,12 +21,16 @@ Job::Job(comm::World& world, JobOptions options)
                 " samples; expected at least 1: JobOptions::batch_size");
   SHADE_REQUIRE(options_.folder.empty() || (is_private() && !options_.key),
                 "a folder is for the ledger of a private job that has no key of its own");
+  SHADE_REQUIRE(options_.folder.empty() || !options_.rehearsal,
+                "a rehearsal has no ledger: what it does counts nowhere; leave out JobOptions::folder");
   if (is_private()) require_private(options_);
+  no_epsilon_ = train::no_epsilon(options_);
   if (is_private() && end_ == 0) end_ = options_.privacy->steps;
   micro_batch_ = options_.micro_batch > 0 ? options_.micro_batch : (options_.batch_size + ranks_ - 1) / ranks_;
   const auto policy = shard::policy_of(options_.shard, ranks_);
   auto groups = options_.groups ? *options_.groups : shard::connect_groups(world, policy);
   groups.policy = policy;
+  require_same(groups.control, shared_words(options_));
   runtime_ = std::make_unique<shard::Runtime>(
       options_.model->parameters(), std::move(groups), options_.shard,
       shard::Runtime::Options{.compute = options_.dtype, .device = options_.device.value_or(device_of(world))});
@@ -72,15 +49,21 @@ Job::~Job() = default;
 void Job::open_ledger(const std::string& folder) {
   const auto& event = *options_.privacy;
   folder_ = std::make_unique<RunFolder>(folder, Readers::owner);
+  checkpoint::together(groups().control, "looking for another run", [&] {
+    SHADE_REQUIRE(rank_ != 0 || (!std::filesystem::exists(folder_->checkpoints()) && !folder_->find_key()), folder,
+                  " has checkpoints or the noise key of a run that may go on (shade train); choose another folder");
+  });
   history_ = std::make_unique<History>(*folder_, groups().control,
                                        History::Options{.seed = options_.noise_seed, .replayable = false});
-  const bool seeded = options_.noise_seed.has_value();
-  for (const auto& [spent, steps] : history_->look("job", event_json(event, seeded), std::nullopt).spent) {
+  const auto words = event_json(event, options_.noise_seed.has_value(), !options_.unaccounted);
+  for (const auto& [spent, steps] : history_->look("job", words, std::nullopt).spent) {
     const auto mechanism = mechanism_in(spent);
+    const auto unit = spent.value("unit", std::string("another unit"));
     if (mechanism) earlier_.push_back({*mechanism, steps});
-    if (!mechanism || (spent.value("seeded", false) && !seeded) ||
-        spent.value("unit", std::string()) != to_string(event.unit))
-      no_epsilon_ = "the ledger has earlier steps that no accountant answers for";
+    if (!no_epsilon_.empty()) continue;
+    if (!mechanism) no_epsilon_ = "the ledger has earlier steps that no accountant answers for";
+    if (spent.value("seeded", false)) no_epsilon_ = "the ledger has earlier steps whose noise had a seed";
+    if (unit != to_string(event.unit)) no_epsilon_ = text("the ledger has earlier steps that protect one ", unit);
   }
   history_->start();
   checkpoint::together(groups().control, "deleting the key", [&] {
@@ -113,9 +96,38 @@ Step& Job::stepper() {
         is_private() ? agreed_key(groups().control, options_.noise_seed) : privacy::seeded_key(options_.seed);
     options_.key = [key](int64_t) { return key; };
   }
-  step_ = std::make_unique<Step>(*options_.model, *runtime_, *optimizer_, optim::make_schedule(options_.optimizer),
-                                 step_options());
+  auto step = std::make_unique<Step>(*options_.model, *runtime_, *optimizer_, optim::make_schedule(options_.optimizer),
+                                     step_options());
+  if (is_private()) {
+    auto words = shared_words(*step->method().clipper());
+    words["micro_batch"] = micro_batch_;
+    require_same(groups().control, words);
+  }
+  step_ = std::move(step);
   return *step_;
+}
+
+// Steps that the optimizer made before were drawn elsewhere, and what they spent is not known here.
+Step& Job::next_step() {
+  auto& step = stepper();
+  if (step.noised() > 0 || !is_private() || options_.rehearsal || steps() == 0) return step;
+  SHADE_REQUIRE(!history_, "the optimizer is at step ", steps(),
+                " before the first step of this job, whose ledger begins at step 0; a state that was trained on is "
+                "continued by shade train, or starts as weights without their optimizer");
+  if (no_epsilon_.empty()) no_epsilon_ = text("the optimizer was at step ", steps(), " before the job's first step");
+  return step;
+}
+
+void Job::add_noise() {
+  SHADE_REQUIRE(options_.rehearsal,
+                "noise by itself is for rehearsals (JobOptions::rehearsal); step() releases sums, and counts them");
+  stepper().add_noise();
+}
+
+void Job::end_at(int64_t steps) {
+  SHADE_REQUIRE(steps > 0 && (end_ == 0 || steps <= end_), "an end after ", steps, " steps; expected 1 to ",
+                end_ == 0 ? "any number" : std::to_string(end_), ", the end that the options say");
+  end_ = steps;
 }
 
 std::unique_ptr<Loader> Job::make_loader() const {
@@ -138,7 +150,7 @@ std::string Job::describe_batches() const { return make_loader()->describe(); }
 
 std::optional<StepRecord> Job::step(Step::Wishes wishes) {
   if (end_ > 0 && steps() >= end_) return std::nullopt;
-  auto& step = stepper();
+  auto& step = next_step();
   if (!loader_) loader_ = make_loader();
   const auto begin = Clock::now();
   const auto loaded = loader_->take(steps(), end_ > 0 ? end_ : std::numeric_limits<int64_t>::max());
@@ -150,7 +162,7 @@ StepRecord Job::step(std::span<const nn::Batch> micro_batches, Step::Wishes wish
   SHADE_REQUIRE(!is_private() || options_.unaccounted || options_.rehearsal,
                 "batches from outside in a private job: the epsilon of its event holds for the event's sampler alone; "
                 "give the job its data set, or say that it is unaccounted");
-  return stepper().run(micro_batches, std::nullopt, wishes);
+  return next_step().run(micro_batches, std::nullopt, wishes);
 }
 
 void Job::use_micro_batch(int64_t samples) {
@@ -182,10 +194,9 @@ void Job::find_micro_batch(Bytes limit) {
 }
 
 std::optional<privacy::Spent> Job::spent(privacy::Accountant accountant) const {
-  const bool protects = is_private() && !options_.noise_seed && !options_.unaccounted && !options_.rehearsal;
-  if (!protects || !no_epsilon_.empty()) return std::nullopt;
+  if (!no_epsilon_.empty()) return std::nullopt;
   auto all = earlier_;
-  all.push_back({options_.privacy->mechanism, steps()});
+  all.push_back({options_.privacy->mechanism, step_ ? step_->noised() : 0});
   return privacy::spent(accountant, all, options_.privacy->delta);
 }
 

@@ -1,7 +1,7 @@
 // A training job: a model, its data, how it is sharded, clipped and optimized, put together in one place.
 //
 //   train::Job job(world, {.model = &model, .data = &data, .privacy = event, .batch_size = 64, .steps = 100});
-//   while (const auto record = job.step()) std::printf("%f\n", record->loss);
+//   while (const auto record = job.step()) std::printf("%f\n", record->loss);  // the loss is not private
 //
 // `shade train`, bench, verify, audit and the examples are built on it. Weights, optimizer state and groups exist when
 // it is constructed; the step and the order of the data are made at the first use, so that a checkpoint can be loaded
@@ -24,9 +24,11 @@ class History;
 class RunFolder;
 
 struct JobOptions {
-  models::Model* model = nullptr;       // must outlive the job
-  const data::Dataset* data = nullptr;  // must outlive it; null: batches are passed to step()
-  std::optional<HeldOut> split{};       // which records are trained on; none: all
+  models::Model* model = nullptr;  // must outlive the job
+  // Must outlive it; null: batches are passed to step(). The next batch is read on another thread while a step is made
+  // and after step() returned.
+  const data::Dataset* data = nullptr;
+  std::optional<HeldOut> split{};  // which records are trained on; none: all
 
   std::optional<privacy::PrivacyEvent> privacy{};  // none: not private
   privacy::MakeMethod method{};                    // how samples are clipped; unset: the table's `auto`
@@ -47,7 +49,8 @@ struct JobOptions {
   // For programs around a job.
   std::function<void(shard::Runtime& runtime)> weights{};  // fills them; unset: as `seed` says
   std::optional<shard::Groups> groups{};  // of an earlier job in this world, which connects each mesh once
-  std::function<privacy::NoiseKey(int64_t step)> key{};                     // StepOptions::key
+  // StepOptions::key. No epsilon is stated for it. Asked on another thread too, which reads ahead (as `data` is).
+  std::function<privacy::NoiseKey(int64_t step)> key{};
   std::function<void(int64_t step, const io::Digest& sum)> before_noise{};  // StepOptions::before_noise
   std::function<bool()> stop{};                                             // StepOptions::stop
   bool gradient_norm = false;                                               // StepOptions::gradient_norm
@@ -71,23 +74,25 @@ class Job {
   StepRecord step(std::span<const nn::Batch> micro_batches, Step::Wishes wishes = {});
   // The (clipped) sum alone: no noise, no update.
   Step::Losses gradients(std::span<const nn::Batch> micro_batches) { return stepper().gradients(micro_batches); }
+  void add_noise();  // to that sum; of rehearsals alone, because it is counted nowhere
 
   // The largest that stays within `limit` bytes of tensors on every rank, by trying; or one that is known. Before the
   // first step.
   void find_micro_batch(Bytes limit);
   void use_micro_batch(int64_t samples);
-  void end_at(int64_t steps) { end_ = steps; }  // earlier than the options say
+  void end_at(int64_t steps);  // earlier than the options say
 
   bool is_private() const { return options_.privacy.has_value(); }
   int64_t steps() const { return optimizer_->steps(); }  // made
   int64_t micro_batch() const { return micro_batch_; }
-  // What the steps so far have spent, with those of earlier jobs in the same folder; none: no epsilon can be stated.
+  // What was spent by all noise drawn so far, with earlier jobs in the same folder; none: no epsilon can be stated.
   std::optional<privacy::Spent> spent(privacy::Accountant accountant = privacy::Accountant::prv) const;
+  const std::string& no_epsilon() const { return no_epsilon_; }  // why; empty: one can
 
   models::Model& model() { return *options_.model; }
   shard::Runtime& runtime() { return *runtime_; }
   optim::Optimizer& optimizer() { return *optimizer_; }
-  Step& stepper();
+  privacy::Method& method() { return stepper().method(); }
   const shard::Groups& groups() const { return runtime_->groups(); }
   at::Device device() const { return runtime_->device(); }
 
@@ -100,6 +105,8 @@ class Job {
   std::string describe_batches() const;
 
  private:
+  Step& stepper();
+  Step& next_step();
   StepOptions step_options() const;
   std::unique_ptr<Loader> make_loader() const;
   void open_ledger(const std::string& folder);
@@ -113,7 +120,7 @@ class Job {
   std::unique_ptr<RunFolder> folder_;
   std::unique_ptr<History> history_;     // if there is a folder
   std::vector<privacy::Steps> earlier_;  // in the ledger
-  std::string no_epsilon_;               // why none can be stated
+  std::string no_epsilon_;
   std::unique_ptr<Step> step_;
   std::unique_ptr<Loader> loader_;
   Loading loading_;

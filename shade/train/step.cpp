@@ -65,6 +65,7 @@ Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& opti
                 is_private() ? "a privacy event, and a method that bounds no sample; choose one that clips (--dp auto)"
                              : "a clipping method without a privacy event adds no noise and counts nowhere; set "
                                "StepOptions::privacy, or leave the method out");
+  if (is_private()) require_events_noise();
   if (is_private() && !options_.rehearsal) require_sound(method_->repeatable(), runtime.reduce_type());
   SHADE_REQUIRE(!is_private() || options_.grad_clip == 0,
                 "a private run clips every sample (--max-grad-norm); clipping their sum as well (--grad-clip) is for "
@@ -75,6 +76,15 @@ Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& opti
   if (is_private() && runtime.compute() == at::kBFloat16 && options_.fixed_samples > 0)
     shapes_.emplace(method_->micro_batch() > 0 ? method_->micro_batch() : options_.fixed_samples);
   model.parameters().wiring.tap = method_.get();
+}
+
+// Noise is scaled by the method's clipper, and accountants count the event.
+void Step::require_events_noise() const {
+  const double sigma = options_.privacy->mechanism.noise_multiplier, clip_norm = options_.privacy->clip_norm;
+  SHADE_REQUIRE(clipper().sigma() == sigma && clipper().clip_norm() == clip_norm,
+                "the clipping method was made for sigma ", clipper().sigma(), " and clip norm ", clipper().clip_norm(),
+                ", and the privacy event has ", sigma, " and ", clip_norm,
+                "; make its base from the setup that it gets (privacy::MethodSetup::event)");
 }
 
 void require_sound(bool repeatable, nn::DType reduce) {
@@ -192,6 +202,7 @@ void Step::begin_noise(int64_t step) {
                 " was drawn before, or that of a later step (", noised_.value_or(0),
                 "); after going back to an earlier state make a new Step, whose key is another one");
   noised_ = step;
+  ++draws_;
 }
 
 void Step::add_noise() {

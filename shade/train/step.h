@@ -92,12 +92,14 @@ class Step {
   void add_noise();
 
   bool is_private() const { return options_.privacy.has_value(); }
+  int64_t noised() const { return draws_; }  // how many steps' noise was drawn, or is about to be
   privacy::Method& method() { return *method_; }
 
  private:
   std::vector<nn::Batch> split(std::span<const nn::Batch> micro_batches) const;
   at::Tensor micro_step(const nn::Batch& present);
   privacy::Clipper& clipper() const { return *method_->clipper(); }  // of private steps
+  void require_events_noise() const;
   void begin_noise(int64_t step);
   void add_noise(std::span<const shard::LocalShard> shards) const;
   io::Digest digest_of_sum(int64_t step, std::span<const shard::LocalShard> shards, double below) const;
@@ -116,7 +118,8 @@ class Step {
   std::unique_ptr<privacy::NoiseSource> noise_;  // of private steps
   std::optional<FixedShapes> shapes_;            // of private steps in bf16
   std::optional<int64_t> noised_;                // the last step whose noise was drawn
-  bool separate_ = false;                        // samples were seen not to mix
+  int64_t draws_ = 0;
+  bool separate_ = false;  // samples were seen not to mix
 };
 
 }  // namespace shade::train

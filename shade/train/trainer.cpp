@@ -133,7 +133,7 @@ void Trainer::resume(RunIdentity identity) {
                     checkpoints_->saved());
     last_ = spending_->last();
   }
-  auto& method = job_->stepper().method();
+  auto& method = job_->method();
   if (found && method.clipper() != nullptr && method.clipper()->adaptive())
     method.clipper()->continue_at(found->clip_norm);
   evaluations_ = std::make_unique<Evaluations>(*job_, Evaluations::Records{*dataset_, split_, test_records_.get()},
@@ -171,6 +171,9 @@ std::function<bool()> Trainer::by_signal() const {
 
 // From here on files of the run are changed.
 void Trainer::begin() {
+  SHADE_REQUIRE(!report_,
+                "a Trainer runs once: its ledger and its order of steps begin with run(); make a new Trainer, which "
+                "goes on from the last checkpoint");
   const auto& recipe = *recipe_;
   const bool goes_on = job_->steps() < last_;
   if (goes_on && spending_) spending_->history().start();
@@ -192,7 +195,7 @@ void Trainer::begin() {
                        .spending = spending_.get(),
                        .last = last_});
   if (goes_on && world_->rank() == 0) folder_->write_recipe(print_toml(*config_));
-  job_->end_at(last_);
+  if (goes_on) job_->end_at(last_);
   checkpoints_->start_clock();
 }
 

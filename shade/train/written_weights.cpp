@@ -6,7 +6,20 @@ namespace shade::train {
 
 void WrittenWeights::begin() { seen_.assign(parameters_->weights().size(), {}); }
 
+void WrittenWeights::require_open(const nn::Weight& weight) const {
+  SHADE_REQUIRE(!seen_[static_cast<size_t>(weight.id())].completed,
+                "the clipping method writes the gradient of weight ", weight.name(),
+                " after it said that it is complete, so what it adds may miss the sum over ranks; call sink.complete "
+                "after the last write");
+}
+
+at::Tensor WrittenWeights::buffer(const nn::Weight& weight) {
+  require_open(weight);
+  return sink_->buffer(weight);
+}
+
 void WrittenWeights::mark_written(const nn::Weight& weight) {
+  require_open(weight);
   seen_[static_cast<size_t>(weight.id())].written = true;
   sink_->mark_written(weight);
 }

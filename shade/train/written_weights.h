@@ -17,15 +17,19 @@ class WrittenWeights : public nn::GradientSink {
   // declared complete: its part of the sum would be missing, and nothing would tell.
   void require_all(bool says_complete) const;
 
-  at::Tensor buffer(const nn::Weight& weight) override { return sink_->buffer(weight); }
-  bool written(const nn::Weight& weight) const override { return sink_->written(weight); }
+  // Both throw UsageError once the weight is complete: its reduction may be under way.
+  at::Tensor buffer(const nn::Weight& weight) override;
   void mark_written(const nn::Weight& weight) override;
+
+  bool written(const nn::Weight& weight) const override { return sink_->written(weight); }
   void complete(const nn::Weight& weight) override;
 
  private:
   struct Seen {
     bool written = false, completed = false;
   };
+  void require_open(const nn::Weight& weight) const;
+
   const nn::Parameters* parameters_;
   nn::GradientSink* sink_;
   std::vector<Seen> seen_;  // by WeightId, in this micro-step

@@ -244,6 +244,7 @@ TEST(TextDataset, PackedWindowsPredictEveryTokenOnce) {
     for (const bool share : {true, false}) {
       data->pack({.held_out = chosen, .share_tokens = share});
       EXPECT_NE(data->fingerprint(), before);
+      EXPECT_EQ(data->unit(), share ? SampleUnit::overlapping_window : SampleUnit::window);
       expect_cut(training, *data, 0, Use::training, share);
       expect_cut(held_out, *data, data->windows(Use::training), Use::held_out, share);
     }
@@ -256,6 +257,7 @@ TEST(TextDataset, PackedTextsWithoutBosBeginWithEos) {
   folder.put("a.jsonl", "{\"text\":\"one two\"}\n{\"text\":\"three\"}\n");
   auto config = folder.config();
   config.tokenizer = std::string(std::getenv("SHADE_SOURCE")) + "/tests/golden/tokenizer_qwen2";
+  EXPECT_EQ(open_dataset(config, 32, Task::lm)->unit(), SampleUnit::record);
   const auto records = open_dataset(config, 32, Task::lm)->batch(std::array<int64_t, 2>{0, 1});
   Row inputs, targets;
   for (const int64_t i : {0, 1}) {

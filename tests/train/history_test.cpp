@@ -182,8 +182,7 @@ std::string trained_on(const fs::path& run, uint64_t seed, const Words& words, s
     Recipe recipe;
     Config config;
     recipe.declare(config);
-    set_words(config,
-              with({{"train.output", run.string()}, {"train.peak_gflops", "100"}, {"train.threads", "1"}}, words));
+    set_words(config, with({{"train.output", run.string()}, {"train.peak_gflops", "100"}}, words));
     const auto shape = models::make_model(recipe.model.model, recipe.sizes, recipe.model.options());
     said = failure([&] {
       Trainer trainer(world, recipe, config, std::make_unique<Shifty>(*shape, seed), {.quiet = true});
@@ -297,6 +296,20 @@ TEST(Trainer, StopsOnWeightsThatAreNotFinite) {
   EXPECT_NE(after["ledger"], before.at("ledger")) << "what was spent stays spent";
   after["ledger"] = before.at("ledger");
   EXPECT_EQ(after == before, true);
+}
+
+// Its ledger and its keys begin once.
+TEST(History, ATrainerRunsOnce) {
+  const io::Scratch here;
+  test::run_ranks(1, test::As::threads, [&](comm::World& world) {
+    Recipe recipe;
+    Config config;
+    recipe.declare(config);
+    set_words(config, small(with(kEmpty, {{"train.output", (here.path() / "run").string()}})));
+    Trainer trainer(world, recipe, config, nullptr, {.quiet = true});
+    trainer.run();
+    EXPECT_NE(test::fault([&] { trainer.run(); }).find("a Trainer runs once"), std::string::npos);
+  });
 }
 
 // What is computed from the records without noise is under one name, in metrics and in TensorBoard.

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "shade/models/linear_stack.h"
+#include "shade/train/run_folder.h"
 #include "tests/support/fault.h"
 #include "tests/support/ranks.h"
 #include "tests/train/own_method.h"
@@ -35,7 +36,10 @@ class Doubles final : public data::Dataset {
   }
   std::string describe() const override { return "40 pairs"; }
   std::string fingerprint() const override { return fingerprint_; }
-  uint64_t content_of(int64_t record) const override { return static_cast<uint64_t>(record); }
+  uint64_t content_of(int64_t record) const override { return static_cast<uint64_t>(record + 1) * 0x9e3779b97f4a7c15; }
+  data::SampleUnit unit() const override { return is; }
+
+  data::SampleUnit is = data::SampleUnit::record;
 
  private:
   std::string fingerprint_;
@@ -185,6 +189,37 @@ TEST(Job, RefusesAMethodThatForgetsAWeight) {
   EXPECT_NE(said(privacy::method_of(MethodName::none)).find("a method that bounds no sample"), std::string::npos);
 }
 
+// Its noise would be another than the one that is accounted for.
+TEST(Job, RefusesAMethodMadeForAnotherEvent) {
+  const auto said = [](double sigma, double clip_norm) {
+    auto other = event();
+    other.mechanism.noise_multiplier = sigma;
+    other.clip_norm = clip_norm;
+    auto world = comm::World::simulated(0, 1);
+    return fault([&] { trained(world, [&](JobOptions& options) { options.method = own_method({.event = other}); }); });
+  };
+  EXPECT_EQ(said(1, 0.5), "no error");
+  EXPECT_EQ(said(0, 0.5),
+            "the clipping method was made for sigma 0 and clip norm 0.5, and the privacy event has 1 and 0.5; make its "
+            "base from the setup that it gets (privacy::MethodSetup::event)");
+  EXPECT_NE(said(1, 5).find("clip norm 5, and the privacy event has 1 and 0.5"), std::string::npos);
+}
+
+TEST(Job, RefusesAMethodThatMeasuresOrWritesOutOfTurn) {
+  const auto said = [](const OwnFaults& faults) {
+    auto world = comm::World::simulated(0, 1);
+    return fault([&] { trained(world, [&](JobOptions& options) { options.method = own_method(faults); }); });
+  };
+  EXPECT_EQ(
+      said({.unmeasured = "layers.1.weight"}),
+      "weight layers.1.weight was handed over 1 times, and the clipping method added norms of it 0 times, so "
+      "samples would be clipped by less than their gradients; call add_norms (clip/layer_norms.h) for each layer");
+  EXPECT_NE(said({.weighs_early = true}).find("no layer handed over its gradient in this pass"), std::string::npos);
+  EXPECT_EQ(said({.writes_late = true}),
+            "the clipping method writes the gradient of weight layers.1.weight after it said that it is complete, so "
+            "what it adds may miss the sum over ranks; call sink.complete after the last write");
+}
+
 TEST(Job, RefusesWhatWouldWeakenIt) {
   const auto said = [](const std::function<void(Parts&, JobOptions&)>& change, bool steps = false) {
     auto world = comm::World::simulated(0, 1);
@@ -208,6 +243,11 @@ TEST(Job, RefusesWhatWouldWeakenIt) {
               o.privacy->mechanism.sampler = privacy::Sampler::shuffled;
             }).find("no accountant answers for shuffled batches"),
             std::string::npos);
+  EXPECT_NE(said([](Parts&, JobOptions& o) {
+              o.folder = "run";
+              o.rehearsal = true;
+            }).find("a rehearsal has no ledger"),
+            std::string::npos);
   EXPECT_NE(said([](Parts&, JobOptions&) {}, /*steps=*/true).find("batches from outside in a private job"),
             std::string::npos);
   EXPECT_NE(said(
@@ -218,6 +258,124 @@ TEST(Job, RefusesWhatWouldWeakenIt) {
                 },
                 /*steps=*/true)
                 .find("a clipping method without a privacy event"),
+            std::string::npos);
+}
+
+// One record more must not move others from one use to the other, nor be in two samples.
+TEST(Job, RefusesDataWhoseNeighboursDifferInMoreThanASample) {
+  const auto said = [](const std::function<void(Parts&, JobOptions&)>& change) {
+    auto world = comm::World::simulated(0, 1);
+    Parts parts;
+    auto options = parts.private_options();
+    change(parts, options);
+    return fault([&] { const Job job(world, options); });
+  };
+  const auto split = [&](const HeldOut& split) {
+    return said([&](Parts&, JobOptions& options) { options.split = split; });
+  };
+  EXPECT_EQ(split(HeldOut::by_content(Doubles(), 8)), "no error");
+  EXPECT_EQ(split(HeldOut::by_position(kRecords, 0)), "no error");
+  EXPECT_NE(split(HeldOut::by_position(kRecords, 5)).find("held out by position"), std::string::npos);
+  EXPECT_NE(split(HeldOut::behind(kRecords, 5, "")).find("held out by position"), std::string::npos);
+  EXPECT_NE(split(HeldOut::by_position(30, 0)).find("the split is of 30 records, the data set has 40"),
+            std::string::npos);
+  const auto units = [&](data::SampleUnit sample, privacy::PrivacyUnit unit) {
+    return said([&](Parts& parts, JobOptions& options) {
+      parts.data.is = sample;
+      options.privacy->unit = unit;
+    });
+  };
+  EXPECT_EQ(units(data::SampleUnit::window, privacy::PrivacyUnit::window), "no error");
+  EXPECT_EQ(units(data::SampleUnit::window, privacy::PrivacyUnit::record),
+            "a sample of the data set (40 pairs) is a window, and the privacy event protects a record; set "
+            "PrivacyEvent::unit to what a sample is");
+  EXPECT_NE(units(data::SampleUnit::record, privacy::PrivacyUnit::window).find("is a record"), std::string::npos);
+  EXPECT_NE(units(data::SampleUnit::overlapping_window, privacy::PrivacyUnit::window).find("must not share a token"),
+            std::string::npos);
+}
+
+TEST(Job, StatesAnEpsilonOnlyForSecretNoiseThatIsAccounted) {
+  const auto why = [](const std::function<void(JobOptions&)>& change) {
+    auto world = comm::World::simulated(0, 1);
+    Parts parts;
+    auto options = parts.private_options();
+    options.noise_seed.reset();
+    change(options);
+    Job job(world, options);
+    job.step();
+    EXPECT_EQ(job.spent().has_value(), job.no_epsilon().empty());
+    return job.no_epsilon();
+  };
+  EXPECT_EQ(why([](JobOptions&) {}), "");
+  EXPECT_EQ(why([](JobOptions& o) { o.privacy.reset(); }), "not private");
+  EXPECT_EQ(why([](JobOptions& o) { o.noise_seed = 7; }), "the noise has a seed");
+  EXPECT_EQ(why([](JobOptions& o) { o.unaccounted = true; }), "the job is unaccounted");
+  EXPECT_EQ(why([](JobOptions& o) { o.rehearsal = true; }), "a rehearsal protects nothing");
+  EXPECT_EQ(why([](JobOptions& o) { o.key = [](int64_t) { return privacy::seeded_key(1); }; }),
+            "the noise key is the caller's, who may know it or have used it before");
+}
+
+TEST(Job, CountsNoiseAndNotTheOptimizersSteps) {
+  Parts parts;
+  auto options = parts.private_options();
+  options.noise_seed.reset();
+  {
+    auto world = comm::World::simulated(0, 1);
+    Job job(world, options);
+    job.step();
+    job.step();
+    job.optimizer().set_steps(4);
+    job.step();
+    const std::vector<privacy::Steps> three{{event().mechanism, 3}};
+    EXPECT_EQ(job.spent()->epsilon, privacy::spent(privacy::Accountant::prv, three, 1e-5).epsilon);
+    EXPECT_NE(fault([&] { job.add_noise(); }).find("noise by itself is for rehearsals"), std::string::npos);
+  }
+  for (const bool folder : {false, true}) {
+    const io::Scratch here;
+    if (folder) options.folder = (here.path() / "run").string();
+    auto world = comm::World::simulated(0, 1);
+    Job job(world, options);
+    job.optimizer().set_steps(3);
+    const auto said = fault([&] { job.step(); });
+    EXPECT_EQ(said.find("the optimizer is at step 3 before the first step of this job") != said.npos, folder) << said;
+    if (!folder) EXPECT_EQ(job.no_epsilon(), "the optimizer was at step 3 before the job's first step");
+    EXPECT_EQ(job.spent().has_value(), folder) << "nothing was drawn";
+  }
+}
+
+TEST(Job, EndsNoLaterThanItsOptionsSay) {
+  auto world = comm::World::simulated(0, 1);
+  Parts parts;
+  Job job(world, parts.private_options());
+  EXPECT_EQ(fault([&] { job.end_at(7); }), "an end after 7 steps; expected 1 to 6, the end that the options say");
+  EXPECT_NE(fault([&] { job.end_at(0); }), "no error");
+  job.end_at(2);
+  while (job.step()) {
+  }
+  EXPECT_EQ(job.steps(), 2);
+}
+
+TEST(Job, RefusesRanksWithOtherOptions) {
+  const auto said = [](const std::function<void(JobOptions&)>& change) {
+    std::vector<std::string> by_rank(2);
+    test::run_ranks(2, test::As::threads, [&](comm::World& world) {
+      by_rank[static_cast<size_t>(world.rank())] = fault([&] {
+        trained(world, [&](JobOptions& options) {
+          if (world.rank() == 1) change(options);
+        });
+      });
+    });
+    EXPECT_EQ(by_rank[0], by_rank[1]) << "both know";
+    return by_rank[0];
+  };
+  EXPECT_EQ(said([](JobOptions& o) { o.privacy->mechanism.noise_multiplier = 2; }),
+            "comparing the job's options with rank 0's failed on rank 1: privacy/sigma is 2.0, rank 0 has 1.0; give "
+            "every rank the same JobOptions");
+  EXPECT_NE(said([](JobOptions& o) { o.optimizer.lr = 0.2; }).find("rank 1: optimizer/lr is 0.2, rank 0 has 0.1"),
+            std::string::npos);
+  EXPECT_NE(said([](JobOptions& o) {
+              o.method = privacy::method_of(MethodName::automatic, {.style = privacy::ClipStyle::automatic});
+            }).find("rank 1: clip/style is \"automatic\", rank 0 has \"flat\""),
             std::string::npos);
 }
 
@@ -233,16 +391,69 @@ TEST(Job, AFolderKeepsTheLedger) {
     auto options = parts.private_options();
     options.noise_seed.reset();
     options.folder = folder.string();
+    int64_t released = 0;
+    options.before_noise = [&](int64_t, const io::Digest&) { ++released; };
     Job job(world, options);
     EXPECT_FALSE(std::filesystem::exists(folder / "key")) << "no step is made again, so it has no use";
     while (job.step()) {
     }
+    EXPECT_EQ(released, 6);
     epsilons.push_back(job.spent()->epsilon);
     weights.push_back(parts.weights(job)[0]);
   }
   EXPECT_TRUE(std::filesystem::exists(folder / "ledger"));
   EXPECT_GT(epsilons[1], 1.2 * epsilons[0]);
   EXPECT_FALSE(at::equal(weights[0], weights[1])) << "the same key twice";
+}
+
+// A later job in the folder states no epsilon over steps that have none.
+TEST(Job, AFolderKnowsStepsThatNoAccountantAnswersFor) {
+  const auto why_after = [](const std::function<void(Parts&, JobOptions&)>& change) {
+    const io::Scratch here;
+    std::string why;
+    for (const bool first : {true, false}) {
+      auto world = comm::World::simulated(0, 1);
+      Parts parts;
+      auto options = parts.private_options();
+      options.noise_seed.reset();
+      options.folder = (here.path() / "run").string();
+      if (first) change(parts, options);
+      Job job(world, options);
+      job.step();
+      why = job.no_epsilon();
+      EXPECT_EQ(job.spent().has_value(), why.empty());
+    }
+    return why;
+  };
+  EXPECT_EQ(why_after([](Parts&, JobOptions&) {}), "");
+  EXPECT_EQ(why_after([](Parts&, JobOptions& o) { o.unaccounted = true; }),
+            "the ledger has earlier steps that no accountant answers for");
+  EXPECT_EQ(why_after([](Parts&, JobOptions& o) { o.noise_seed = 7; }),
+            "the ledger has earlier steps whose noise had a seed");
+  EXPECT_EQ(why_after([](Parts& parts, JobOptions& o) {
+              parts.data.is = data::SampleUnit::window;
+              o.privacy->unit = privacy::PrivacyUnit::window;
+            }),
+            "the ledger has earlier steps that protect one window");
+}
+
+TEST(Job, LeavesTheFolderOfAnotherRunAlone) {
+  for (const bool key : {true, false}) {
+    const io::Scratch here;
+    const auto folder = here.path() / "run";
+    if (key)
+      RunFolder(folder, Readers::owner).make_key();
+    else
+      std::filesystem::create_directories(folder / "checkpoints");
+    auto world = comm::World::simulated(0, 1);
+    Parts parts;
+    auto options = parts.private_options();
+    options.noise_seed.reset();
+    options.folder = folder.string();
+    EXPECT_NE(fault([&] { const Job job(world, options); }).find("of a run that may go on"), std::string::npos);
+    EXPECT_EQ(std::filesystem::exists(folder / "key"), key);
+    EXPECT_FALSE(std::filesystem::exists(folder / "ledger"));
+  }
 }
 
 }  // namespace

@@ -9,15 +9,21 @@
 namespace shade::train {
 
 struct OwnFaults {
-  std::string forgets{};      // a weight that it leaves out of the sum
-  bool says_complete = true;  // of every gradient
-  double factor = 1;          // of its coefficients
+  std::string forgets{};                         // a weight that it leaves out of the sum
+  bool says_complete = true;                     // of every gradient
+  double factor = 1;                             // of its coefficients
+  std::optional<privacy::PrivacyEvent> event{};  // that its base is made for, in place of the step's
+  std::string unmeasured{};                      // a weight whose norms it doesn't add
+  bool weighs_early = false;                     // asks for coefficients before all norms are known
+  bool writes_late = false;                      // after it said that a gradient is complete
 };
 
 // Bookkeeping in its plainest form: every layer is kept until all norms are known.
 class OwnMethod final : public privacy::ClippingMethod {
  public:
-  OwnMethod(const privacy::MethodSetup& setup, OwnFaults faults) : ClippingMethod(setup), faults_(std::move(faults)) {}
+  OwnMethod(const privacy::MethodSetup& setup, OwnFaults faults)
+      : ClippingMethod({setup.parameters, setup.sink, faults.event.value_or(setup.event), setup.samples}),
+        faults_(std::move(faults)) {}
 
   std::span<const privacy::MethodPass> passes() const override {
     static constexpr privacy::MethodPass kPasses[] = {{.gradients = false, .last = true}};
@@ -27,7 +33,8 @@ class OwnMethod final : public privacy::ClippingMethod {
     const at::NoGradGuard no_graph;
     norms_.admit(grad);
     grad = privacy::keepable(std::move(grad));
-    privacy::add_norms(grad, {}, norms_);
+    if (privacy::weights_of(grad).front()->name() != faults_.unmeasured) privacy::add_norms(grad, {}, norms_);
+    if (faults_.weighs_early) coefficients(0);
     kept_.push_back(std::move(grad));
   }
   void finish() override {
@@ -43,6 +50,7 @@ class OwnMethod final : public privacy::ClippingMethod {
       add_clipped(kept_[i], coefficients(0) * faults_.factor);
       for (const auto* weight : weights)
         if (faults_.says_complete && last[weight->id()] == i) sink_->complete(*weight);
+      if (faults_.writes_late) sink_->buffer(*weights.front()).add_(1);
     }
     kept_.clear();
   }

@@ -336,10 +336,12 @@ TEST(Event, SamplerAndAccountantSeeTheSameOne) {
   EXPECT_EQ(event.mechanism.population, 401);
   EXPECT_EQ(event.divisor, 16);
   EXPECT_EQ(mechanism_in(event_json(event, false)), event.mechanism);
-  const auto sampler = make_sampler(event, 400, 16, {1});
+  EXPECT_EQ(mechanism_in(event_json(event, false, /*accounted=*/false)), std::nullopt);
+  const auto sampler = make_sampler(event, 400, 16, privacy::seeded_key(1));
   EXPECT_EQ(sampler->expected_batch(), 16);
   for (int64_t step = 0; step < 200; ++step) EXPECT_LE(sampler->draw(step).size(), 24u);
-  EXPECT_NE(sampler->draw(0), make_sampler(event, 400, 16, {2})->draw(0)) << "another key, other batches";
+  EXPECT_NE(sampler->draw(0), make_sampler(event, 400, 16, privacy::seeded_key(2))->draw(0))
+      << "another key, other batches";
 }
 
 TEST(MicroBatch, IsTheLargestThatFits) {

@@ -1,4 +1,6 @@
 // The trainer: the same run for every world and micro-batch, budgets kept, nothing lost over a restart.
+#include <ATen/Parallel.h>
+
 #include <cmath>
 
 #include "shade/data/sample_corpus.h"
@@ -304,9 +306,9 @@ TEST(Trainer, AReplayCountsOnceAndAnythingElseAgain) {
     recipe.declare(config);
     config.set("train.output", s.path().string());
     config.set("train.peak_gflops", "100");
-    config.set("train.threads", "1");
     config.set("train.log_every", "1");
     set_words(config, words);
+    at::set_num_threads(1);  // as ranks that are threads have it (tests/support/ranks.cpp)
     auto world = comm::World::connect({}, {});
     int64_t made = 0;
     Trainer trainer(world, recipe, config, nullptr, {.quiet = true, .stop = [&] { return crash(made++); }});

@@ -65,7 +65,6 @@ inline Trained train_in(const std::filesystem::path& folder, int ranks, const Wo
     config.set("train.output", folder.string());
     config.set("train.log_every", "1");
     config.set("train.peak_gflops", "100");
-    config.set("train.threads", "1");
     set_words(config, words);
     int64_t made = 0;
     Trainer trainer(world, recipe, config, nullptr, {.quiet = true, .stop = [&] { return stop && stop(made++); }});

@@ -19,6 +19,8 @@ class Clipper {
   // Begins with the event's clip norm.
   Clipper(const nn::Parameters& parameters, const PrivacyEvent& event, const ClipOptions& options);
 
+  const ClipOptions& options() const { return options_; }
+
   // Weights whose gradients are clipped together. One group: flat, automatic, adaptive.
   size_t groups() const { return thresholds_; }
   size_t group_of(const nn::Weight& weight) const { return group_of_[static_cast<size_t>(weight.id())]; }
@@ -31,6 +33,7 @@ class Clipper {
   // C, which one sample's part in the sum does not exceed: what noise is scaled by.
   double sensitivity() const { return norm_; }
   double clip_norm() const { return norm_; }
+  double sigma() const { return sigma_; }  // of the event it was made for
 
   // adaptive: the sum over all samples of [norm <= C] - 1/2 (C itself, without the margin) has sensitivity 1/2, gets
   // noise of `count_sigma`, and its share of the divisor moves C. Both releases together cost what one with `sigma`

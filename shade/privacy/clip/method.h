@@ -103,7 +103,8 @@ class ClippingMethod : public Method {
   std::vector<RecordedNorms> drain_norms() override { return std::exchange(recorded_, {}); }
 
  protected:
-  // Coefficients of a group, once: counted, and 0 for samples that are not finite.
+  // Coefficients of a group, once: 0 for samples that are not finite. Throws UsageError before all of the group's norms
+  // are known.
   const at::Tensor& coefficients(size_t group);
   // The clipped sum of a layer to its buffers. Samples that are not finite become zeros: 0 times infinity is no 0.
   // Their places stay, so that a sample doesn't change the shapes in which others are summed.

@@ -64,6 +64,7 @@ void SampleNorms::admit(const nn::LayerGrad& grad) {
       if (factor.defined() && c10::elementSize(factor.scalar_type()) < c10::elementSize(factors))
         factors = factor.scalar_type();
     });
+    ++seen_[static_cast<size_t>(weight->id())].admitted;
     SHADE_REQUIRE(weight->trainable(), "weight ", weight->name(), " is frozen, but its layer hands over a gradient");
     SHADE_REQUIRE((own != nullptr ? g.dim() > 0 : g.dim() == 3) && g.size(0) == samples_, "weight ", weight->name(),
                   ": its layer hands over gradients of shape ", g.sizes(), ", but the batch has ", samples_,
@@ -82,18 +83,26 @@ void SampleNorms::admit(const nn::LayerGrad& grad) {
 }
 
 void SampleNorms::add(const nn::Weight& weight, const at::Tensor& squares_B) {
+  ++seen_[static_cast<size_t>(weight.id())].measured;
   auto& sum = squares_[clipper_->group_of(weight)];
   sum = sum.defined() ? sum.add_(squares_B) : squares_B.to(at::kDouble).clone();
   auto& mine = by_weight_[weight.id()];
   mine = mine.defined() ? mine + squares_B : squares_B;
 }
 
-void SampleNorms::require_complete() const {
-  for (const auto& weight : parameters_->weights())
+void SampleNorms::require_complete(std::optional<size_t> group) const {
+  for (const auto& weight : parameters_->weights()) {
+    if (!weight.trainable() || clipper_->group_of(weight) != group.value_or(clipper_->group_of(weight))) continue;
+    const auto& seen = seen_[static_cast<size_t>(weight.id())];
     SHADE_REQUIRE(
-        !weight.trainable() || seen_[static_cast<size_t>(weight.id())].done, "weight ", weight.name(),
+        seen.done, "weight ", weight.name(),
         " is trained, but no layer handed over its gradient in this pass, so its part of the norm is unknown; "
         "use it in the forward pass, or freeze it");
+    SHADE_REQUIRE(seen.measured >= seen.admitted, "weight ", weight.name(), " was handed over ", seen.admitted,
+                  " times, and the clipping method added norms of it ", seen.measured,
+                  " times, so samples would be clipped by less than their gradients; call add_norms "
+                  "(clip/layer_norms.h) for each layer");
+  }
 }
 
 at::Tensor SampleNorms::total() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 
 #include "shade/privacy/clip/clipper.h"
 #include "shade/privacy/clip/layer.h"
@@ -25,7 +26,8 @@ class SampleNorms {
   bool is_tied(const nn::Weight& weight) const { return tied_.contains(weight.id()); }
 
   bool complete(size_t group) const { return pending_[group] == 0; }
-  void require_complete() const;  // every trainable weight was handed over
+  // Every trainable weight (of a group) was handed over, and its norms were added. Throws UsageError naming it.
+  void require_complete(std::optional<size_t> group = {}) const;
   int64_t samples() const { return samples_; }
   const at::Tensor& squares(size_t group) const { return squares_[group]; }
   at::ScalarType factors(size_t group) const { return factors_[group]; }  // the narrowest type of its layers' factors
@@ -36,6 +38,7 @@ class SampleNorms {
   struct Seen {
     int64_t rows = 0;  // of a linear weight, handed over so far
     bool done = false;
+    int64_t admitted = 0, measured = 0;  // gradients of it that were admitted, and norms that were added
   };
   void admit_rows(const nn::LinearGrad& grad);
   void require_first(const nn::Weight& weight) const;

@@ -1,0 +1,121 @@
+#include "shade/train/job_checks.h"
+
+#include "shade/base/error.h"
+#include "shade/base/strings.h"
+#include "shade/checkpoint/agreement.h"
+#include "shade/train/budget.h"
+
+namespace shade::train {
+namespace {
+
+// Neighbouring data sets differ in one sample alone.
+void require_neighbours(const JobOptions& options) {
+  const auto& data = *options.data;
+  SHADE_REQUIRE(!options.split || options.split->records() == data.size(), "the split is of ", options.split->records(),
+                " records, the data set has ", data.size(), "; make the split from the data set");
+  SHADE_REQUIRE(!options.split || options.split->each_alone(),
+                "records of a private job are held out by position, so that one record more would move others from one "
+                "use to the other; hold them out by their content (HeldOut::by_content)");
+  SHADE_REQUIRE(data.unit() != data::SampleUnit::overlapping_window,
+                "windows of a private job must not share a token, or a token would move two samples; pack the texts "
+                "with share_tokens = false");
+  SHADE_REQUIRE(to_string(data.unit()) == to_string(options.privacy->unit), "a sample of the data set (",
+                data.describe(), ") is a ", to_string(data.unit()), ", and the privacy event protects a ",
+                to_string(options.privacy->unit), "; set PrivacyEvent::unit to what a sample is");
+}
+
+}  // namespace
+
+int64_t training_records(const JobOptions& options) {
+  return options.split ? options.split->training() : options.data->size();
+}
+
+void require_private(const JobOptions& options) {
+  const auto& event = *options.privacy;
+  if (options.rehearsal) return;
+  if (!options.unaccounted) {
+    event.require_valid();
+    SHADE_REQUIRE(event.mechanism.sampler != privacy::Sampler::shuffled,
+                  "no accountant answers for shuffled batches; choose the poisson sampler, or say that the job is "
+                  "unaccounted");
+    SHADE_REQUIRE(options.steps <= event.steps, options.steps, " steps, of which the privacy event counts ",
+                  event.steps, "; make it count all of them");
+  }
+  if (options.data == nullptr) return;
+  SHADE_REQUIRE(!options.data->fingerprint().empty(), "the data set (", options.data->describe(),
+                ") has no fingerprint, so nothing would tell whether a step that is made again is on the same records; "
+                "give data::Dataset::fingerprint() a hash of all that batches are made of");
+  require_neighbours(options);
+  SHADE_REQUIRE(event.mechanism.sampler != privacy::Sampler::truncated_poisson ||
+                    event.mechanism.population >= training_records(options),
+                "population ", event.mechanism.population, " is less than the ", training_records(options),
+                " records of the data; expected a bound on their number");
+}
+
+std::string no_epsilon(const JobOptions& options) {
+  if (!options.privacy) return "not private";
+  if (options.rehearsal) return "a rehearsal protects nothing";
+  if (options.unaccounted) return "the job is unaccounted";
+  if (options.noise_seed) return "the noise has a seed";
+  if (options.key) return "the noise key is the caller's, who may know it or have used it before";
+  return {};
+}
+
+Json shared_words(const JobOptions& options) {
+  auto optimizer = options.optimizer;
+  auto shard = options.shard;
+  shard.offload_folder.clear();  // of each host
+  Config config;
+  config.add("optimizer", optimizer);
+  config.add("shard", shard);
+  auto out = config.json();
+  out["job"] = {{"batch_size", options.batch_size},
+                {"micro_batch", options.micro_batch},
+                {"steps", options.steps},
+                {"seed", options.seed},
+                {"dtype", to_string(options.dtype)},
+                {"folder", !options.folder.empty()},
+                {"rehearsal", options.rehearsal},
+                {"noise_seed", options.noise_seed ? Json(*options.noise_seed) : Json()}};
+  if (!options.privacy) return out;
+  const auto& event = *options.privacy;
+  out["privacy"] = event_json(event, options.noise_seed.has_value(), !options.unaccounted);
+  out["privacy"]["steps"] = event.steps;
+  out["privacy"]["delta"] = event.delta;
+  return out;
+}
+
+Json shared_words(const privacy::Clipper& clipper) {
+  const auto& options = clipper.options();
+  return {{"clip",
+           {{"style", to_string(options.style)},
+            {"groups", clipper.groups()},
+            {"norm_algorithm", to_string(options.norm_algorithm)},
+            {"tile_size", options.tile_size},
+            {"workspace", options.workspace.count},
+            {"memory", options.memory.count},
+            {"norm_timing", options.norm_timing},
+            {"gamma", options.gamma},
+            {"quantile", options.quantile},
+            {"rate", options.rate},
+            {"count_sigma", options.count_sigma}}}};
+}
+
+void require_same(const comm::Group& control, const Json& words) {
+  if (control.size() == 1) return;
+  const auto written = words.flatten().dump();
+  const auto mine = Json::parse(written);
+  const auto first = Json::parse(checkpoint::from_rank0(control, "reading the job's options", [&] { return written; }));
+  checkpoint::together(control, "comparing the job's options with rank 0's", [&] {
+    std::vector<std::string> differ;
+    auto all = first;
+    all.update(mine);
+    for (const auto& [field, value] : all.items())
+      if (mine.value(field, Json()) != first.value(field, Json()))
+        differ.push_back(text(field.substr(1), " is ", mine.value(field, Json()).dump(), ", rank 0 has ",
+                              first.value(field, Json()).dump()));
+    SHADE_REQUIRE(differ.empty(), join(differ, ", "), "; give every rank the same JobOptions");
+  });
+}
+
+}  // namespace shade::train

@@ -1,0 +1,25 @@
+// What a job requires of its options before it makes anything of them.
+#pragma once
+
+#include "shade/base/json.h"
+#include "shade/comm/group.h"
+#include "shade/train/job.h"
+
+namespace shade::train {
+
+int64_t training_records(const JobOptions& options);
+
+// Throws UsageError: options of a private job under which one record could move a sum by more than its event says.
+void require_private(const JobOptions& options);
+
+// Why no epsilon may be stated of a job with these options; empty: it may.
+std::string no_epsilon(const JobOptions& options);
+
+// What every rank must have alike: the options, and how a method clips.
+Json shared_words(const JobOptions& options);
+Json shared_words(const privacy::Clipper& clipper);
+
+// Collective. Throws UsageError on every rank, naming the fields in which a rank differs from rank 0.
+void require_same(const comm::Group& control, const Json& words);
+
+}  // namespace shade::train
