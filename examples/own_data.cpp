@@ -96,10 +96,11 @@ int main(int argc, char** argv) {
       privacy::calibrate(privacy::Accountant::prv, event.accounted(), /*target_epsilon=*/4, event.delta).sigma;
 
   train::JobOptions options{.model = &model, .data = &flowers, .privacy = event, .batch_size = 60, .seed = 1};
+  options.shard.shard = shard::Strategy::zero3;  // each rank holds a part of the weights; one rank holds them all
   options.optimizer.lr = 0.1;
   train::Job job(world, options);
   while (const auto record = job.step())
-    if (world.rank() == 0 && job.steps() % 5 == 0)
+    if (world.rank() == 0 && job.steps() % 5 == 1)
       std::printf("step %2d  loss %.4f  of %d flowers\n", static_cast<int>(job.steps()), record->loss,
                   static_cast<int>(record->samples.samples));
   if (world.rank() == 0) std::printf("epsilon %.3f\n", job.spent()->epsilon);

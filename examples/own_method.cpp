@@ -97,10 +97,11 @@ int main() {
       privacy::calibrate(privacy::Accountant::prv, event.accounted(), /*target_epsilon=*/4, event.delta).sigma;
   train::JobOptions options{
       .model = &model, .data = &points, .privacy = event, .method = keep_all, .batch_size = 200, .seed = 1};
-  options.optimizer.lr = 1e-2;
+  options.shard.shard = shard::Strategy::zero3;  // each rank holds a part of the weights; one rank holds them all
+  options.optimizer.lr = 2e-2;
   train::Job job(world, options);
   while (const auto record = job.step())
-    if (world.rank() == 0 && job.steps() % 5 == 0)
+    if (world.rank() == 0 && job.steps() % 5 == 1)
       std::printf("step %3d  loss %.4f  clipped %d of %d\n", static_cast<int>(job.steps()), record->loss,
                   static_cast<int>(record->samples.clipped), static_cast<int>(record->samples.samples));
   if (world.rank() == 0) std::printf("epsilon %.3f\n", job.spent()->epsilon);

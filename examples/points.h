@@ -14,7 +14,7 @@ class Points : public shade::data::Dataset {
   Points() {
     auto generator = at::make_generator<at::CPUGeneratorImpl>(/*seed=*/7);
     x_ = at::rand({kSize, kInputs}, generator) * 2 - 1;
-    y_ = at::sin(3 * x_.sum(1, /*keepdim=*/true)) + 0.05 * at::randn({kSize, 1}, generator);
+    y_ = at::sin(1.2 * x_.sum(1, /*keepdim=*/true)) + 0.05 * at::randn({kSize, 1}, generator);
   }
   int64_t size() const override { return kSize; }
   shade::nn::Batch batch(std::span<const int64_t> records) const override {

@@ -1,5 +1,5 @@
-// Private fine-tuning of a Llama that is sharded over all ranks: LoRA adapters on a folder of weights in Hugging Face's
-// layout, one line of the texts per record, and the merged model as a new folder.
+// Private fine-tuning of a Llama that is sharded over all ranks: from a folder of weights in Hugging Face's layout, one
+// line of the texts per record, to a new such folder.
 //
 //   shade launch -n 2 -- sharded_llama MODEL TEXTS RESULT
 #include <cstdio>
@@ -20,33 +20,31 @@ int main(int argc, char** argv) {
   auto world = comm::World::connect(comm::place_from_environment(), {});
 
   // The model only declares its weights: nothing is allocated yet.
-  const nn::LoraOptions lora{.rank = 8, .alpha = 16};
-  const auto model = models::make_model(folder, {}, {.task = models::Task::lm, .lora = lora});
+  const auto model = models::make_model(folder, {}, {.task = models::Task::lm});
   const auto data = data::open_dataset({.data_folder = texts, .tokenizer = "bytes", .text_unit = data::TextUnit::line},
                                        /*seq_length=*/64, data::Task::lm);
 
-  privacy::PrivacyEvent event{.mechanism = {.sample_rate = 64.0 / static_cast<double>(data->size())},
-                              .divisor = 64,
-                              .steps = 30,
+  privacy::PrivacyEvent event{.mechanism = {.sample_rate = 128.0 / static_cast<double>(data->size())},
+                              .divisor = 128,
+                              .steps = 40,
                               .delta = 1e-5};
   event.mechanism.noise_multiplier =
       privacy::calibrate(privacy::Accountant::prv, event.accounted(), /*target_epsilon=*/8, event.delta).sigma;
 
   // Each rank holds its part of every unit, and gathers a unit while it is used.
   train::JobOptions options{
-      .model = model.get(), .data = data.get(), .privacy = event, .batch_size = 64, .micro_batch = 16, .seed = 1};
+      .model = model.get(), .data = data.get(), .privacy = event, .batch_size = 128, .micro_batch = 32, .seed = 1};
   options.shard.shard = shard::Strategy::zero3;
-  options.optimizer.lr = 2e-2;
+  options.optimizer.lr = 1e-2;
   options.weights = [&](shard::Runtime& runtime) {
     train::start_from(folder, model->parameters(), runtime, /*seed=*/1);
   };
   train::Job job(world, options);
   while (const auto record = job.step())
-    if (world.rank() == 0 && job.steps() % 2 == 0)
+    if (world.rank() == 0 && job.steps() % 2 == 1)
       std::printf("step %2d  loss %.4f\n", static_cast<int>(job.steps()), record->loss);
   if (world.rank() == 0) std::printf("epsilon %.3f\n", job.spent()->epsilon);
 
-  checkpoint::export_model(job.runtime(), result, model->config_json(), job.groups().control,
-                           {.lora_scale = lora.scale()});
+  checkpoint::export_model(job.runtime(), result, model->config_json(), job.groups().control);
   world.leave();
 }

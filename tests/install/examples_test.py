@@ -85,13 +85,13 @@ def learns(output, factor):
 
 
 def spends(output, most):
-    found = re.search(r"^epsilon ([0-9.]+)", output, re.M)
+    found = re.search(r"^(?:\[0\] )?epsilon ([0-9.]+)", output, re.M)
     require(found and 0.5 * most < float(found.group(1)) <= most, "expected an epsilon of at most", most, output)
 
 
 def passes(output, methods):
     """Every method was compared with the definition, and none differed."""
-    rows = re.findall(r"^check (\S+) .* (pass|FAIL)$", output, re.M)
+    rows = re.findall(r"^(?:\[0\] )?check (\S+) .* (pass|FAIL)$", output, re.M)
     require({name for name, _ in rows} >= set(methods), "methods without a check:", output)
     require(all(verdict == "pass" for _, verdict in rows), output)
 
@@ -104,13 +104,13 @@ def example(name, *words, ranks=1):
 def private_regression():
     for ranks in (1, 2):
         output = example("private_regression", ranks=ranks)
-        learns(output, 0.7)
+        learns(output, 0.3)
         spends(output, 4)
 
 
 def own_data():
     output = example("own_data", source / "examples/data/flowers.csv")
-    learns(output, 0.6)
+    learns(output, 0.5)
     spends(output, 4)
     broken = work / "broken.csv"
     broken.write_text("1,2,3,4,marigold\n1,2,3,4,nettle\n")
@@ -120,14 +120,14 @@ def own_data():
 def own_method():
     output = example("own_method", ranks=2)
     passes(output, ["keep_all"])
-    learns(output, 0.8)
+    learns(output, 0.5)
     spends(output, 4)
 
 
 def own_layer():
     output = example("own_layer")
     passes(output, ["ghost", "flash", "bookkeeping", "materialize", "auto"])
-    learns(output, 0.8)
+    learns(output, 0.5)
     spends(output, 4)
 
 
@@ -138,7 +138,7 @@ def sharded_llama():
         "--num-heads", 2, "--num-kv-heads", 2, "--ffn-dim", 64, "--vocab-size", 260, "--data-folder", texts, "--sample-corpus", "256KiB",
         "--steps", 8, "--batch-size", 16, "--seq-length", 64, "--lr", "1e-3", "--eval-records", 0, "--output", work / "run", "--export", base)
     output = example("sharded_llama", base, texts, tuned, ranks=2)
-    learns(output, 0.98)
+    learns(output, 0.6)
     spends(output, 8)
     for name in ("config.json", "model.safetensors"):
         require((tuned / name).exists(), name, "was not exported")
