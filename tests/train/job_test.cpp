@@ -361,6 +361,7 @@ TEST(Job, RefusesRanksWithOtherOptions) {
     test::run_ranks(2, test::As::threads, [&](comm::World& world) {
       by_rank[static_cast<size_t>(world.rank())] = fault([&] {
         trained(world, [&](JobOptions& options) {
+          options.shard.shard = shard::Strategy::ddp;
           if (world.rank() == 1) change(options);
         });
       });
@@ -444,7 +445,7 @@ TEST(Job, LeavesTheFolderOfAnotherRunAlone) {
     if (key)
       RunFolder(folder, Readers::owner).make_key();
     else
-      std::filesystem::create_directories(folder / "checkpoints");
+      std::filesystem::create_directory(RunFolder(folder, Readers::owner).checkpoints() / "step_1");
     auto world = comm::World::simulated(0, 1);
     Parts parts;
     auto options = parts.private_options();
