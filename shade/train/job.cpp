@@ -50,6 +50,7 @@ void Job::open_ledger(const std::string& folder) {
   const auto& event = *options_.privacy;
   folder_ = std::make_unique<RunFolder>(folder, Readers::owner);
   checkpoint::together(groups().control, "looking for another run", [&] {
+    // A RunFolder makes the folder of checkpoints; only a run that saved has some in it.
     SHADE_REQUIRE(rank_ != 0 || (std::filesystem::is_empty(folder_->checkpoints()) && !folder_->find_key()), folder,
                   " has checkpoints or the noise key of a run that may go on (shade train); choose another folder");
   });
