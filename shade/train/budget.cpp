@@ -82,6 +82,26 @@ std::optional<privacy::Mechanism> mechanism_in(const Json& event) {
   return out;
 }
 
+Earlier earlier_steps(std::span<const checkpoint::Spent> ledger, const PrivacyEvent& event, bool seeded,
+                      const std::function<std::string()>& unstated) {
+  Earlier out;
+  const auto refuse = [&](const auto&... why) {  // the first reason is the one that is told
+    if (out.no_epsilon.empty()) out.no_epsilon = text("the ledger has earlier steps ", why...);
+  };
+  for (const auto& [words, steps] : ledger) {
+    out.count += steps;
+    if (words.value("seeded", false) && !seeded) refuse("whose noise had a seed");
+    const auto unit = words.contains("unit") ? words["unit"].get<std::string>() : unstated();
+    if (unit != to_string(event.unit)) refuse("that protect one ", unit, ", not one ", to_string(event.unit));
+    const auto mechanism = mechanism_in(words);
+    if (mechanism)
+      out.steps.push_back({*mechanism, steps});
+    else
+      refuse("that no accountant answers for");
+  }
+  return out;
+}
+
 Budget::Budget(PrivacyEvent event, const BudgetConfig& config, std::vector<privacy::Steps> spent, int64_t made)
     : event_(std::move(event)),
       accountant_(config.accountant),

@@ -2,9 +2,11 @@
 // sampler that runs is the sampler that is accounted for.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
+#include "shade/checkpoint/ledger.h"
 #include "shade/data/sampler.h"
 #include "shade/privacy/accounting/accountant.h"
 #include "shade/privacy/key.h"
@@ -27,6 +29,16 @@ std::string no_epsilon(const Recipe& recipe);
 // Seeded noise protects nothing; steps that are not `accounted` have no mechanism, whatever their event says.
 Json event_json(const privacy::PrivacyEvent& event, bool seeded, bool accounted = true);
 std::optional<privacy::Mechanism> mechanism_in(const Json& event);
+
+// What a ledger has of earlier steps, seen from a run of `event` whose noise has a seed or has none.
+struct Earlier {
+  std::vector<privacy::Steps> steps;  // those that an accountant answers for
+  int64_t count = 0;                  // of all
+  std::string no_epsilon;             // why none may be stated over them; empty: it may
+};
+// `unstated` is what steps protect whose line doesn't say it: those of version 0.1.
+Earlier earlier_steps(std::span<const checkpoint::Spent> ledger, const privacy::PrivacyEvent& event, bool seeded,
+                      const std::function<std::string()>& unstated);
 
 // What was spent in a run directory, and may be.
 class Budget {

@@ -56,16 +56,11 @@ void Job::open_ledger(const std::string& folder) {
   });
   history_ = std::make_unique<History>(*folder_, groups().control,
                                        History::Options{.seed = options_.noise_seed, .replayable = false});
-  const auto words = event_json(event, options_.noise_seed.has_value(), !options_.unaccounted);
-  for (const auto& [spent, steps] : history_->look("job", words, std::nullopt).spent) {
-    const auto mechanism = mechanism_in(spent);
-    const auto unit = spent.value("unit", std::string("another unit"));
-    if (mechanism) earlier_.push_back({*mechanism, steps});
-    if (!no_epsilon_.empty()) continue;
-    if (!mechanism) no_epsilon_ = "the ledger has earlier steps that no accountant answers for";
-    if (spent.value("seeded", false)) no_epsilon_ = "the ledger has earlier steps whose noise had a seed";
-    if (unit != to_string(event.unit)) no_epsilon_ = text("the ledger has earlier steps that protect one ", unit);
-  }
+  const bool seeded = options_.noise_seed.has_value();
+  const auto known = history_->look("job", event_json(event, seeded, !options_.unaccounted), std::nullopt);
+  auto earlier = earlier_steps(known.spent, event, seeded, [] { return std::string("unit that they don't state"); });
+  earlier_ = std::move(earlier.steps);
+  if (no_epsilon_.empty()) no_epsilon_ = earlier.no_epsilon;
   history_->start();
   checkpoint::together(groups().control, "deleting the key", [&] {
     if (rank_ == 0) folder_->destroy_key();

@@ -19,23 +19,13 @@ void Spending::look(const std::string& exact, const std::optional<checkpoint::Or
   const bool seeded = recipe_->dp.seed().has_value();
   const auto known = history_.look(exact, event_json(event_, seeded), from);
   made_ = known.made;
+  const auto unstated = [&] { return std::string(folder_->was_packed() ? "window" : "record"); };
+  const auto earlier = earlier_steps(known.spent, event_, seeded, unstated);
+  spent_ = earlier.count;
   no_epsilon_ = train::no_epsilon(*recipe_);
-  std::vector<privacy::Steps> spent;
-  for (const auto& [event, steps] : known.spent) {
-    spent_ += steps;
-    if (event.value("seeded", false) && !seeded && no_epsilon_.empty())
-      no_epsilon_ = "the ledger has earlier steps whose noise had a seed";
-    // Steps of version 0.1 don't say what they protect.
-    const std::string unit = event.contains("unit") ? event["unit"] : folder_->was_packed() ? "window" : "record";
-    if (unit != to_string(event_.unit) && no_epsilon_.empty())
-      no_epsilon_ = text("the ledger has earlier steps that protect one ", unit, ", not one ", to_string(event_.unit));
-    if (const auto mechanism = mechanism_in(event))
-      spent.push_back({*mechanism, steps});
-    else if (no_epsilon_.empty())
-      no_epsilon_ = "the ledger has earlier steps that no accountant answers for";
-  }
+  if (no_epsilon_.empty()) no_epsilon_ = earlier.no_epsilon;
   if (no_epsilon_.empty()) {
-    budget_.emplace(event_, recipe_->budget, spent, known.made);
+    budget_.emplace(event_, recipe_->budget, earlier.steps, known.made);
     last_ =
         std::stoll(checkpoint::from_rank0(control_, "the budget", [&] { return std::to_string(budget_->allowed()); }));
   } else {

@@ -435,7 +435,7 @@ TEST(Job, AFolderKnowsStepsThatNoAccountantAnswersFor) {
               parts.data.is = data::SampleUnit::window;
               o.privacy->unit = privacy::PrivacyUnit::window;
             }),
-            "the ledger has earlier steps that protect one window");
+            "the ledger has earlier steps that protect one window, not one record");
 }
 
 TEST(Job, LeavesTheFolderOfAnotherRunAlone) {
