@@ -266,6 +266,7 @@ World::~World() {
 
 const Place& World::place() const { return state_->place; }
 BackendKind World::backend() const { return state_->backend; }
+const CommConfig& World::config() const { return state_->config; }
 TrafficLog& World::traffic() { return *state_->traffic; }
 
 Journal& World::journal() {

@@ -69,6 +69,7 @@ class World {
   int rank() const { return place().rank; }
   int size() const { return place().size; }
   BackendKind backend() const;
+  const CommConfig& config() const;
 
   // A group of these world ranks (sorted, containing this rank; empty: all). Its members must all call this, in the
   // same order relative to other groups they share. `name` is unique in the world.

@@ -25,6 +25,7 @@ class Decoder : public Model {
   double attention_flops(const BatchShape& shape) const override;
   std::string describe() const override;
   Json config_json() const override { return config_.to_hf(); }
+  Json settings() const override { return to_json(options_); }
 
   const DecoderConfig& config() const { return config_; }
 

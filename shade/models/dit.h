@@ -45,6 +45,7 @@ class Dit : public Model {
   int64_t tokens(const BatchShape&) const override { return config_.tokens(); }
   std::string describe() const override;
   Json config_json() const override { return config_.to_json(); }
+  Json settings() const override { return to_json(options_); }
 
  private:
   struct Block {

@@ -26,6 +26,7 @@ class LinearStack : public Model {
   nn::Batch synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType type) const override;
   std::string describe() const override;
   Json config_json() const override { return config_.to_json(); }
+  Json settings() const override { return to_json(options_); }
 
  private:
   at::Tensor predict(const nn::Batch& batch);

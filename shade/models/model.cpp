@@ -4,6 +4,19 @@
 
 namespace shade::models {
 
+// The bindings name every field, so that a new one doesn't compile before it is here.
+Json to_json(const ModelOptions& options) {
+  const auto& [task, attention, checkpointing, lora, lora_targets, loss_mean] = options;
+  Json out{{"task", to_string(task)},
+           {"attention", to_string(attention)},
+           {"checkpointing", to_string(checkpointing)},
+           {"loss_mean", to_string(loss_mean)}};
+  if (!lora) return out;
+  const auto& [rank, alpha] = *lora;
+  out["lora"] = {{"rank", rank}, {"alpha", alpha}, {"targets", lora_targets}};
+  return out;
+}
+
 void TextTraits::require_full_attention(int64_t tokens) const {
   SHADE_REQUIRE(window == 0 || tokens <= window, "--seq-length ", tokens, " is longer than the sliding window of ",
                 window, " tokens (sliding_window in config.json), which is not supported; choose --seq-length ", window,

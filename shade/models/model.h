@@ -48,6 +48,8 @@ struct ModelOptions {
   LossMean loss_mean = LossMean::record;  // lm
 };
 
+Json to_json(const ModelOptions& options);
+
 // Sizes of a made-up batch.
 struct BatchShape {
   int64_t samples = 2;
@@ -108,6 +110,8 @@ class Model {
   // What a run is recognised by when it is continued. Of a model of the registry it is the config.json of its folder,
   // from which make_model() makes it again; by default it names the weights and their shapes.
   virtual Json config_json() const;
+  // How it computes what that describes, as far as it decides the bits of a step: kernels, recomputation, means.
+  virtual Json settings() const { return Json::object(); }
 
   nn::Parameters& parameters() { return parameters_; }
   const nn::Parameters& parameters() const { return parameters_; }

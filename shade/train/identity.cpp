@@ -9,7 +9,6 @@
 
 #include <algorithm>
 
-#include "shade/base/error.h"
 #include "shade/checkpoint/owned.h"
 #include "shade/io/content_hash.h"
 #include "shade/io/digest.h"
@@ -52,47 +51,21 @@ std::string first_weights(shard::Runtime& runtime, optim::Optimizer& optimizer) 
 
 }  // namespace
 
-// What is taken out: how far to go and when to stop (a step's schedule and noise have total_steps and sigma), where
-// files are (their content is in the hash), what is printed, saved or evaluated and how often, and how long to wait.
-Json deciding(Json recipe) {
-  const std::pair<const char*, std::vector<const char*>> without[] = {
-      {"train",
-       {"steps", "log_every", "save_every", "save_interval", "keep", "restart", "resume_from", "keep_key", "output",
-        "export_folder", "adapter_folder", "export_dtype", "test_folder", "eval_every", "memory_limit", "peak_gflops",
-        "threads", "sample_corpus"}},
-      {"dp", {"target_epsilon", "max_epsilon", "delta", "accountant"}},
-      {"model", {"weights"}},
-      {"data", {"data_folder", "cache_folder"}},
-      {"shard", {"offload_folder"}},
-      {"comm", {"peer_timeout", "rendezvous_timeout", "stall_timeout", "interface"}}};
-  for (const auto& [section, fields] : without)
-    for (const auto* field : fields) {
-      SHADE_CHECK(recipe[section].contains(field), "no field ", section, ".", field,
-                  " to take out of a run's identity");
-      recipe[section].erase(field);
-    }
-  return recipe;
-}
-
-Identity identity_of(const Config& config, const models::Model& model, const data::Dataset& records,
-                     shard::Runtime& runtime, optim::Optimizer& optimizer) {
+Identity identity_of(Job& job) {
   const auto program = io::MappedFile::open("/proc/self/exe");
-  Json all{{"recipe", deciding(config.json())},
+  Json all{{"job", job.words()},
            {"threads", at::get_num_threads()},
            {"libtorch", TORCH_VERSION},
            {"processor", processor()},
            {"program", io::to_hex(io::digest_of(program->bytes()))},
            {"variables", variables()},
-           {"architecture", model.config_json()},
-           {"records", records.size()},
-           {"fingerprint", records.fingerprint()},
-           {"weights", first_weights(runtime, optimizer)}};
-  const auto& group = runtime.groups().control;
+           {"weights", first_weights(job.runtime(), job.optimizer())}};
+  const auto& group = job.groups().control;
   auto mine = io::digest_of(all.dump());
   const auto length = static_cast<int64_t>(mine.size());
-  auto everybody = at::empty({length * group.size()}, at::kByte);
-  group.all_gather(everybody, at::from_blob(mine.data(), {length}, at::kByte), {.label = "identity"}).wait();
-  const auto bytes = std::as_bytes(std::span(everybody.data_ptr<uint8_t>(), static_cast<size_t>(everybody.numel())));
+  auto all_ranks = at::empty({length * group.size()}, at::kByte);
+  group.all_gather(all_ranks, at::from_blob(mine.data(), {length}, at::kByte), {.label = "identity"}).wait();
+  const auto bytes = std::as_bytes(std::span(all_ranks.data_ptr<uint8_t>(), static_cast<size_t>(all_ranks.numel())));
   return {io::to_hex(io::digest_of(bytes)), std::move(all)};
 }
 

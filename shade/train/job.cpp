@@ -9,13 +9,18 @@
 #include "shade/train/budget.h"
 #include "shade/train/history.h"
 #include "shade/train/job_checks.h"
+#include "shade/train/job_words.h"
 #include "shade/train/micro_batch.h"
 #include "shade/train/setup.h"
 
 namespace shade::train {
 
 Job::Job(comm::World& world, JobOptions options)
-    : options_(std::move(options)), ranks_(world.size()), rank_(world.rank()), end_(options_.steps) {
+    : options_(std::move(options)),
+      ranks_(world.size()),
+      rank_(world.rank()),
+      world_(world_words(world)),
+      end_(options_.steps) {
   SHADE_REQUIRE(options_.model != nullptr, "a job without a model; set JobOptions::model");
   SHADE_REQUIRE(options_.data == nullptr || options_.batch_size > 0, "a batch of ", options_.batch_size,
                 " samples; expected at least 1: JobOptions::batch_size");
@@ -95,9 +100,7 @@ Step& Job::stepper() {
   auto step = std::make_unique<Step>(*options_.model, *runtime_, *optimizer_, optim::make_schedule(options_.optimizer),
                                      step_options());
   if (is_private()) {
-    auto words = shared_words(*step->method().clipper());
-    words["micro_batch"] = micro_batch_;
-    require_same(groups().control, words);
+    require_same(groups().control, {{"clip", step->method().settings()}, {"micro_batch", micro_batch_}});
   }
   step_ = std::move(step);
   return *step_;
@@ -167,12 +170,24 @@ void Job::use_micro_batch(int64_t samples) {
   micro_batch_ = samples;
 }
 
-void Job::find_micro_batch(Bytes limit) {
-  SHADE_REQUIRE(options_.data != nullptr, "a micro-batch is found by trying records; set JobOptions::data");
+Step Job::rehearsal() {
   auto options = step_options();
   options.rehearsal = true;   // no noise is drawn, and a record may come twice
   options.fixed_samples = 0;  // as they come
-  Step trial(*options_.model, *runtime_, *optimizer_, optim::make_schedule(options_.optimizer), options);
+  return Step(*options_.model, *runtime_, *optimizer_, optim::make_schedule(options_.optimizer), options);
+}
+
+Json Job::words() {
+  auto out = deciding_words(options_);
+  out["world"] = world_;
+  out["data"] = record_words(options_);
+  out["clip"] = step_ ? step_->method().settings() : rehearsal().method().settings();
+  return out;
+}
+
+void Job::find_micro_batch(Bytes limit) {
+  SHADE_REQUIRE(options_.data != nullptr, "a micro-batch is found by trying records; set JobOptions::data");
+  auto trial = rehearsal();
   const auto training = training_records(options_);
   const auto choice =
       choose_micro_batch(groups().control, (options_.batch_size + ranks_ - 1) / ranks_, limit, [&](int64_t samples) {

@@ -103,16 +103,21 @@ class Job {
   };
   const Loading& loading() const { return loading_; }
   std::string describe_batches() const;
+  // All that decides the bits of its steps beside first weights, keys and the machine (train/identity.h). Reads the
+  // records once, if their hash isn't known yet.
+  Json words();
 
  private:
   Step& stepper();
   Step& next_step();
+  Step rehearsal();
   StepOptions step_options() const;
   std::unique_ptr<Loader> make_loader() const;
   void open_ledger(const std::string& folder);
 
   JobOptions options_;
   int ranks_, rank_;
+  Json world_;       // in words
   int64_t end_ = 0;  // 0: no end
   int64_t micro_batch_ = 0;
   std::unique_ptr<shard::Runtime> runtime_;

@@ -3,7 +3,6 @@
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
 #include "shade/checkpoint/agreement.h"
-#include "shade/train/budget.h"
 
 namespace shade::train {
 namespace {
@@ -59,46 +58,6 @@ std::string no_epsilon(const JobOptions& options) {
   if (options.noise_seed) return "the noise has a seed";
   if (options.key) return "the noise key is the caller's, who may know it or have used it before";
   return {};
-}
-
-Json shared_words(const JobOptions& options) {
-  auto optimizer = options.optimizer;
-  auto shard = options.shard;
-  shard.offload_folder.clear();  // of each host
-  Config config;
-  config.add("optimizer", optimizer);
-  config.add("shard", shard);
-  auto out = config.json();
-  out["job"] = {{"batch_size", options.batch_size},
-                {"micro_batch", options.micro_batch},
-                {"steps", options.steps},
-                {"seed", options.seed},
-                {"dtype", to_string(options.dtype)},
-                {"folder", !options.folder.empty()},
-                {"rehearsal", options.rehearsal},
-                {"noise_seed", options.noise_seed ? Json(*options.noise_seed) : Json()}};
-  if (!options.privacy) return out;
-  const auto& event = *options.privacy;
-  out["privacy"] = event_json(event, options.noise_seed.has_value(), !options.unaccounted);
-  out["privacy"]["steps"] = event.steps;
-  out["privacy"]["delta"] = event.delta;
-  return out;
-}
-
-Json shared_words(const privacy::Clipper& clipper) {
-  const auto& options = clipper.options();
-  return {{"clip",
-           {{"style", to_string(options.style)},
-            {"groups", clipper.groups()},
-            {"norm_algorithm", to_string(options.norm_algorithm)},
-            {"tile_size", options.tile_size},
-            {"workspace", options.workspace.count},
-            {"memory", options.memory.count},
-            {"norm_timing", options.norm_timing},
-            {"gamma", options.gamma},
-            {"quantile", options.quantile},
-            {"rate", options.rate},
-            {"count_sigma", options.count_sigma}}}};
 }
 
 void require_same(const comm::Group& control, const Json& words) {

@@ -15,10 +15,6 @@ void require_private(const JobOptions& options);
 // Why no epsilon may be stated of a job with these options; empty: it may.
 std::string no_epsilon(const JobOptions& options);
 
-// What every rank must have alike: the options, and how a method clips.
-Json shared_words(const JobOptions& options);
-Json shared_words(const privacy::Clipper& clipper);
-
 // Collective. Throws UsageError on every rank, naming the fields in which a rank differs from rank 0.
 void require_same(const comm::Group& control, const Json& words);
 

@@ -61,7 +61,7 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
   event_ = event_of(recipe, split_.training());
   recipe.dp.sigma = event_.mechanism.noise_multiplier;  // as it is written down; steps have the event's
   job_ = make_job();
-  const auto identity = identity_of(config, *model_, *dataset_, job_->runtime(), job_->optimizer());
+  const auto identity = identity_of(*job_);
   exports_ = std::make_unique<Exports>(recipe, *model_, *dataset_, job_->runtime());
   resume({.digest = identity.digest,
           .settings = settings_of(config, world.size(), identity.parts),
@@ -88,6 +88,7 @@ std::unique_ptr<Job> Trainer::make_job() {
                      .device = at::kCPU,
                      .dtype = dtype_of(recipe.model.dtype),
                      .batch_size = recipe.train.batch_size,
+                     .micro_batch = parse_integer(recipe.train.micro_batch).value_or(0),
                      .steps = recipe.train.steps,
                      .seed = static_cast<uint64_t>(recipe.train.seed),
                      .groups = groups_,
@@ -120,11 +121,9 @@ void Trainer::resume(RunIdentity identity) {
                                                                     .save_interval = train.save_interval});
   const auto found = checkpoints_->resume();
   if (!found && !spending_) require_no_ledger();
-  if (train.micro_batch != "auto")
-    job_->use_micro_batch(*parse_integer(train.micro_batch));
-  else if (found && !checkpoints_->changed())
+  if (train.micro_batch == "auto" && found && !checkpoints_->changed())
     job_->use_micro_batch(found->micro_batch);
-  else
+  else if (train.micro_batch == "auto")
     job_->find_micro_batch(train.memory_limit.count > 0 ? train.memory_limit
                                                         : default_memory_limit(world_->place().local_size));
   last_ = train.steps;

@@ -56,6 +56,7 @@ class Trainer {
 
   TrainResult run();  // collective
 
+  Job& job() { return *job_; }
   models::Model& model() { return *model_; }
   shard::Runtime& runtime() { return job_->runtime(); }
   optim::Optimizer& optimizer() { return job_->optimizer(); }

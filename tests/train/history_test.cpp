@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <set>
 
-#include "shade/train/identity.h"
 #include "shade/train/made_up_data.h"
 #include "tests/io/scratch.h"
 #include "tests/train/training.h"
@@ -146,20 +145,6 @@ TEST(History, AnotherFieldOrOtherFirstWeightsMakeStepsNew) {
   fs::remove_all(run / "checkpoints");
   train_in(run, 1, with(from, {{"optim.momentum", "0.5"}}));
   EXPECT_EQ(spent(run), 6) << "another field";
-}
-
-TEST(Identity, LeavesOutOnlyWhatCannotMatter) {
-  Recipe recipe;
-  Config config;
-  recipe.declare(config);
-  const auto all = config.json(), kept = deciding(all);
-  for (const auto* field : {"optimizer", "lr", "total_steps"}) EXPECT_TRUE(kept["optim"].contains(field)) << field;
-  for (const auto* field : {"sigma", "max_grad_norm", "tile_size", "sampler", "sample_rate"})
-    EXPECT_TRUE(kept["dp"].contains(field)) << field;
-  for (const auto* field : {"batch_size", "seed", "records", "eval_records"})
-    EXPECT_TRUE(kept["train"].contains(field)) << field;
-  EXPECT_FALSE(kept["train"].contains("output"));
-  EXPECT_EQ(kept.size(), all.size()) << "whole sections stay";
 }
 
 // Records that change without anything else changing: what identity can't see, the sum of the step shows.

@@ -135,6 +135,30 @@ void ClippingMethod::add_clipped(const SampleGradients& kept, const at::Tensor& 
   if (grad.last) sink_->mark_written(*grad.weight);
 }
 
+// The bindings name every field, so that a new one doesn't compile before it is here.
+Json ClippingMethod::settings() const {
+  const auto& [name, passes, norm, keep, micro_batch, choose] = row_;
+  const auto& [style, norm_algorithm, tile_size, workspace, memory, norm_timing, gamma, quantile, rate, count_sigma] =
+      options_;
+  return {{"method", to_string(name)},
+          {"passes", passes},
+          {"norm", to_string(norm)},
+          {"keep", static_cast<int>(keep)},
+          {"micro_batch", micro_batch},
+          {"choose", choose},
+          {"groups", clipper_.groups()},
+          {"style", to_string(style)},
+          {"norm_algorithm", to_string(norm_algorithm)},
+          {"tile_size", tile_size},
+          {"workspace", workspace.count},
+          {"memory", memory.count},
+          {"norm_timing", norm_timing},
+          {"gamma", gamma},
+          {"quantile", quantile},
+          {"rate", rate},
+          {"count_sigma", count_sigma}};
+}
+
 MakeMethod method_of(MethodName name, const ClipOptions& options) {
   return [row = row_of(name), options](const MethodSetup& setup) -> std::unique_ptr<Method> {
     if (row.name == none) return std::make_unique<PlainSum>(setup.sink);

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 
+#include "shade/base/json.h"
 #include "shade/nn/gradients.h"
 #include "shade/privacy/clip/sample_norms.h"
 
@@ -57,6 +58,8 @@ class Method : public nn::GradientTap {
   virtual bool repeatable() const { return true; }   // the same step again has the same bits
   virtual Clipper* clipper() { return nullptr; }  // what bounds a sample; null: nothing does, so not for private steps
   virtual ClipCounts drain_counts() { return {}; }
+  // How it computes, as far as that decides the bits of a step; of all ranks alike.
+  virtual Json settings() const { return Json::object(); }
 
   // The last `blank` of the samples are padding (train/fixed_shapes.h): they weigh nothing and are counted nowhere.
   virtual void begin(int64_t /*samples*/, int64_t /*blank*/ = 0) {}
@@ -97,6 +100,7 @@ class ClippingMethod : public Method {
   bool repeatable() const override { return !options_.norm_timing; }
   Clipper* clipper() override { return &clipper_; }
   ClipCounts drain_counts() override { return std::exchange(counts_, {}); }
+  Json settings() const override;
   void begin(int64_t samples, int64_t blank = 0) override;
   at::Tensor objective(const at::Tensor& losses_B, size_t pass) override;
   void record_norms(bool on) override { recording_ = on; }

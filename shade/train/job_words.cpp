@@ -1,0 +1,63 @@
+#include "shade/train/job_words.h"
+
+#include "shade/base/config.h"
+#include "shade/io/digest.h"
+#include "shade/train/budget.h"
+
+namespace shade::train {
+
+// The bindings here name every field, so that a new one doesn't compile before it was decided on.
+Json deciding_words(const JobOptions& options) {
+  const auto& [model, data, split, privacy, method, sampling, noise_seed, folder, optimizer, shard, device, dtype,
+               batch_size, micro_batch, steps, seed, weights, groups, key, before_noise, stop, gradient_norm,
+               unaccounted, rehearsal] = options;
+  auto steps_by = optimizer;
+  auto shards = shard;
+  shards.offload_folder.clear();  // of each host
+  Config config;
+  config.add("optimizer", steps_by);
+  config.add("shard", shards);
+  auto out = config.json();
+  out["model"] = {{"architecture", model->config_json()}, {"settings", model->settings()}};
+  out["job"] = {{"batch_size", batch_size},
+                {"micro_batch", micro_batch},
+                {"seed", seed},
+                {"dtype", to_string(dtype)},
+                {"device", device ? device->str() : "default"},
+                {"gradient_norm", gradient_norm},
+                {"rehearsal", rehearsal},
+                {"noise_seed", noise_seed ? Json(*noise_seed) : Json()}};
+  if (privacy) out["privacy"] = event_json(*privacy, noise_seed.has_value(), !unaccounted);
+  if (sampling) out["sampling"] = event_json({.mechanism = *sampling}, false);
+  return out;
+}
+
+Json record_words(const JobOptions& options) {
+  if (options.data == nullptr) return nullptr;
+  Json out{{"records", options.data->size()}, {"fingerprint", options.data->fingerprint()}};
+  if (options.split) out["held_out"] = io::to_hex(io::digest_of(Json(options.split->evaluation_records()).dump()));
+  return out;
+}
+
+Json world_words(const comm::World& world) {
+  const auto& place = world.place();
+  return {{"backend", to_string(world.backend())},
+          {"segment", world.config().segment.count},
+          {"rank", place.rank},
+          {"size", place.size},
+          {"local_rank", place.local_rank},
+          {"local_size", place.local_size}};
+}
+
+Json shared_words(const JobOptions& options) {
+  auto out = deciding_words(options);
+  out["job"].erase("device");  // each rank has its own
+  out["job"]["steps"] = options.steps;
+  out["job"]["folder"] = !options.folder.empty();
+  if (!options.privacy) return out;
+  out["privacy"]["steps"] = options.privacy->steps;
+  out["privacy"]["delta"] = options.privacy->delta;
+  return out;
+}
+
+}  // namespace shade::train

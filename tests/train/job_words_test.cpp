@@ -1,0 +1,194 @@
+// What a job says of itself decides whether noise may be drawn again for a step (identity.h). Every field of a recipe
+// is changed, one at a time, in several runs: the words change, or the field is listed here as one that can't matter.
+#include <map>
+#include <set>
+
+#include "tests/data/folder.h"
+#include "tests/train/training.h"
+
+namespace shade::train {
+namespace {
+
+const std::set<std::string> kCannotMatter{
+    // how far to go, and when to stop: the schedule has total_steps, and sigma is in the event
+    "train.steps", "dp.max_epsilon", "dp.delta", "dp.accountant",
+    // where files are; their content is in the words, or is hashed by identity.h
+    "train.output", "train.export_folder", "train.adapter_folder", "train.test_folder", "train.resume_from",
+    "data.data_folder", "data.cache_folder", "model.weights", "model.from_scratch", "shard.offload_folder",
+    // what is printed, saved, evaluated and exported, and how often
+    "train.log_every", "train.save_every", "train.save_interval", "train.keep", "train.eval_every",
+    "train.export_dtype", "train.keep_key", "train.peak_gflops", "train.restart", "train.sample_corpus",
+    // identity.h has the number of threads and the micro-batch that was found
+    "train.threads", "train.memory_limit",
+    // the records that are trained on are in the words
+    "train.synthetic"};
+
+// They can't be changed alone, or not in these runs. The fingerprint of the records has tokenizer and flip (data_test),
+// the event has the unit, private runs refuse timed choices, and the world has the section [comm].
+const std::set<std::string> kElsewhere{
+    "data.tokenizer", "data.flip",         "dp.privacy_unit",         "dp.norm_timing",
+    "comm.backend",   "comm.peer_timeout", "comm.rendezvous_timeout", "comm.stall_timeout",
+    "comm.interface", "comm.segment"};
+
+// Other values of fields that are no numbers or switches.
+const std::map<std::string, std::vector<std::string>> kOthers{{"model.model", {"qwen2-nano"}},
+                                                              {"model.task", {"classify", "lm"}},
+                                                              {"model.loss_mean", {"record"}},
+                                                              {"model.attention", {"standard"}},
+                                                              {"model.checkpointing", {"block"}},
+                                                              {"model.dtype", {"bf16"}},
+                                                              {"model.lora_targets", {"q_proj"}},
+                                                              {"model.positions", {"sincos"}},
+                                                              {"model.image_size", {"32"}},
+                                                              {"model.patch_size", {"2"}},
+                                                              {"model.hidden_dim", {"32"}},
+                                                              {"model.num_heads", {"2"}},
+                                                              {"model.num_kv_heads", {"1"}},
+                                                              {"model.num_layers", {"1"}},
+                                                              {"model.ffn_dim", {"48"}},
+                                                              {"model.vocab_size", {"300"}},
+                                                              {"model.num_classes", {"7"}},
+                                                              {"data.packing", {"packed"}},
+                                                              {"data.text_unit", {"line"}},
+                                                              {"data.classes", {"b,a"}},
+                                                              {"data.max_records", {"30"}},
+                                                              {"shard.shard", {"zero2"}},
+                                                              {"shard.wrap", {"none"}},
+                                                              {"shard.backward_prefetch", {"post"}},
+                                                              {"shard.reduce_dtype", {"bf16"}},
+                                                              {"optim.optimizer", {"adamw"}},
+                                                              {"optim.beta1", {"0.5"}},
+                                                              {"optim.beta2", {"0.5"}},
+                                                              {"optim.schedule", {"cosine"}},
+                                                              {"optim.state_dtype", {"bf16"}},
+                                                              {"dp.dp", {"ghost"}},
+                                                              {"dp.clip_style", {"automatic"}},
+                                                              {"dp.norm_algorithm", {"width"}},
+                                                              {"dp.sampler", {"poisson"}},
+                                                              {"dp.sample_rate", {"0.125"}},
+                                                              {"dp.accountant", {"rdp"}},
+                                                              {"dp.max_epsilon", {"1000"}},
+                                                              {"dp.noise_seed", {"5"}},
+                                                              {"train.micro_batch", {"2"}},
+                                                              {"train.export_dtype", {"bf16"}},
+                                                              {"train.seq_length", {"10"}}};
+
+// The words of a job made from a recipe, or why there is none.
+std::string words_of(const std::filesystem::path& run, const Words& words) {
+  std::string out;
+  test::run_ranks(1, test::As::threads, [&](comm::World& world) {
+    Recipe recipe;
+    Config config;
+    recipe.declare(config);
+    const auto said = test::fault([&] {
+      config.set("train.output", run.string());
+      set_words(config, words);
+      out = Trainer(world, recipe, config, nullptr, {.quiet = true}).job().words().dump();
+    });
+    if (said != "no error") out = "refused: " + said;
+  });
+  std::filesystem::remove_all(run);
+  return out;
+}
+
+bool refused(const std::string& words) { return words.starts_with("refused: "); }
+
+std::vector<std::string> others(const Field& field) {
+  if (const auto known = kOthers.find(field.key()); known != kOthers.end()) return known->second;
+  const auto now = field.json();
+  if (now.is_boolean()) return {now.get<bool>() ? "false" : "true"};
+  if (now.is_number_integer()) return {std::to_string(now.get<int64_t>() + 1)};
+  if (now.is_number()) return {std::to_string(now.get<double>() * 1.5 + 0.0625)};
+  return {};
+}
+
+TEST(JobWords, ChangeWithEveryFieldThatCanMatter) {
+  const data::Folder texts, labelled, here;
+  for (int i = 0; i < 48; ++i) {
+    texts.put(text("t", i, ".txt"), text("record ", i, "\nhas lines of text and more of it\n"));
+    labelled.put(text("t", i, ".jsonl"),
+                 text(R"({"text": "record )", i, R"(", "label": ")", i % 2 == 0 ? "a" : "b", "\"}\n"));
+  }
+  const auto copy = here.path() / "copy";
+  std::filesystem::copy(texts.path(), copy, std::filesystem::copy_options::recursive);
+  const auto folder = [&](const data::Folder& from) { return std::pair("data.data_folder", from.path().string()); };
+  const Words common{{"train.steps", "4"},       {"train.batch_size", "8"},  {"train.seq_length", "12"},
+                     {"train.micro_batch", "4"}, {"optim.optimizer", "sgd"}, {"optim.total_steps", "100"},
+                     {"optim.momentum", "0.5"},  {"train.records", "40"},    {"train.peak_gflops", "10"}};
+  const auto base = [&](Words more) {
+    more.insert(more.begin(), common.begin(), common.end());
+    return more;
+  };
+  const std::vector<std::pair<std::string, Words>> runs{
+      {"private texts", base({folder(texts),
+                              {"model.vocab_size", "259"},
+                              {"model.task", "lm"},
+                              {"dp.dp", "auto"},
+                              {"dp.delta", "1e-3"},
+                              {"dp.sigma", "2"},
+                              {"dp.sampler", "truncated_poisson"},
+                              {"dp.max_batch", "16"},
+                              {"dp.population", "100"}})},
+      {"private labels", base({folder(labelled),
+                               {"model.vocab_size", "259"},
+                               {"model.task", "classify"},
+                               {"data.classes", "a,b"},
+                               {"dp.dp", "auto"},
+                               {"dp.delta", "1e-3"},
+                               {"dp.sample_rate", "0.25"}})},
+      {"texts", base({folder(texts),
+                      {"model.vocab_size", "259"},
+                      {"model.task", "lm"},
+                      {"dp.dp", "none"},
+                      {"model.lora_rank", "2"},
+                      {"train.eval_records", "4"}})},
+      {"images", base({{"model.model", "dit-nano"}, {"dp.dp", "none"}})},
+      {"linear", base({{"model.model", "linear-nano"}, {"dp.dp", "none"}})}};
+
+  std::map<std::string, std::string> before;
+  for (const auto& [name, words] : runs) {
+    before[name] = words_of(here.path() / "run", words);
+    ASSERT_FALSE(refused(before[name])) << name << ": " << before[name];
+    EXPECT_EQ(words_of(here.path() / "another", words), before[name]) << name << ": the same words again";
+  }
+  Recipe recipe;
+  Config fields;
+  recipe.declare(fields);
+  std::set<std::string> known;
+  for (const auto& field : fields.fields()) known.insert(field.key());
+  for (const auto* list : {&kCannotMatter, &kElsewhere})
+    for (const auto& key : *list) EXPECT_TRUE(known.contains(key)) << key << " is no field";
+
+  for (const auto& key : known) {
+    if (kElsewhere.contains(key)) continue;
+    std::string changed, why;
+    for (const auto& [name, words] : runs) {
+      Recipe present;
+      Config config;
+      present.declare(config);
+      set_words(config, words);
+      for (const auto& field : config.fields()) {
+        if (field.key() != key) continue;
+        auto values = others(field);
+        if (key == "data.data_folder" && name.ends_with("texts")) values = {copy.string()};
+        if (key == "train.output") continue;  // words_of() has another each time
+        for (const auto& value : values) {
+          auto with = words;
+          with.emplace_back(key, value);
+          const auto now = words_of(here.path() / "run", with);
+          if (refused(now))
+            why += text("\n  ", name, ": ", now);
+          else if (now != before[name])
+            changed += text("\n  ", name, ": ", value);
+        }
+      }
+    }
+    if (kCannotMatter.contains(key))
+      EXPECT_TRUE(changed.empty()) << key << " can't matter, but changes the words of" << changed;
+    else
+      EXPECT_FALSE(changed.empty()) << key << " changes no job's words" << why;
+  }
+}
+
+}  // namespace
+}  // namespace shade::train
