@@ -136,10 +136,17 @@ std::string TextDataset::describe() const {
 }
 
 std::string TextDataset::fingerprint() const {
-  const Json all{{"content", store_->content()},           {"tokenizer", tokenizer_->fingerprint()},
-                 {"seq_length", options_.seq_length},      {"task", to_string(options_.task)},
-                 {"packing", to_string(options_.packing)}, {"classes", options_.classes},
-                 {"held_out", packing_.held_out},          {"share_tokens", packing_.share_tokens}};
+  const Json all{{"content", store_->content()},
+                 {"tokenizer", tokenizer_->fingerprint()},
+                 {"seq_length", options_.seq_length},
+                 {"task", to_string(options_.task)},
+                 {"packing", to_string(options_.packing)},
+                 {"classes", options_.classes},
+                 {"held_out", packing_.held_out},
+                 {"share_tokens", packing_.share_tokens},
+                 {"bos", tokenizer_->bos().value_or(-1)},
+                 {"eos", tokenizer_->eos()},
+                 {"pad", tokenizer_->pad()}};
   return io::to_hex(io::digest_of(all.dump()));
 }
 

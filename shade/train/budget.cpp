@@ -63,10 +63,18 @@ std::string no_epsilon(const Recipe& recipe) {
 }
 
 Json event_json(const PrivacyEvent& event, bool seeded, bool accounted) {
-  const auto& m = event.mechanism;
-  Json out{{"sampler", to_string(m.sampler)}, {"sample_rate", m.sample_rate},  {"sigma", m.noise_multiplier},
-           {"max_batch", m.max_batch},        {"population", m.population},    {"clip_norm", event.clip_norm},
-           {"divisor", event.divisor},        {"unit", to_string(event.unit)}, {"seeded", seeded}};
+  // How many steps, and for which delta, doesn't change a step; there is one kind of neighbours.
+  const auto& [mechanism, clip_norm, divisor, neighbours, unit, steps, delta] = event;
+  const auto& [sampler, sample_rate, noise_multiplier, max_batch, population] = mechanism;
+  Json out{{"sampler", to_string(sampler)},
+           {"sample_rate", sample_rate},
+           {"sigma", noise_multiplier},
+           {"max_batch", max_batch},
+           {"population", population},
+           {"clip_norm", clip_norm},
+           {"divisor", divisor},
+           {"unit", to_string(unit)},
+           {"seeded", seeded}};
   if (!accounted) out["accounted"] = false;  // absent in ledgers of earlier versions
   return out;
 }

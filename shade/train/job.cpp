@@ -100,7 +100,9 @@ Step& Job::stepper() {
   auto step = std::make_unique<Step>(*options_.model, *runtime_, *optimizer_, optim::make_schedule(options_.optimizer),
                                      step_options());
   if (is_private()) {
-    require_same(groups().control, {{"clip", step->method().settings()}, {"micro_batch", micro_batch_}});
+    auto words = clip_words(step->method());
+    words["micro_batch"] = micro_batch_;
+    require_same(groups().control, words);
   }
   step_ = std::move(step);
   return *step_;
@@ -178,10 +180,12 @@ Step Job::rehearsal() {
 }
 
 Json Job::words() {
+  SHADE_CHECK(!step_, "a job is put into words before its first step");
   auto out = deciding_words(options_);
+  out["job"]["micro_batch"] = micro_batch_;
   out["world"] = world_;
   out["data"] = record_words(options_);
-  out["clip"] = step_ ? step_->method().settings() : rehearsal().method().settings();
+  out.update(clip_words(rehearsal().method()));
   return out;
 }
 

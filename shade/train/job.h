@@ -103,8 +103,8 @@ class Job {
   };
   const Loading& loading() const { return loading_; }
   std::string describe_batches() const;
-  // All that decides the bits of its steps beside first weights, keys and the machine (train/identity.h). Reads the
-  // records once, if their hash isn't known yet.
+  // All that decides the bits of its steps beside first weights, keys and the machine (train/identity.h), before the
+  // first one. Some of it follows from the records: it is to be hashed with a key, and written nowhere.
   Json words();
 
  private:

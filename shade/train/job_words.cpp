@@ -39,10 +39,17 @@ Json record_words(const JobOptions& options) {
   return out;
 }
 
+Json clip_words(privacy::Method& method) {
+  Json out{{"method", method.settings()}};
+  if (method.clipper() != nullptr) out["clip"] = method.clipper()->settings();
+  return out;
+}
+
 Json world_words(const comm::World& world) {
+  const auto& [backend, peer_timeout, rendezvous_timeout, stall_timeout, interface, segment] = world.config();
   const auto& place = world.place();
-  return {{"backend", to_string(world.backend())},
-          {"segment", world.config().segment.count},
+  return {{"backend", to_string(world.backend())},  // what `backend` stands for
+          {"segment", segment.count},
           {"rank", place.rank},
           {"size", place.size},
           {"local_rank", place.local_rank},

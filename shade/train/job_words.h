@@ -14,6 +14,9 @@ Json deciding_words(const JobOptions& options);
 // Which records, and which of them are trained on. Reads them all once, if their hash isn't known yet.
 Json record_words(const JobOptions& options);
 
+// How samples are clipped.
+Json clip_words(privacy::Method& method);
+
 // By what sums travel, and between which ranks.
 Json world_words(const comm::World& world);
 

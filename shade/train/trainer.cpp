@@ -62,6 +62,7 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
   recipe.dp.sigma = event_.mechanism.noise_multiplier;  // as it is written down; steps have the event's
   job_ = make_job();
   const auto identity = identity_of(*job_);
+  job_words_ = identity.parts.at("job");
   exports_ = std::make_unique<Exports>(recipe, *model_, *dataset_, job_->runtime());
   resume({.digest = identity.digest,
           .settings = settings_of(config, world.size(), identity.parts),

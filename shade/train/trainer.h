@@ -56,11 +56,11 @@ class Trainer {
 
   TrainResult run();  // collective
 
-  Job& job() { return *job_; }
   models::Model& model() { return *model_; }
   shard::Runtime& runtime() { return job_->runtime(); }
   optim::Optimizer& optimizer() { return job_->optimizer(); }
   int64_t micro_batch() const { return job_->micro_batch(); }
+  const Json& job_words() const { return job_words_; }  // as they are in the identity; for tests, written nowhere
 
  private:
   std::unique_ptr<Job> make_job();
@@ -88,6 +88,7 @@ class Trainer {
   privacy::PrivacyEvent event_;
   std::unique_ptr<Spending> spending_;  // of a private run
   std::unique_ptr<Job> job_;
+  Json job_words_;
   std::unique_ptr<Exports> exports_;
   std::unique_ptr<Checkpoints> checkpoints_;
   std::unique_ptr<Evaluations> evaluations_;

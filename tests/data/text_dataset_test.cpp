@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cstdlib>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -107,6 +108,24 @@ TEST(TextDataset, ClassesAreSorted) {
 }
 
 // With stated classes no record decides what another one's label is, and no label is published that was not stated.
+// The same tokenizer.json, and another token behind every text: other samples.
+TEST(TextDataset, EndsOfTextsAreInTheFingerprint) {
+  const Folder folder;
+  folder.put("a.jsonl", "{\"text\":\"a text\"}\n");
+  const auto with = [&](const std::string& eos) {
+    const Folder tokenizer;
+    std::filesystem::copy(
+        std::filesystem::path(std::getenv("SHADE_SOURCE")) / "tests/golden/tokenizer_qwen2/tokenizer.json",
+        tokenizer.path() / "tokenizer.json");
+    tokenizer.put("tokenizer_config.json", text(R"({"eos_token": ")", eos, R"("})"));
+    auto config = folder.config();
+    config.tokenizer = tokenizer.path().string();
+    return open_dataset(config, 8, Task::lm)->fingerprint();
+  };
+  EXPECT_EQ(with("<|endoftext|>"), with("<|endoftext|>"));
+  EXPECT_NE(with("<|endoftext|>"), with("<|im_end|>"));
+}
+
 TEST(TextDataset, StatedClassesAreTheClasses) {
   const Folder folder;
   folder.put("a.jsonl", "{\"text\":\"a\",\"label\":\"sea\"}\n{\"text\":\"b\",\"label\":\"hill\"}\n");

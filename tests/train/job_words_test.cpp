@@ -13,23 +13,41 @@ namespace {
 
 const std::set<std::string> kCannotMatter{
     // how far to go, and when to stop: the schedule has total_steps, and sigma is in the event
-    "train.steps", "dp.max_epsilon", "dp.delta", "dp.accountant",
+    "train.steps",
+    "dp.max_epsilon",
+    "dp.delta",
+    "dp.accountant",
     // where files are; their content is in the words, or is hashed by identity.h
-    "train.output", "train.export_folder", "train.adapter_folder", "train.test_folder", "train.resume_from",
-    "data.data_folder", "data.cache_folder", "model.weights", "model.from_scratch", "shard.offload_folder",
+    "train.output",
+    "train.export_folder",
+    "train.adapter_folder",
+    "train.test_folder",
+    "data.data_folder",
+    "data.cache_folder",
+    "shard.offload_folder",
     // what is printed, saved, evaluated and exported, and how often
-    "train.log_every", "train.save_every", "train.save_interval", "train.keep", "train.eval_every",
-    "train.export_dtype", "train.keep_key", "train.peak_gflops", "train.restart", "train.sample_corpus",
+    "train.log_every",
+    "train.save_every",
+    "train.save_interval",
+    "train.keep",
+    "train.eval_every",
+    "train.export_dtype",
+    "train.keep_key",
+    "train.peak_gflops",
+    "train.restart",
+    "train.sample_corpus",
     // identity.h has the number of threads and the micro-batch that was found
-    "train.threads", "train.memory_limit",
-    // the records that are trained on are in the words
-    "train.synthetic"};
+    "train.threads",
+    "train.memory_limit",
+};
 
-// They can't be changed alone, or not in these runs. The fingerprint of the records has tokenizer and flip (data_test),
-// the event has the unit, private runs refuse timed choices, and the world has the section [comm].
+// They can't be changed alone, or not in these runs. The fingerprint of the records has tokenizer, flip (data_test) and
+// whether they are synthetic, identity.h has the first weights, the event has the unit, private runs refuse timed
+// choices, and the world has the section [comm] (below).
 const std::set<std::string> kElsewhere{
-    "data.tokenizer", "data.flip",         "dp.privacy_unit",         "dp.norm_timing",
-    "comm.backend",   "comm.peer_timeout", "comm.rendezvous_timeout", "comm.stall_timeout",
+    "model.weights",  "model.from_scratch", "train.resume_from",       "train.synthetic",
+    "data.tokenizer", "data.flip",          "dp.privacy_unit",         "dp.norm_timing",
+    "comm.backend",   "comm.peer_timeout",  "comm.rendezvous_timeout", "comm.stall_timeout",
     "comm.interface", "comm.segment"};
 
 // Other values of fields that are no numbers or switches.
@@ -43,7 +61,7 @@ const std::map<std::string, std::vector<std::string>> kOthers{{"model.model", {"
                                                               {"model.positions", {"sincos"}},
                                                               {"model.image_size", {"32"}},
                                                               {"model.patch_size", {"2"}},
-                                                              {"model.hidden_dim", {"32"}},
+                                                              {"model.hidden_dim", {"48"}},
                                                               {"model.num_heads", {"2"}},
                                                               {"model.num_kv_heads", {"1"}},
                                                               {"model.num_layers", {"1"}},
@@ -72,6 +90,7 @@ const std::map<std::string, std::vector<std::string>> kOthers{{"model.model", {"
                                                               {"dp.max_epsilon", {"1000"}},
                                                               {"dp.noise_seed", {"5"}},
                                                               {"train.micro_batch", {"2"}},
+                                                              {"train.eval_records", {"20"}},
                                                               {"train.export_dtype", {"bf16"}},
                                                               {"train.seq_length", {"10"}}};
 
@@ -85,12 +104,37 @@ std::string words_of(const std::filesystem::path& run, const Words& words) {
     const auto said = test::fault([&] {
       config.set("train.output", run.string());
       set_words(config, words);
-      out = Trainer(world, recipe, config, nullptr, {.quiet = true}).job().words().dump();
+      out = Trainer(world, recipe, config, nullptr, {.quiet = true}).job_words().dump();
     });
     if (said != "no error") out = "refused: " + said;
   });
   std::filesystem::remove_all(run);
   return out;
+}
+
+// Fields, or beginnings of them, that only some runs have a use for, by what is in the runs' names.
+const std::pair<std::string, std::vector<std::string>> kOnlyIn[]{
+    {"dp.", {"private"}},
+    {"data.classes", {"labels"}},
+    {"data.text_unit", {"texts", "windows"}},
+    {"data.", {"texts", "labels", "windows"}},
+    {"model.ffn_dim", {"texts", "labels", "windows"}},
+    {"model.vocab_size", {"texts", "labels", "windows"}},
+    {"model.num_kv_heads", {"texts", "labels", "windows"}},
+    {"model.num_heads", {"texts", "labels", "windows", "images"}},
+    {"model.num_classes", {"labels", "images"}},
+    {"model.image_size", {"images"}},
+    {"model.patch_size", {"images"}},
+    {"model.lora_", {"lora"}},
+    {"model.loss_mean", {"lora"}},
+    {"train.records", {"images", "linear"}}};
+
+bool used_in(const std::string& run, const std::string& key) {
+  for (const auto& [beginning, names] : kOnlyIn)
+    if (key.starts_with(beginning))
+      return std::any_of(names.begin(), names.end(),
+                         [&](const std::string& name) { return run.find(name) != std::string::npos; });
+  return true;
 }
 
 bool refused(const std::string& words) { return words.starts_with("refused: "); }
@@ -138,12 +182,20 @@ TEST(JobWords, ChangeWithEveryFieldThatCanMatter) {
                                {"dp.dp", "auto"},
                                {"dp.delta", "1e-3"},
                                {"dp.sample_rate", "0.25"}})},
-      {"texts", base({folder(texts),
-                      {"model.vocab_size", "259"},
-                      {"model.task", "lm"},
-                      {"dp.dp", "none"},
-                      {"model.lora_rank", "2"},
-                      {"train.eval_records", "4"}})},
+      {"private windows", base({folder(texts),
+                                {"model.vocab_size", "259"},
+                                {"model.task", "lm"},
+                                {"data.packing", "packed"},
+                                {"dp.privacy_unit", "window"},
+                                {"dp.clip_style", "adaptive"},
+                                {"dp.dp", "auto"},
+                                {"dp.delta", "1e-3"}})},
+      {"lora on texts", base({folder(texts),
+                              {"model.vocab_size", "259"},
+                              {"model.task", "lm"},
+                              {"dp.dp", "none"},
+                              {"model.lora_rank", "2"},
+                              {"train.eval_records", "4"}})},
       {"images", base({{"model.model", "dit-nano"}, {"dp.dp", "none"}})},
       {"linear", base({{"model.model", "linear-nano"}, {"dp.dp", "none"}})}};
 
@@ -163,34 +215,49 @@ TEST(JobWords, ChangeWithEveryFieldThatCanMatter) {
 
   for (const auto& key : known) {
     if (kElsewhere.contains(key)) continue;
-    std::string changed, why;
+    std::string changed, same, why;
     for (const auto& [name, words] : runs) {
       Recipe present;
       Config config;
       present.declare(config);
       set_words(config, words);
-      if (key.starts_with("dp.") && !name.starts_with("private")) continue;
-      for (const auto& field : config.fields()) {
-        if (field.key() != key) continue;
-        auto values = others(field);
-        if (key == "data.data_folder" && name.ends_with("texts")) values = {copy.string()};
-        if (key == "train.output") continue;  // words_of() has another each time
-        for (const auto& value : values) {
-          auto with = words;
-          with.emplace_back(key, value);
-          const auto now = words_of(here.path() / "run", with);
-          if (refused(now))
-            why += text("\n  ", name, ": ", now);
-          else if (now != before[name])
-            changed += text("\n  ", name, ": ", value);
-        }
+      const auto field = std::find_if(config.fields().begin(), config.fields().end(),
+                                      [&](const Field& candidate) { return candidate.key() == key; });
+      auto values = others(*field);
+      if (key == "data.data_folder" && name.ends_with("texts")) values = {copy.string()};
+      if (key == "train.test_folder" && name.ends_with("texts")) values = {copy.string()};
+      if (key.ends_with("_folder") && values.empty()) values = {(here.path() / "elsewhere").string()};
+      for (const auto& value : values) {
+        if (value == field->str()) continue;
+        auto with = words;
+        with.emplace_back(key, value);
+        const auto now = words_of(here.path() / "run", with);
+        const auto line = text("\n  ", name, ": ", value);
+        if (refused(now))
+          why += text("\n  ", name, ": ", now);
+        else if (now != before[name])
+          changed += line;
+        else if (kCannotMatter.contains(key) || used_in(name, key))
+          same += line;
       }
     }
-    if (kCannotMatter.contains(key))
-      EXPECT_TRUE(changed.empty()) << key << " can't matter, but changes the words of" << changed;
-    else
+    if (kCannotMatter.contains(key)) {
+      EXPECT_EQ(changed, "") << key << " can't matter";
+      EXPECT_TRUE(key == "train.output" || !same.empty()) << key << " was refused everywhere" << why;
+    } else {
       EXPECT_FALSE(changed.empty()) << key << " changes no job's words" << why;
+      EXPECT_TRUE(same.empty()) << key << " matters, but leaves words as they are in" << same;
+    }
   }
+}
+
+TEST(JobWords, TellByWhatSumsTravel) {
+  const auto with = [](Bytes segment) {
+    return world_words(comm::World::connect(comm::Place{}, comm::CommConfig{.segment = segment}));
+  };
+  EXPECT_EQ(with(MiB(4)), with(MiB(4)));
+  EXPECT_NE(with(MiB(4)), with(MiB(8)));
+  EXPECT_EQ(with(MiB(4)).at("backend"), "gloo");
 }
 
 TEST(JobWords, TellWhichRecordsAreHeldOut) {

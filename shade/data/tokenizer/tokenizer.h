@@ -27,7 +27,7 @@ class Tokenizer {
   virtual std::optional<TokenId> bos() const = 0;  // set before every text, if there is one
   virtual TokenId eos() const = 0;                 // set after every text
   virtual TokenId pad() const = 0;                 // fills what no text fills; masked
-  virtual std::string fingerprint() const = 0;     // of all that decides the ids
+  virtual std::string fingerprint() const = 0;     // of all that decides the ids of a text, without its ends
   virtual std::string describe() const = 0;
 };
 

@@ -44,6 +44,23 @@ Clipper::Clipper(const nn::Parameters& parameters, const PrivacyEvent& event, co
   thresholds_ = std::max<size_t>(1, known.size());
 }
 
+// The bindings name every field, so that a new one doesn't compile before it is here.
+Json Clipper::settings() const {
+  const auto& [style, norm_algorithm, tile_size, workspace, memory, norm_timing, gamma, quantile, rate, count_sigma] =
+      options_;
+  return {{"groups", thresholds_},
+          {"style", to_string(style)},
+          {"norm_algorithm", to_string(norm_algorithm)},
+          {"tile_size", tile_size},
+          {"workspace", workspace.count},
+          {"memory", memory.count},
+          {"norm_timing", norm_timing},
+          {"gamma", gamma},
+          {"quantile", quantile},
+          {"rate", rate},
+          {"count_sigma", count_sigma}};
+}
+
 at::Tensor Clipper::coefficients(const at::Tensor& squares_B, at::ScalarType factors) const {
   const double threshold = norm_ / std::sqrt(static_cast<double>(thresholds_)) * (1 - clip_margin(factors));
   const auto norms_B = squares_B.clamp_min(0).sqrt_();

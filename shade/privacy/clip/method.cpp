@@ -138,25 +138,8 @@ void ClippingMethod::add_clipped(const SampleGradients& kept, const at::Tensor& 
 // The bindings name every field, so that a new one doesn't compile before it is here.
 Json ClippingMethod::settings() const {
   const auto& [name, passes, norm, keep, micro_batch, choose] = row_;
-  const auto& [style, norm_algorithm, tile_size, workspace, memory, norm_timing, gamma, quantile, rate, count_sigma] =
-      options_;
-  return {{"method", to_string(name)},
-          {"passes", passes},
-          {"norm", to_string(norm)},
-          {"keep", static_cast<int>(keep)},
-          {"micro_batch", micro_batch},
-          {"choose", choose},
-          {"groups", clipper_.groups()},
-          {"style", to_string(style)},
-          {"norm_algorithm", to_string(norm_algorithm)},
-          {"tile_size", tile_size},
-          {"workspace", workspace.count},
-          {"memory", memory.count},
-          {"norm_timing", norm_timing},
-          {"gamma", gamma},
-          {"quantile", quantile},
-          {"rate", rate},
-          {"count_sigma", count_sigma}};
+  return {{"name", to_string(name)},        {"passes", passes},           {"norm", to_string(norm)},
+          {"keep", static_cast<int>(keep)}, {"micro_batch", micro_batch}, {"choose", choose}};
 }
 
 MakeMethod method_of(MethodName name, const ClipOptions& options) {

@@ -58,7 +58,7 @@ class Method : public nn::GradientTap {
   virtual bool repeatable() const { return true; }   // the same step again has the same bits
   virtual Clipper* clipper() { return nullptr; }  // what bounds a sample; null: nothing does, so not for private steps
   virtual ClipCounts drain_counts() { return {}; }
-  // How it computes, as far as that decides the bits of a step; of all ranks alike.
+  // How it computes, beside its clipper, as far as that decides the bits of a step; of all ranks alike.
   virtual Json settings() const { return Json::object(); }
 
   // The last `blank` of the samples are padding (train/fixed_shapes.h): they weigh nothing and are counted nowhere.
