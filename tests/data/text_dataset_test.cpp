@@ -117,7 +117,7 @@ TEST(TextDataset, EndsOfTextsAreInTheFingerprint) {
     std::filesystem::copy(
         std::filesystem::path(std::getenv("SHADE_SOURCE")) / "tests/golden/tokenizer_qwen2/tokenizer.json",
         tokenizer.path() / "tokenizer.json");
-    tokenizer.put("tokenizer_config.json", text(R"({"eos_token": ")", eos, R"("})"));
+    tokenizer.put("tokenizer_config.json", text(R"({"pad_token": "<|endoftext|>", "eos_token": ")", eos, R"("})"));
     auto config = folder.config();
     config.tokenizer = tokenizer.path().string();
     return open_dataset(config, 8, Task::lm)->fingerprint();
