@@ -3,6 +3,7 @@
 #include <toml++/toml.h>
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "shade/base/error.h"
@@ -173,6 +174,7 @@ void Field::assign(std::string_view word, std::span<const std::string> elements)
     throw UsageError(text(key_, ": ", fault.what()));
   }
   given_ = true;
+  word_ = word;
 }
 
 std::string Field::str() const {
@@ -189,6 +191,17 @@ bool Field::is_list() const {
   return std::visit(Overloaded{[](const Choice&) { return false; }, []<class T>(std::vector<T>*) { return true; },
                                [](auto*) { return false; }},
                     value_);
+}
+
+bool Field::may_be_empty() const { return is_list() || std::holds_alternative<std::string*>(value_); }
+
+bool Field::is_called(std::string_view key) const {
+  const auto wanted = normal(key);
+  const auto dot = key_.find('.') + 1;
+  if (wanted == key_) return true;
+  if (!wanted.starts_with(key_.substr(0, dot))) return false;
+  const auto option = dashed("--" + wanted.substr(dot));
+  return std::find(info_.flags.begin(), info_.flags.end(), option) != info_.flags.end();
 }
 
 std::vector<std::string> Field::spellings() const {
@@ -208,10 +221,11 @@ std::string Field::help() const {
 size_t Config::find(std::string_view key, const std::string& source) const {
   const auto wanted = normal(key);
   std::vector<std::string> keys;
-  for (const auto& field : fields_) {
-    if (field.key() == wanted) return keys.size();
-    keys.push_back(field.key());
-  }
+  for (const auto& field : fields_) keys.push_back(field.key());
+  if (const auto own = std::find(keys.begin(), keys.end(), wanted); own != keys.end())
+    return static_cast<size_t>(own - keys.begin());
+  for (size_t i = 0; i < fields_.size(); ++i)
+    if (fields_[i].is_called(wanted)) return i;
   // The right word in the wrong section, or an option's name, is likelier than a slip.
   const auto name = wanted.substr(wanted.find('.') + 1);
   const auto option = dashed("--" + name);
@@ -225,13 +239,14 @@ size_t Config::find(std::string_view key, const std::string& source) const {
 }
 
 bool Config::has(std::string_view key) const {
-  const auto wanted = normal(key);
-  return std::any_of(fields_.begin(), fields_.end(), [&](const Field& field) { return field.key() == wanted; });
+  return std::any_of(fields_.begin(), fields_.end(), [&](const Field& field) { return field.is_called(key); });
 }
 
 void Config::set(std::string_view key, std::string_view word) { fields_[find(key, "")].set(word); }
 
 bool Config::given(std::string_view key) const { return fields_[find(key, "")].given(); }
+
+const std::string& Config::word(std::string_view key) const { return fields_[find(key, "")].word(); }
 
 void Config::read_toml(const std::filesystem::path& file) {
   SHADE_REQUIRE(!std::filesystem::is_directory(file), file, " is a folder; expected a TOML file");
@@ -255,10 +270,14 @@ void Config::read_toml_text(std::string_view toml_text, const std::string& sourc
     const auto* table = node.as_table();
     SHADE_REQUIRE(table != nullptr, source, ": '", section.str(),
                   "' stands outside of a [section]; expected keys inside sections");
+    std::map<const Field*, std::string> seen;
     for (const auto& [name, value] : *table) {
       const auto key = text(section.str(), ".", name.str());
       auto& owner = others_ != nullptr && !has(key) && others_->has(key) ? *others_ : *this;
       auto& field = owner.fields_[owner.find(key, text(source, ":", value.source().begin.line))];
+      const auto [earlier, first] = seen.emplace(&field, key);
+      SHADE_REQUIRE(first, source, ":", value.source().begin.line, ": '", earlier->second, "' and '", key,
+                    "' are two names of one field; drop one of them");
       try {
         set_from_toml(field, value, key, source);
       } catch (const UsageError& fault) {

@@ -34,7 +34,8 @@ struct FieldInfo {
   std::string help;
   std::string unit;                // for plain numbers: "samples", "tokens"
   std::optional<double> min, max;  // inclusive; for lists, of every element
-  std::vector<std::string> flags;  // spellings on the command line beside --section.key, e.g. "--batch-size"
+  std::vector<std::string> flags;  // spellings on the command line beside --section.key: the usual one, then aliases,
+                                   // e.g. "--batch-size"; in files, without the dashes, they are keys of the section
   std::string if_not_given;        // shown as the default where that follows from other fields
 };
 
@@ -57,11 +58,14 @@ class Field {
   std::vector<std::string> spellings() const;  // on the command line, with dashes; the first is the usual one
   bool is_switch() const { return std::holds_alternative<bool*>(value_); }
   bool is_list() const;
+  bool may_be_empty() const;                   // a text or a list
+  bool is_called(std::string_view key) const;  // "section.name", or an alias of it in the same section
 
   // Parses, validates and assigns; lists are comma-separated. Throws UsageError naming the key.
   void set(std::string_view word);
-  void set(std::span<const std::string> elements);  // of a list; an element may have a comma in it
-  bool given() const { return given_; }             // it was set, if only to its default
+  void set(std::span<const std::string> elements);   // of a list; an element may have a comma in it
+  bool given() const { return given_; }              // it was set, if only to its default
+  const std::string& word() const { return word_; }  // what it was set to; two words may name one value
 
   std::string str() const;   // the present value, as set() would read it
   Json json() const;         // the present value, typed
@@ -73,7 +77,7 @@ class Field {
   std::string key_;
   Value value_;
   FieldInfo info_;
-  std::string default_;
+  std::string default_, word_;
   bool given_ = false;
 };
 
@@ -115,7 +119,8 @@ class Config {
   void read_toml_text(std::string_view toml, const std::string& source);
   void set(std::string_view key, std::string_view word);  // '-' and '_' are the same in keys
   bool has(std::string_view key) const;
-  bool given(std::string_view key) const;  // by a file or an option; throws UsageError for an unknown key
+  bool given(std::string_view key) const;               // by a file or an option; throws UsageError for an unknown key
+  const std::string& word(std::string_view key) const;  // the word it was given as; empty: it was not
 
   std::deque<Field>& fields() { return fields_; }
   Json json() const;  // {section: {name: value}}

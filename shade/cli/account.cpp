@@ -23,13 +23,14 @@ struct AccountConfig {
   int64_t population = 0;
 
   void declare(Fields& f) {
-    f.add("sigma", sigma, {.help = "noise over clip norm; or give --target-epsilon", .flags = {"--sigma"}});
+    f.add("sigma", sigma,
+          {.help = "noise over clip norm; or give --target-epsilon", .flags = {"--sigma", "--noise-multiplier"}});
     f.add("target_epsilon", target_epsilon,
-          {.help = "find the sigma that keeps this epsilon", .flags = {"--target-epsilon"}});
+          {.help = "find the sigma that keeps this epsilon", .flags = {"--target-epsilon", "--epsilon"}});
     f.add("sample_rate", sample_rate,
           {.help = "chance of a record to be in a step's batch", .flags = {"--sample-rate", "--rate"}});
     f.add("steps", steps, {.help = "optimizer steps", .flags = {"--steps"}});
-    f.add("delta", delta, {.help = "below 1 / number of records", .flags = {"--delta"}});
+    f.add("delta", delta, {.help = "below 1 / number of records", .flags = {"--delta", "--target-delta"}});
     f.add("accountant", accountant, {.help = "whose answer is the result", .flags = {"--accountant"}});
     f.add("sampler", sampler, {.help = "how batches are drawn", .flags = {"--sampler"}});
     f.add("max_batch", max_batch,

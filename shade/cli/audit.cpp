@@ -5,6 +5,7 @@
 
 #include "shade/base/terminal.h"
 #include "shade/cli/verb.h"
+#include "shade/shard/choose_strategy.h"
 #include "shade/train/model_states.h"
 #include "shade/train/recipe.h"
 
@@ -29,6 +30,8 @@ int run_audit(const Arguments& arguments) {
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
   const auto place = expected_place(line);
+  what.audit.use_folder();
+  const auto strategy = shard::choose_strategy(what.shard, config, place.size);
   train::require_memory(
       train::model_states(models::size_of(what.audit.model, what.sizes, what.audit.options()),
                           {.shard = what.shard, .optim = {}, .ranks = place.size, .local_ranks = place.local_size}));
@@ -36,6 +39,7 @@ int run_audit(const Arguments& arguments) {
   bool pass = false;
   in_world(line.ranks, comm_config, [&](comm::World& world) {
     use_threads(1, {});  // a small model: a second thread only waits
+    if (world.rank() == 0 && !strategy.empty()) std::printf("%s\n", strategy.c_str());
     const auto result = proof::audit(world, what);
     pass = result.pass();
     if (world.rank() != 0) return;

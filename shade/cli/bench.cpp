@@ -1,12 +1,12 @@
 // shade bench: one measured experiment.
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
-#include "shade/cli/verb.h"
+#include "shade/cli/bench_line.h"
 #include "shade/cli/version.h"
-#include "shade/measure/bench.h"
 #include "shade/measure/mib.h"
 #include "shade/train/model_states.h"
 
@@ -69,6 +69,14 @@ void print_stages(const measure::BenchResult& result) {
   std::printf("\nmemory of rank 0, %s\n%s", visible(result.log_key).c_str(), table.str().c_str());
 }
 
+// The phase `norm`, weight by weight.
+void print_norms(const measure::BenchResult& result) {
+  if (result.norms_ms.empty()) return;
+  Table table({"norm of", "time per step"});
+  for (const auto& [weight, time_ms] : result.norms_ms) table.add({weight, text(significant(time_ms), " ms")});
+  std::printf("\n%s", table.str().c_str());
+}
+
 // Called before anything is allocated, in the process that starts the ranks, so that there is one message.
 void require_memory(const measure::Experiment& experiment, const comm::CommConfig& comm, const comm::Place& place) {
   const auto& config = experiment.bench;
@@ -88,45 +96,44 @@ void require_memory(const measure::Experiment& experiment, const comm::CommConfi
 }  // namespace
 
 int run_bench(const Arguments& arguments) {
-  measure::Experiment experiment;
+  BenchLine own("One measured experiment: training steps of a model, on synthetic data or a folder of texts.",
+                "shade bench --model dit-l --batch-size 2 --num-iter 2 --dtype bf16 --ranks 2 --shard zero3");
+  auto [experiment, config, line] = std::tie(own.experiment, own.config, own.line);
   auto& bench = experiment.bench;
-  comm::CommConfig comm_config;
-  Config config;
-  experiment.declare(config);
-  config.add("comm", comm_config);
-  train::Recipe recipe;  // --config may be one
-  Config recipe_config;
-  recipe.declare(recipe_config);
-  config.read_also(recipe_config);
-  CommandLine line("bench", "One measured experiment: training steps of a model, on made-up data or a folder of texts.",
-                   "shade bench --model dit-l --batch-size 2 --num-iter 2 --dtype bf16 --ranks 2 --shard zero3");
-  line.add(config);
-  if (const auto status = line.parse(arguments)) return *status;
-  if (line.has_file()) experiment.take(recipe, recipe_config, config);
-  if (implies_zero3(arguments)) experiment.shard.shard = shard::Strategy::zero3;
-
-  require_memory(experiment, comm_config, expected_place(line));
-  if (bench.work == measure::Work::forward_backward) {
-    SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "--work forward_backward runs in one process; drop --ranks");
-    use_threads(bench.threads, {});
-    const auto result = measure::measure_forward_backward(experiment);
-    const auto json = result.json(experiment, config.json());
-    print(result, experiment, json);
-    if (!bench.tensorboard.empty()) result.write_events(experiment, config.json());
-    if (!line.json_file.empty()) write_json(line.json_file, json);
-    return 0;
-  }
-  if (const auto status = start_ranks(line, "bench", arguments, comm_config)) return *status;
-  in_world(line.ranks, comm_config, [&](comm::World& world) {
-    use_threads(bench.threads, world.place());
-    const auto result = measure::measure_training(world, experiment);
-    if (world.rank() != 0) return;
+  std::string folder;
+  line.app()
+      .add_option("--output-dir", folder, "also write the result to <mode>_seq<T>_result.json in this folder")
+      ->type_name("DIR");
+  if (const auto status = own.parse(arguments)) return *status;
+  require_memory(experiment, own.comm, expected_place(line));
+  if (!folder.empty()) std::filesystem::create_directories(folder);
+  const auto deliver = [&](const measure::BenchResult& result) {
     auto json = result.json(experiment, config.json());
     json["environment"]["commit"] = commit();
     print(result, experiment, json);
-    print_stages(result);
+    if (bench.enable_profiling) print_norms(result);
     if (!bench.tensorboard.empty()) result.write_events(experiment, config.json());
     if (!line.json_file.empty()) write_json(line.json_file, json);
+    if (!folder.empty())
+      write_json(
+          std::filesystem::path(folder) / text(json["mode"].get<std::string>(), "_seq", result.length, "_result.json"),
+          json);
+  };
+  if (bench.work == measure::Work::forward_backward) {
+    SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "--work forward_backward runs in one process; drop --ranks");
+    use_threads(bench.threads, {});
+    deliver(measure::measure_forward_backward(experiment));
+    return 0;
+  }
+  if (const auto status = start_ranks(line, "bench", arguments, own.comm)) return *status;
+  in_world(line.ranks, own.comm, [&](comm::World& world) {
+    use_threads(bench.threads, world.place());
+    if (world.rank() == 0)
+      for (const auto& note : own.notes) std::printf("%s\n", visible(note).c_str());
+    const auto result = measure::measure_training(world, experiment);
+    if (world.rank() != 0) return;
+    deliver(result);
+    print_stages(result);
   });
   return 0;
 }

@@ -9,14 +9,12 @@
 #include "shade/base/log.h"
 #include "shade/base/output_file.h"
 #include "shade/base/strings.h"
-#include "shade/catalog/methods.h"
 #include "shade/cli/verb.h"
 
 namespace shade::cli {
 
 CommandLine::CommandLine(std::string verb, std::string summary, std::string example)
-    : verb_(std::move(verb)), app_(std::move(summary), "shade " + verb_) {
-  app_.footer("Example:\n  " + std::move(example));
+    : verb_(std::move(verb)), example_(std::move(example)), app_(std::move(summary), "shade " + verb_) {
   app_.get_formatter()->column_width(36);
   app_.allow_extras();  // ours name the nearest option
   app_.add_option("--json", json_file,
@@ -50,15 +48,6 @@ std::string CommandLine::config_name() const {
   return config_file_.empty() ? verb_ : std::filesystem::path(config_file_).stem().string();
 }
 
-bool implies_zero3(const Arguments& arguments) {
-  bool fsdp = false, given = false;
-  for (const auto& word : arguments) {
-    for (const auto& method : catalog::kMethods) fsdp = fsdp || (!method.fsdp.empty() && word.ends_with(method.fsdp));
-    given = given || word.starts_with("--shard") || word.starts_with("--data-parallel");
-  }
-  return fsdp && !given;
-}
-
 std::optional<int> parse_words(CLI::App& app, const Arguments& arguments) {
   Arguments reversed(arguments.rbegin(), arguments.rend());  // CLI11 takes them as a stack
   try {
@@ -72,20 +61,47 @@ std::optional<int> parse_words(CLI::App& app, const Arguments& arguments) {
   return std::nullopt;
 }
 
+OwnOptions CommandLine::own_options() const {
+  return {.verb = verb_,
+          .find = [this](const std::string& word) -> const void* { return app_.get_option_no_throw(word); }};
+}
+
+Arguments CommandLine::in_own_words(const Arguments& arguments) const {
+  return cli::in_own_words(arguments, own_options());
+}
+
+const Field* CommandLine::field_of(const std::string& option) const {
+  if (config_ == nullptr) return nullptr;
+  for (const auto& field : config_->fields()) {
+    const auto names = field.spellings();
+    if (std::find(names.begin(), names.end(), option) != names.end()) return &field;
+  }
+  return nullptr;
+}
+
 // A switch takes the next word as its value only if it is one: in `--synthetic RECIPE` the recipe is the argument.
-Arguments CommandLine::with_switch_values(Arguments arguments) const {
-  if (config_ == nullptr) return arguments;
-  for (size_t i = 0; i + 1 < arguments.size(); ++i)
-    for (const auto& field : config_->fields()) {
-      const auto names = field.spellings();
-      const bool named = field.is_switch() && std::find(names.begin(), names.end(), arguments[i]) != names.end();
-      if (named && !parse_switch(arguments[i + 1])) arguments[i] += "=true";
-    }
-  return arguments;
+// Nothing takes it after `--option=`, which is an empty text or an empty list.
+Arguments CommandLine::with_values(const Arguments& arguments) const {
+  Arguments out;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto& word = arguments[i];
+    const bool empty = word.starts_with("--") && word.find('=') == word.size() - 1;
+    const auto option = empty ? word.substr(0, word.size() - 1) : word;
+    const auto* field = field_of(option);
+    SHADE_REQUIRE(!empty || (field != nullptr && field->may_be_empty()), "'", word,
+                  "' has no value; expected one after the equals sign");
+    const bool alone =
+        field != nullptr && field->is_switch() && (i + 1 == arguments.size() || !parse_switch(arguments[i + 1]));
+    out.push_back(alone ? option + "=true" : option);
+    if (empty) out.emplace_back();
+  }
+  return out;
 }
 
 std::optional<int> CommandLine::parse(const Arguments& arguments) {
-  if (const auto status = parse_words(app_, with_switch_values(arguments))) return status;
+  const auto aliases = foreign_words_help(own_options());
+  app_.footer(text(aliases, aliases.empty() ? "" : "\n", "Example:\n  ", example_));
+  if (const auto status = parse_words(app_, with_values(in_own_words(arguments)))) return status;
   for (const auto& word : app_.remaining()) {
     if (word.starts_with("-")) throw UsageError(text("unknown option '", word, "'", suggestion_for(word)));
     throw UsageError(text("unexpected argument '", word, "'"));

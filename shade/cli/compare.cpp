@@ -14,11 +14,13 @@ namespace shade::cli {
 namespace {
 
 void print(const std::vector<measure::MatrixRow>& rows, const std::vector<Json>& results) {
+  std::string reasons;  // whole: a column would cut them
   Table table({"experiment", "step", "tokens/s", "peak memory", "traffic"});
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto& [row, result] = std::tie(rows[i], results[i]);
     if (result.value("failed", false)) {
-      table.add({row.name, "failed", "", "", result.at("reason").get<std::string>().substr(0, 80)});
+      table.add({row.name, "failed", "", "", ""});
+      reasons += text(row.name, ": ", result.at("reason").get<std::string>(), "\n");
       continue;
     }
     table.add({row.name, to_string(Seconds(result.at("avg_time_ms").get<double>() / 1e3)),
@@ -26,7 +28,7 @@ void print(const std::vector<measure::MatrixRow>& rows, const std::vector<Json>&
                text(significant(result.at("peak_memory_mb").get<double>()), " MiB"),
                to_string(Bytes{result.at("communication").at("bytes").get<int64_t>()})});
   }
-  std::printf("%s", table.str().c_str());
+  std::printf("%s%s%s", table.str().c_str(), reasons.empty() ? "" : "\nfailed\n", visible_lines(reasons).c_str());
 }
 
 // Rows that ran out of memory: what of this matrix did fit.

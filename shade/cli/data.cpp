@@ -20,7 +20,8 @@ struct LookConfig {
   int64_t sample_seed = 1;
 
   void declare(Fields& f) {
-    f.add("seq_length", seq_length, {.help = "length of a sample", .unit = "tokens", .min = 2, .flags = {"--seq"}});
+    f.add("seq_length", seq_length,
+          {.help = "length of a sample", .unit = "tokens", .min = 2, .flags = {"--seq-length", "--seq"}});
     f.add("task", task, {.help = "what the samples are for", .flags = {"--task"}});
     f.add("write_sample", write_sample,
           {.help = "writes a made-up corpus into this new folder, and looks at it", .flags = {"--write-sample"}});

@@ -1,5 +1,6 @@
 // shade: the program. Finds the verb, runs it, turns errors into messages and exit statuses (docs/errors.md).
 #include <c10/util/Exception.h>
+#include <c10/util/Logging.h>
 
 #include <unistd.h>
 
@@ -56,7 +57,8 @@ int fail(const std::string& verb, const std::string& what, int status) {
   std::fprintf(stderr, "%s %s\n",
                coloured(verb.empty() ? "shade:" : "shade " + verb + ":", Colour::red, stderr).c_str(),
                visible_lines(what).c_str());
-  if (status == 2 && !verb.empty()) std::fprintf(stderr, "  shade %s --help shows the options.\n", verb.c_str());
+  if (status == kUsageStatus && !verb.empty())
+    std::fprintf(stderr, "  shade %s --help shows the options.\n", verb.c_str());
   return status;
 }
 
@@ -80,9 +82,11 @@ int run(const Arguments& arguments) {
   try {
     const auto& found = find(arguments[0]);
     verb = found.name;
-    return found.run(own_spelling({arguments.begin() + 1, arguments.end()}));
+    return found.run(without_token(own_spelling({arguments.begin() + 1, arguments.end()})));
+  } catch (const Told& told) {
+    return told.status;
   } catch (const UsageError& fault) {
-    return fail(verb, fault.what(), 2);
+    return fail(verb, fault.what(), kUsageStatus);
   } catch (const comm::PeerLost& fault) {
     return fail(verb, fault.what(), comm::kPeerLostStatus);
   } catch (const c10::Error& fault) {
@@ -107,5 +111,12 @@ int main(int argc, char** argv) {
     for (const int number : {SIGTERM, SIGINT}) std::signal(number, [](int signal) { ::_exit(128 + signal); });
   // The profiler inside libtorch calls a machine without a GPU an error. Set before there are threads.
   setenv("KINETO_LOG_LEVEL", "99", 0);
-  return shade::cli::run({argv + 1, argv + argc});
+  // libtorch's connections log errors that they also throw, with a stack of addresses; TORCH_CPP_LOG_LEVEL shows them.
+  if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr)
+    FLAGS_caffe2_log_level = c10::GLOG_FATAL;
+  else
+    c10::initLogging();
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  shade::cli::hide_token(argv + 1, argv + argc);
+  return shade::cli::run(arguments);
 }

@@ -1,11 +1,13 @@
 #include "shade/cli/matrix_verbs.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <ctime>
 
 #include "shade/base/log.h"
 #include "shade/base/terminal.h"
-#include "shade/measure/bench.h"
+#include "shade/base/visible_text.h"
+#include "shade/cli/bench_line.h"
 
 namespace shade::cli {
 namespace {
@@ -34,7 +36,7 @@ MatrixLine::MatrixLine(const std::string& verb, const std::string& summary, cons
       example);
   app_.get_formatter()->column_width(36);
   app_.allow_extras();
-  app_.add_option("--output-dir", folder_, "where results go [results/run_YYYYMMDD_HHMMSS]")->type_name("DIR");
+  app_.add_option("--output-dir,--output", folder_, "where results go [results/run_YYYYMMDD_HHMMSS]")->type_name("DIR");
   app_.add_option("--repeat", options.repeat, "runs of every row, in turns [1]")->check(CLI::Range(1, 1000));
   app_.add_flag("--resume", options.resume, "skip runs whose results are in the folder");
   app_.add_option("--row-limit", row_limit_, "a row that takes longer has failed, e.g. 10min [1h]")->type_name("TIME");
@@ -47,9 +49,16 @@ MatrixLine::MatrixLine(const std::string& verb, const std::string& summary, cons
 }
 
 std::optional<int> MatrixLine::parse(const Arguments& arguments) {
+  for (const auto& word : arguments)
+    SHADE_REQUIRE(!word.starts_with("--") || !word.ends_with('='), "'", word,
+                  "' has no value; expected one after the equals sign");
   if (const auto status = parse_words(app_, arguments)) return status;
   log::set_level(log::parse_level(log_level_));
-  rest_ = app_.remaining();
+  for (const auto& word : BenchLine().line.in_own_words(app_.remaining())) {
+    const auto equals = word.starts_with("--") ? word.find('=') : std::string::npos;
+    rest_.push_back(measure::usual_spelling(word.substr(0, equals)));
+    if (equals != std::string::npos) rest_.push_back(word.substr(equals + 1));
+  }
   json_file = json_target(json_file);
   options.folder = folder_.empty() ? dated_folder() : folder_;
   SHADE_REQUIRE(!options.resume || !folder_.empty(), "--resume needs --output-dir: which run is to be completed?");
@@ -60,20 +69,14 @@ std::optional<int> MatrixLine::parse(const Arguments& arguments) {
 
 std::vector<measure::MatrixRow> MatrixLine::rows(const Arguments& arguments) const {
   const auto rows = measure::expand(arguments);
+  std::vector<std::string> notes;  // of all rows, each once
   for (const auto& row : rows) {
-    measure::Experiment experiment;
-    comm::CommConfig comm_config;
-    Config config;
-    experiment.declare(config);
-    config.add("comm", comm_config);
-    train::Recipe recipe;  // --config may be one
-    Config recipe_config;
-    recipe.declare(recipe_config);
-    config.read_also(recipe_config);
-    CommandLine line("bench", "", "");
-    line.add(config);
-    SHADE_REQUIRE(!line.parse(row.arguments), "--help stands between the options of a matrix");
+    BenchLine bench;
+    SHADE_REQUIRE(!bench.parse(row.arguments), "--help stands between the options of a matrix");
+    for (const auto& note : bench.notes)
+      if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
   }
+  for (const auto& note : notes) std::printf("%s\n", visible(note).c_str());
   return rows;
 }
 

@@ -15,7 +15,7 @@ class MatrixLine {
   CLI::App& app() { return app_; }
   // Empty: go on. What is left over are options of `shade bench`, each a value or a list of values.
   std::optional<int> parse(const Arguments& arguments);
-  const Arguments& rest() const { return rest_; }
+  const Arguments& rest() const { return rest_; }  // options by their usual names, values as words of their own
 
   // Every row is read as `shade bench` will read it, before the first one runs. Throws UsageError.
   std::vector<measure::MatrixRow> rows(const Arguments& arguments) const;

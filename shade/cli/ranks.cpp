@@ -14,6 +14,12 @@
 #include "shade/comm/errors.h"
 
 namespace shade::cli {
+namespace {
+
+// Set for ranks whose launcher prints a usage error, once for all of them.
+constexpr const char* kLauncherSpeaks = "SHADE_LAUNCHER_SPEAKS";
+
+}  // namespace
 
 comm::Place expected_place(const CommandLine& line) {
   auto place = comm::place_from_environment();
@@ -30,10 +36,14 @@ std::optional<int> start_ranks(const CommandLine& line, const std::string& verb,
   if (!starts_ranks(line.ranks)) return std::nullopt;  // in a world in_world checks the size
   comm::LaunchOptions options{.ranks = *line.ranks,
                               .command = {"/proc/self/exe", verb},
+                              .environment = {{kLauncherSpeaks, "1"}},
                               .peer_timeout = config.peer_timeout,
                               .pass_rank0 = true};
   options.command.insert(options.command.end(), arguments.begin(), arguments.end());
-  return report(comm::launch(options));
+  const auto result = comm::launch(options);
+  if (result.status == kUsageStatus && result.first && !result.first->told.empty())
+    throw UsageError(result.first->told);
+  return report(result);
 }
 
 void use_threads(int64_t wanted, const comm::Place& place) {
@@ -57,6 +67,10 @@ void in_world(std::optional<int> stated_ranks, const comm::CommConfig& config,
                                     }});
   try {
     body(world);
+  } catch (const UsageError&) {
+    world.fail(std::current_exception());
+    if (std::getenv(kLauncherSpeaks) != nullptr) throw Told{kUsageStatus};
+    throw;
   } catch (...) {
     world.fail(std::current_exception());
     throw;

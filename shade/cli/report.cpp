@@ -34,11 +34,11 @@ int run_report(const Arguments& arguments) {
                    "shade report results/run_20260131_120000 --output-dir redrawn\n"
                    "  shade report runs/llama_nano runs/llama_nano_private --line '2.89=bytes by frequency'");
   line.app()
-      .add_option("DIR", folders,
+      .add_option("DIR,--input-dir", folders,
                   "a folder with JSON files of shade bench or shade compare; or one or more run directories of "
                   "shade train")
       ->required();
-  line.app().add_option("--output-dir", output, "where to write [the first DIR]")->type_name("OUT");
+  line.app().add_option("--output-dir,--output", output, "where to write [the first DIR]")->type_name("OUT");
   line.app()
       .add_option("--line", words, "training runs: a horizontal line at a loss to compare with; may be given again")
       ->type_name("LOSS=WORDS")

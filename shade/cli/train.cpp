@@ -47,7 +47,6 @@ int run_train(const Arguments& arguments) {
                    "shade train recipes/llama_nano_private.toml --ranks 2 --shard.shard zero3");
   line.add(config, "RECIPE");
   if (const auto status = line.parse(arguments)) return *status;
-  if (implies_zero3(arguments)) recipe.shard.shard = shard::Strategy::zero3;
   // A recipe may bring a corpus along; the folder of somebody's own is never filled with it.
   if (line.given("data.data_folder") && !line.given("train.sample_corpus")) recipe.train.sample_corpus = Bytes{0};
   SHADE_REQUIRE(config.given("model.model"),
@@ -55,7 +54,7 @@ int run_train(const Arguments& arguments) {
                 "--data-folder FOLDER)");
   if (recipe.train.output.empty()) recipe.train.output = "runs/" + line.config_name();
   require_stated_privacy(recipe, config, line);
-  recipe.resolve(config);
+  recipe.resolve(config, expected_place(line).size);
   train::require_data(recipe);
   optim::make_schedule(recipe.optim);  // better refused now than when all data has been read
   require_memory(recipe, expected_place(line));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "shade/base/config.h"
+#include "shade/cli/foreign_words.h"
 #include "shade/comm/job/launch.h"
 #include "shade/comm/world.h"
 
@@ -53,17 +54,20 @@ class CommandLine {
   // Empty: go on. Otherwise the verb is over (help was printed) with this status. Throws UsageError.
   std::optional<int> parse(const Arguments& arguments);
 
-  std::string json_file;                     // --json, for write_json
-  std::optional<int> ranks;                  // --ranks
-  bool given(const std::string& key) const;  // on the command line, in whatever spelling
+  std::string json_file;                                     // --json, for write_json
+  std::optional<int> ranks;                                  // --ranks
+  bool given(const std::string& key) const;                  // on the command line, in whatever spelling
+  Arguments in_own_words(const Arguments& arguments) const;  // cli/foreign_words.h
   bool has_file() const { return !config_file_.empty(); }
   std::string config_name() const;  // of the TOML file, without folder and ending; the verb if none was given
 
  private:
+  OwnOptions own_options() const;
   std::string suggestion_for(const std::string& word) const;
-  Arguments with_switch_values(Arguments arguments) const;
+  const Field* field_of(const std::string& option) const;  // null: none is spelled so
+  Arguments with_values(const Arguments& arguments) const;
 
-  std::string verb_;
+  std::string verb_, example_;
   CLI::App app_;
   Config* config_ = nullptr;
   std::map<std::string, std::string> words_;  // what was given for a field, by key
@@ -75,9 +79,6 @@ class CommandLine {
 // only the JSON goes to standard output from here on: what else this process prints goes to standard error. A launcher,
 // which doesn't write it, leaves standard output to its ranks.
 std::string json_target(const std::string& given, bool launcher = false);
-
-// ghost_fsdp and the like are methods under full sharding, unless a strategy is given.
-bool implies_zero3(const Arguments& arguments);
 
 // The place that the environment states for this process; without one, that of rank 0 of --ranks on this host.
 comm::Place expected_place(const CommandLine& line);
@@ -93,7 +94,15 @@ std::optional<int> start_ranks(const CommandLine& line, const std::string& verb,
 // its host have more of them together than there are cores. The library itself leaves the number as it is.
 void use_threads(int64_t wanted, const comm::Place& place);
 
-// Joins the world, runs the body, leaves; if the body throws, the other ranks are told why.
+inline constexpr int kUsageStatus = 2;
+
+// Thrown instead of an error that the launcher prints: this process only ends, with this status.
+struct Told {
+  int status;
+};
+
+// Joins the world, runs the body, leaves; if the body throws, the other ranks are told why. A usage error is printed
+// once for all ranks of start_ranks().
 void in_world(std::optional<int> stated_ranks, const comm::CommConfig& config,
               const std::function<void(comm::World&)>& body);
 

@@ -4,6 +4,7 @@
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
+#include "shade/profile/phases.h"
 #include "shade/proof/verify.h"
 #include "shade/train/model_states.h"
 #include "shade/train/recipe.h"
@@ -43,6 +44,12 @@ void print(const std::vector<VerifyRow>& rows) {
   std::printf("%s", table.str().c_str());
 }
 
+void print_phases(const profile::Phases& phases) {
+  Table table({"phase of all cases, rank 0", "time"});
+  for (const auto& [name, time] : phases.by_name()) table.add({name, to_string(Seconds(time))});
+  std::printf("\n%s", table.str().c_str());
+}
+
 }  // namespace
 
 int run_verify(const Arguments& arguments) {
@@ -76,6 +83,8 @@ int run_verify(const Arguments& arguments) {
   int failed = 0;
   in_world(line.ranks, comm_config, [&](comm::World& world) {
     if (verify.model.empty()) use_threads(1, {});  // small models: a second thread only waits
+    std::optional<profile::Phases> phases;
+    if (verify.enable_profiling) phases.emplace();
     std::optional<Progress> bar;
     const auto rows = proof::verify(world, verify, sizes, [&](size_t, size_t all) {
       if (!bar) bar.emplace("verify", static_cast<int64_t>(all));
@@ -89,10 +98,11 @@ int run_verify(const Arguments& arguments) {
     for (const auto& row : rows) failed += row.pass ? 0 : 1;
     if (world.rank() != 0) return;
     print(rows);
+    if (phases) print_phases(*phases);
     std::printf(
-        "\n%d ranks, %zu cases, %d wrong. norms, gradient: the largest relative difference from one sample at a "
+        "\n%d rank%s, %zu cases, %d wrong. norms, gradient: the largest relative difference from one sample at a "
         "time\n(marks: 1e-5 fp32, 1e-10 fp64, 1e-2 bf16); noise: bit by bit, against one process.\n",
-        world.size(), rows.size(), failed);
+        world.size(), world.size() == 1 ? "" : "s", rows.size(), failed);
     if (line.json_file.empty()) return;
     Json out{{"rows", Json::array()}, {"config", config.json()}};
     for (const auto& row : rows) out["rows"].push_back(row.json());

@@ -85,6 +85,7 @@ struct World::State {
 namespace {
 
 BackendKind choose(BackendKind asked) {
+  if (asked == BackendKind::nccl) require_nccl();  // one rank makes no group that would notice
   if (asked != BackendKind::automatic) return asked;
   return nccl_devices() > 0 ? BackendKind::nccl : BackendKind::gloo;
 }

@@ -23,6 +23,7 @@
 #include "shade/profile/heap.h"
 #include "shade/profile/memory.h"
 #include "shade/profile/trace.h"
+#include "shade/shard/choose_strategy.h"
 
 namespace shade::measure {
 
@@ -55,6 +56,15 @@ void Experiment::take(const train::Recipe& recipe, const Config& recipe_config, 
   const auto given = [&](const std::string& key) { return (own.has(key) ? own : recipe_config).given(key); };
   if (!own.given("dp.dp") && !train::asks_for_privacy(recipe, given).empty()) dp.dp = privacy::MethodName::automatic;
   if (!dp.is_private() && !own.given("optim.grad_clip")) optim.grad_clip = dp.max_grad_norm;
+}
+
+std::vector<std::string> Experiment::resolve(const Config& own, int ranks) {
+  std::vector<std::string> notes;
+  bench.use_folder();
+  notes.push_back(models::describe_hub_name(bench.model));
+  notes.push_back(shard::choose_strategy(shard, own, ranks));
+  std::erase(notes, "");
+  return notes;
 }
 
 // Zero until measured: a result file has these keys, whatever was measured.

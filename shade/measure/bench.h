@@ -32,15 +32,21 @@ struct BenchConfig : train::ModelConfig {
   int64_t seed = 0;
   double peak_gflops = 0;
   bool peers = false;
-  bool bare = false, use_profiler = false;
+  bool bare = false, use_profiler = false, enable_profiling = false;
   std::string trace, tensorboard;
 
   std::string trace_place() const { return trace.empty() && use_profiler ? "traces/" : trace; }  // empty: no trace
   void declare(Fields& f) {                                                                      // [bench]
     f.add("seq_length", seq_length,
-          {.help = "per sample", .unit = "tokens", .min = 1, .flags = {"--seq-length", "--max-length"}});
+          {.help = "per sample",
+           .unit = "tokens",
+           .min = 1,
+           .flags = {"--seq-length", "--seq", "--seq-lengths", "--max-length"}});
     f.add("batch_size", batch_size,
-          {.help = "per rank", .unit = "samples", .min = 1, .flags = {"--batch-size", "--batch-sizes"}});
+          {.help = "per rank (in shade train --global-batch-size is of all ranks together)",
+           .unit = "samples",
+           .min = 1,
+           .flags = {"--batch-size", "--batch-sizes"}});
     f.add("work", work, {.help = "what is measured", .flags = {"--work"}});
     f.add("grad_accum", grad_accum,
           {.help = "micro-batches of batch_size in a step",
@@ -70,6 +76,11 @@ struct BenchConfig : train::ModelConfig {
     f.add("bare", bare,
           {.help = "times only: nothing counts memory, phases or the course of a step. Shows what measuring costs",
            .flags = {"--bare"}});
+    f.add("enable_profiling", enable_profiling,
+          {.help =
+               "print the norm time of every layer too, as the variable OPACUS_PROFILE_FSDP=1 does; phases are always "
+               "timed, unless --bare",
+           .flags = {"--enable-profiling"}});
     f.add("peers", peers,
           {.help = "measure eager PyTorch beside, in turns (llama with heads of 64 and ffn 3 d, dit)",
            .flags = {"--peers"}});
@@ -99,6 +110,8 @@ struct Experiment {
   // What a recipe says elsewhere: in [train], and of privacy without a method. `recipe_config` knows what its file
   // gave, `own` what was given here, which wins.
   void take(const train::Recipe& recipe, const Config& recipe_config, const Config& own);
+  // What follows from what was given and from the number of ranks; what is to be announced of it, line by line.
+  std::vector<std::string> resolve(const Config& own, int ranks);
   // Of its trace and its TensorBoard events.
   Readers readers() const { return dp.is_private() ? Readers::owner : Readers::by_umask; }
 };

@@ -20,7 +20,7 @@ struct Option {
 
 Option option_of(const std::string& word) {
   static const auto spellings = [] {
-    std::map<std::string, Option> out{{"--seq", {"--seq-length"}}, {"--nproc-per-node", {"--ranks"}}};
+    std::map<std::string, Option> out{{"--nproc-per-node", {"--ranks"}}};
     Experiment experiment;
     Config config;
     experiment.declare(config);
@@ -92,6 +92,8 @@ Json merged(const MatrixOptions& options, const MatrixRow& row) {
 }
 
 }  // namespace
+
+std::string usual_spelling(const std::string& word) { return word.starts_with("--") ? option_of(word).name : word; }
 
 std::vector<MatrixRow> expand(const std::vector<std::string>& arguments) {
   std::vector<std::pair<std::string, std::string>> given;

@@ -17,6 +17,9 @@ struct MatrixRow {
   std::vector<std::string> arguments;  // of `shade bench`
 };
 
+// The first spelling of an option of `shade bench`, of whatever spelling: --model for --model_name. Other words stay.
+std::string usual_spelling(const std::string& word);
+
 // `--dp none,ghost --seq-length 512,1024 --ranks 2`: two axes, and what all rows share. Options that are lists by
 // nature are not split. An option that comes again, in whatever spelling, replaces what was said before: a preset's
 // values are overridden by what follows it. The first word of a row's name is its mode.

@@ -40,11 +40,10 @@ std::string complaint(const std::filesystem::path& log) {
   std::ifstream in(log);
   std::string line, last;
   while (std::getline(in, line)) {
-    if (line.find("shade bench: ") != std::string::npos || line.find("failed first") != std::string::npos)
-      return line.substr(0, 400);
+    if (line.find("shade bench: ") != std::string::npos || line.find("failed first") != std::string::npos) return line;
     if (!line.empty()) last = line;
   }
-  return last.substr(0, 400);
+  return last;
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "shade/models/registry.h"
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <map>
 #include <utility>
@@ -7,6 +9,7 @@
 
 #include "shade/models/decoder.h"
 #include "shade/models/dit.h"
+#include "shade/models/hub.h"
 #include "shade/models/linear_stack.h"
 #include "shade/models/unsupported.h"
 
@@ -104,6 +107,7 @@ using AnyConfig = std::variant<DecoderConfig, DitConfig, LinearStackConfig>;
 void refuse_dit_choices(const SizeOverrides& s) {
   SHADE_REQUIRE(s.positions == nn::Positions::automatic && !s.learn_sigma,
                 "--positions and --learn-sigma are for DiT models; drop them");
+  SHADE_REQUIRE(s.in_channels == 0, "--in-channels is for DiT models; drop it");
 }
 
 AnyConfig resized(DecoderConfig c, const SizeOverrides& s) {
@@ -126,6 +130,7 @@ AnyConfig resized(DitConfig c, const SizeOverrides& s) {
   replace(c.heads, s.num_heads);
   replace(c.image, s.image_size);
   replace(c.patch, s.patch_size);
+  replace(c.channels, s.in_channels);
   replace(c.classes, s.num_classes);
   if (s.positions != nn::Positions::automatic) c.positions = s.positions;
   c.learn_sigma = c.learn_sigma || s.learn_sigma;
@@ -148,7 +153,22 @@ AnyConfig from_folder(const std::filesystem::path& folder, const SizeOverrides& 
   return resized(DecoderConfig::from_hf(json, file.string()), s);
 }
 
-AnyConfig find(const std::string& name, const SizeOverrides& sizes) {
+bool is_size(const std::string& name) {
+  return decoders().contains(name) || stacks().contains(name) || dits().contains(name.substr(0, name.find('/')));
+}
+
+// The name of a size in lower case (DiT-XL/2 is dit-xl/2), a folder, or the name as it is.
+std::string own_name(const std::string& name) {
+  std::string lower = name;
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (is_size(lower)) return lower;
+  if (std::filesystem::exists(std::filesystem::path(name) / "config.json")) return name;
+  if (const auto copy = hub_copy(name)) return copy->string();
+  return hub_size(name).value_or(name);
+}
+
+AnyConfig find(const std::string& given, const SizeOverrides& sizes) {
+  const auto name = own_name(given);
   if (const auto found = decoders().find(name); found != decoders().end()) return resized(found->second, sizes);
   if (const auto found = stacks().find(name); found != stacks().end()) return resized(found->second, sizes);
   const auto slash = name.find('/');
@@ -163,6 +183,13 @@ AnyConfig find(const std::string& name, const SizeOverrides& sizes) {
   }
   if (const auto folder = model_folder(name)) return from_folder(*folder, sizes);
   const auto names = model_names();
+  if (is_hub_name(name)) {
+    std::vector<std::string> known;
+    for (const auto& [hub, size] : kHubModels) known.emplace_back(hub);
+    throw UsageError(text("model '", name, "': ", without_copy(name),
+                          ". Without a copy these are known by their sizes: ", join(known, ", "), " and the names ",
+                          join(names, ", "), suggestion(name, known)));
+  }
   throw UsageError(text("model '", name, "' is neither known nor a folder with a config.json; known are ",
                         join(names, ", "), suggestion(name, names)));
 }
@@ -205,6 +232,7 @@ void SizeOverrides::declare(Fields& fields) {
   add("vocab_size", vocab_size, "--vocab-size", "vocabulary");
   add("image_size", image_size, "--image-size", "side of the image in pixels");
   add("patch_size", patch_size, "--patch-size", "side of a patch in pixels");
+  add("in_channels", in_channels, "--in-channels", "DiT: channels of the image");
   add("num_classes", num_classes, "--num-classes",
       "classes; of a text classifier only if neither --classes nor the data says");
   fields.add("positions", positions,
@@ -225,10 +253,16 @@ std::vector<std::string> model_names() {
 }
 
 std::optional<std::filesystem::path> model_folder(const std::string& name) {
-  const bool size =
-      decoders().contains(name) || stacks().contains(name) || dits().contains(name.substr(0, name.find('/')));
-  if (size || !std::filesystem::exists(std::filesystem::path(name) / "config.json")) return std::nullopt;
-  return name;
+  const auto own = own_name(name);
+  if (is_size(own) || !std::filesystem::exists(std::filesystem::path(own) / "config.json")) return std::nullopt;
+  return own;
+}
+
+std::string describe_hub_name(const std::string& name) {
+  const auto own = own_name(name);
+  if (own == name || !is_hub_name(name) || (is_size(own) && hub_size(name) != own)) return {};
+  return is_size(own) ? text(without_copy(name), ". It stands for the sizes of ", own, ", with random weights")
+                      : text(name, " is read from ", own);
 }
 
 Json config_in(const std::filesystem::path& folder) {

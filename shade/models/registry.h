@@ -13,7 +13,7 @@ namespace shade::models {
 // 0 leaves the named model's own number.
 struct SizeOverrides {
   int64_t hidden_dim = 0, num_layers = 0, num_heads = 0, num_kv_heads = 0, ffn_dim = 0, vocab_size = 0;
-  int64_t image_size = 0, patch_size = 0, num_classes = 0;
+  int64_t image_size = 0, patch_size = 0, in_channels = 0, num_classes = 0;
   nn::Positions positions = nn::Positions::automatic;  // of a DiT
   bool learn_sigma = false;                            // of a DiT; false leaves the named model's own
 
@@ -25,14 +25,17 @@ std::vector<std::string> model_names();
 // The folder that a name stands for; none if it names a size of model_names(), or nothing.
 std::optional<std::filesystem::path> model_folder(const std::string& name);
 
+// Where a name of the Hugging Face hub (models/hub.h) leads, to be announced; empty: it is none.
+std::string describe_hub_name(const std::string& name);
+
 // The config.json of a folder as a model made from it would write it: every field has its value, defaults too.
 Json config_in(const std::filesystem::path& folder);
 
 // Fields of a folder's config.json that transformers trains with and we don't: "attention_dropout 0.1".
 std::vector<std::string> not_trained_with(const std::filesystem::path& folder);
 
-// A name of model_names(), "dit-xl/2" for another patch, or a folder with a config.json. Throws UsageError with the
-// nearest name. Weights are declared, not bound.
+// A name of model_names() in any case, "dit-xl/2" for another patch, a folder with a config.json, or a name of the
+// Hugging Face hub (models/hub.h). Throws UsageError with the nearest name. Weights are declared, not bound.
 std::unique_ptr<Model> make_model(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options);
 
 struct ModelSize {

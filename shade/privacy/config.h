@@ -60,7 +60,8 @@ struct DpConfig {
   int64_t noise_seed = -1;
 
   void declare(Fields& f) {
-    f.add("dp", dp, {.help = "how samples are clipped; none: not private", .flags = {"--dp"}});
+    f.add("dp", dp,
+          {.help = "how samples are clipped; none: not private", .flags = {"--dp", "--mode", "--experiment"}});
     f.add("clip_style", clip_style, {.help = "over what a sample's norm is taken", .flags = {"--clip-style"}});
     f.add("norm_algorithm", norm_algorithm,
           {.help = "of linear layers; auto: the cheaper for each shape", .flags = {"--norm-algorithm"}});
@@ -73,7 +74,7 @@ struct DpConfig {
     f.add("norm_timing", norm_timing,
           {.help = "time both norm algorithms on a shape's first use and keep the faster; runs are no longer bit-equal",
            .flags = {"--norm-timing"}});
-    f.add("sigma", sigma, {.help = "noise over sensitivity", .min = 0, .flags = {"--sigma"}});
+    f.add("sigma", sigma, {.help = "noise over sensitivity", .min = 0, .flags = {"--sigma", "--noise-multiplier"}});
     f.add("max_grad_norm", max_grad_norm,
           {.help = "largest norm of one sample's gradient (C); in shade train, if not private, of the whole gradient; "
                    "there 0: not clipped",

@@ -14,7 +14,8 @@
 namespace shade::proof {
 
 void AuditConfig::declare(Fields& f) {
-  f.add("seq_length", seq_length, {.help = "per sample", .unit = "tokens", .min = 1, .flags = {"--seq-length"}});
+  f.add("seq_length", seq_length,
+        {.help = "per sample", .unit = "tokens", .min = 1, .flags = {"--seq-length", "--seq"}});
   f.add("batch_size", batch_size, {.help = "records besides the canary", .min = 0, .flags = {"--batch-size"}});
   f.add("runs", runs, {.help = "of each world", .min = 100, .flags = {"--runs"}});
   f.add("delta", delta, {.help = "at which epsilons are compared", .flags = {"--delta"}});

@@ -38,7 +38,7 @@ struct Audit {
   AuditConfig audit;
   models::SizeOverrides sizes;
   shard::ShardConfig shard;
-  privacy::DpConfig dp{.dp = privacy::MethodName::flash_bookkeeping, .max_grad_norm = 0.1};
+  privacy::DpConfig dp{.dp = privacy::MethodName::flash_bookkeeping};
 
   void declare(Config& config);
 };

@@ -83,19 +83,24 @@ std::vector<VerifyModel> models_of(const VerifyConfig& config, const models::Siz
 void VerifyConfig::declare_model(Fields& f) {
   f.add("model", model,
         {.help = "a named model or a folder with config.json; empty: small ones of every family",
-         .flags = {"--model", "--model-name"}});
+         .flags = {"--model", "--model-name", "--model-name-or-path"}});
   f.add("task", task, {.help = "what is trained", .flags = {"--task"}});
-  f.add("lora_rank", lora_rank, {.help = "adapters of this rank; 0: none", .min = 0, .flags = {"--lora-rank"}});
+  f.add("lora_rank", lora_rank,
+        {.help = "adapters of this rank; 0: none", .min = 0, .flags = {"--lora-rank", "--lora-r"}});
 }
 
 void VerifyConfig::declare(Fields& f) {
-  f.add("seq_length", seq_length, {.help = "per sample", .unit = "tokens", .min = 2, .flags = {"--seq-length"}});
-  f.add("methods", methods, {.help = "some of the clipping methods; empty: all", .flags = {"--dp"}});
+  f.add("seq_length", seq_length,
+        {.help = "per sample", .unit = "tokens", .min = 2, .flags = {"--seq-length", "--seq"}});
+  f.add("methods", methods,
+        {.help = "some of the clipping methods; empty: all", .flags = {"--dp", "--mode", "--experiment"}});
   f.add("strategies", strategies,
-        {.help = "some of the strategies; empty: all that fit the ranks", .flags = {"--shard"}});
+        {.help = "some of the strategies; empty: all that fit the ranks", .flags = {"--shard", "--data-parallel"}});
   f.add("dtypes", dtypes, {.help = "of computation; empty: fp32, or all with --all", .flags = {"--dtype"}});
   f.add("all", all, {.help = "every dtype, accumulation and checkpointing", .flags = {"--all"}});
   f.add("verbose", verbose, {.help = "every layer's norm of every sample, on every rank", .flags = {"--verbose"}});
+  f.add("enable_profiling", enable_profiling,
+        {.help = "print how long each phase of the checked steps took, on rank 0", .flags = {"--enable-profiling"}});
   f.add("clip_style", clip_style, {.help = "over what a sample's norm is taken", .flags = {"--clip-style"}});
   f.add("norm_algorithm", norm_algorithm,
         {.help = "of linear layers; auto: the method's", .flags = {"--norm-algorithm"}});

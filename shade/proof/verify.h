@@ -18,6 +18,7 @@ struct VerifyConfig {
   std::vector<std::string> methods, strategies, dtypes;  // empty: all that fit the world; fp32
   bool all = false;                                      // every dtype, accumulation, loss and checkpointing
   bool verbose = false;
+  bool enable_profiling = false;  // for who runs it: the phases' times are of interest
   privacy::ClipStyle clip_style = privacy::ClipStyle::flat;
   privacy::NormAlgorithm norm_algorithm = privacy::NormAlgorithm::automatic;
   int64_t tile_size = 4;  // small: several tiles in a short text

@@ -168,7 +168,7 @@ int64_t ranks_in(const std::string& log_key) {
 std::string words_for(const std::string& name, const std::string& value) {
   if (name == "shard" || name == "model" || name == "dtype") return value;
   if (name == "batch_size") return "batch " + value;
-  if (name == "ranks") return value + " ranks";
+  if (name == "ranks") return value + (value == "1" ? " rank" : " ranks");
   auto spoken = name;
   std::replace(spoken.begin(), spoken.end(), '_', ' ');
   return spoken + " " + value;

@@ -62,7 +62,7 @@ void introduce(Report& report, const Introduction& run) {
     report.say(text("tokens   ", recipe.decisions.tokenizer));
   report.say(text("batches  ", run.job.describe_batches(), "; ", run.job.micro_batch(),
                   " samples at a time on each of ", ranks, ranks == 1 ? " rank (" : " ranks (",
-                  to_string(recipe.shard.shard), ")"));
+                  recipe.decisions.strategy.empty() ? to_string(recipe.shard.shard) : recipe.decisions.strategy, ")"));
   report.say(text("privacy  ", privacy_of(run)));
   if (recipe.dp.is_private()) report.say(text("         ", recipe.decisions.privacy));
   tell_history(report, run);

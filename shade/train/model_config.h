@@ -8,6 +8,7 @@ namespace shade::train {
 
 struct ModelConfig {
   std::string model = "llama-nano";
+  std::string model_folder;   // a copy of it; empty: the model says where it is
   std::string weights;        // where training starts; empty: those of the model's folder
   bool from_scratch = false;  // random weights
   models::Task task = models::Task::automatic;
@@ -37,14 +38,23 @@ struct ModelConfig {
     declare_task(f);
     declare_adapters(f);
   }
+  void use_folder() {
+    if (!model_folder.empty()) model = model_folder;
+  }
   models::ModelOptions options() const;
   Json adapter_json(bool classifier) const;  // PEFT's adapter_config.json
 
  private:
   void declare_model(Fields& f) {
     f.add("model", model,
-          {.help = "name of an architecture, or a folder with config.json; shade train loads the weights in it",
-           .flags = {"--model", "--model-name"}});
+          {.help =
+               "name of an architecture, a folder with config.json (shade train loads the weights in it), or a name of "
+               "the Hugging Face hub, e.g. meta-llama/Llama-3.1-8B, of which the local cache has a copy; without a "
+               "copy its sizes are used, with random weights",
+           .flags = {"--model", "--model-name", "--model-name-or-path"}});
+    f.add("model_folder", model_folder,
+          {.help = "folder with a copy of the model, used in place of the Hugging Face cache",
+           .flags = {"--model-folder"}});
   }
   void declare_task(Fields& f) {
     f.add("task", task, {.help = "what is trained", .flags = {"--task"}});
@@ -57,7 +67,7 @@ struct ModelConfig {
   }
   void declare_adapters(Fields& f) {
     f.add("lora_rank", lora_rank,
-          {.help = "adapters of this rank, the rest frozen; 0: none", .min = 0, .flags = {"--lora-rank"}});
+          {.help = "adapters of this rank, the rest frozen; 0: none", .min = 0, .flags = {"--lora-rank", "--lora-r"}});
     f.add("lora_alpha", lora_alpha, {.help = "adapters are scaled by alpha over rank", .flags = {"--lora-alpha"}});
     f.add("lora_targets", lora_targets,
           {.help = "names of linear layers that get a LoRA adapter", .flags = {"--lora-targets"}});

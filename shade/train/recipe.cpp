@@ -25,6 +25,7 @@ std::string toml_of(const Json& value) { return join(split(value.dump(), '\x7f')
 std::string follows(const Json& all, const std::string& name, const Json& value) {
   const auto& dp = all.at("dp");
   if (name == "sigma" && dp.at("target_epsilon") > 0.0) return "# found for target_epsilon: ";
+  if (name == "micro_batch" && all.at("train").at("grad_accum") > 0) return "# from grad_accum: ";
   if (name == "grad_clip" && dp.at("dp") == "none" && dp.at("max_grad_norm") == value) return "# from max_grad_norm: ";
   return "";
 }

@@ -44,10 +44,10 @@ struct BudgetConfig {
     f.add("target_epsilon", target_epsilon,
           {.help = "find the sigma that spends this in all steps; 0: sigma is given",
            .min = 0,
-           .flags = {"--target-epsilon"}});
+           .flags = {"--target-epsilon", "--epsilon"}});
     f.add("max_epsilon", max_epsilon,
           {.help = "stop before more is spent; 0: target_epsilon, or no limit", .min = 0, .flags = {"--max-epsilon"}});
-    f.add("delta", delta, {.help = "below 1 / number of records", .flags = {"--delta"}});
+    f.add("delta", delta, {.help = "below 1 / number of records", .flags = {"--delta", "--target-delta"}});
     f.add("privacy_unit", privacy_unit,
           {.help = text("what epsilon protects; record: ", adjacency(privacy::PrivacyUnit::record), "; window: ",
                         adjacency(privacy::PrivacyUnit::window), " of packed data, not a text or a person"),
@@ -71,6 +71,7 @@ struct TrainConfig {
   int64_t batch_size = 64;  // logical, expected under Poisson sampling
   int64_t seq_length = 128;
   std::string micro_batch = "auto";
+  int64_t grad_accum = 0;
   Bytes memory_limit{0};
   bool synthetic = false;
   int64_t records = 4096;  // of synthetic data
@@ -89,16 +90,24 @@ struct TrainConfig {
   void declare(Fields& f) {
     f.add("steps", steps, {.help = "updates", .min = 0, .flags = {"--steps", "--num-steps"}});
     f.add("batch_size", batch_size,
-          {.help = "of all ranks together in one update; under Poisson sampling the expected one, and in a private run "
-                   "the public divisor",
+          {.help = "of all ranks together in one update (in shade bench --batch-size is per rank); under Poisson "
+                   "sampling the expected number, and in a private run the public divisor",
            .unit = "samples",
            .min = 1,
-           .flags = {"--batch-size"}});
+           .flags = {"--global-batch-size", "--batch-size"}});
     f.add("seq_length", seq_length,
-          {.help = "per sample", .unit = "tokens", .min = 1, .flags = {"--seq-length", "--max-length"}});
+          {.help = "per sample",
+           .unit = "tokens",
+           .min = 1,
+           .flags = {"--seq-length", "--seq", "--seq-lengths", "--max-length"}});
     f.add("micro_batch", micro_batch,
           {.help = "samples a rank computes at a time, or auto: the most that fit memory_limit",
-           .flags = {"--micro-batch"}});
+           .flags = {"--micro-batch", "--max-physical-batch-size"}});
+    f.add("grad_accum", grad_accum,
+          {.help = "micro-batches of a rank in one update: micro_batch is the global batch over this and the number of "
+                   "ranks, rounded up; 0: as many as micro_batch makes",
+           .min = 0,
+           .flags = {"--grad-accum", "--grad-accum-steps", "--gradient-accumulation-steps"}});
     f.add("memory_limit", memory_limit,
           {.help = "of tensors on a rank, for micro_batch auto and for the model states, which are refused if they "
                    "need more; "
@@ -139,7 +148,7 @@ struct TrainConfig {
     f.add("resume_from", resume_from,
           {.help = "checkpoint to go back to: its folder, or its name in this run; the same command then goes on from "
                    "what was saved since; in private runs one of this run",
-           .flags = {"--resume-from"}});
+           .flags = {"--resume-from", "--resume-from-checkpoint"}});
     f.add("restart", restart,
           {.help = "begin at the first step although the ledger has steps of this run and no checkpoint is left; what "
                    "was spent stays counted",
@@ -187,13 +196,14 @@ struct Recipe {
   void declare(Config& config);
   // What follows from other fields, and what no single field can say; `config` knows which of them were given.
   // Resolving again changes nothing. Throws UsageError.
-  Recipe& resolve(const Config& config);
+  Recipe& resolve(const Config& config, int ranks = 1);
 
   // What resolve() decided, to be announced at the start of the run.
   struct Decisions {
     std::string weights;    // where training starts
     std::string tokenizer;  // of a data folder; empty: there is none
     std::string privacy;    // why the run is private, or why it is not
+    std::string strategy;   // why it is sharded; empty: as stated
   } decisions;
 };
 

@@ -6,6 +6,7 @@
 #include "shade/base/strings.h"
 #include "shade/io/weight_folder.h"
 #include "shade/models/weights_config.h"
+#include "shade/shard/choose_strategy.h"
 #include "shade/train/recipe.h"
 #include "shade/train/step.h"
 
@@ -101,6 +102,9 @@ std::string choose_weights(Recipe& recipe) {
                 model.weights, "; drop one of them");
   if (model.from_scratch) return text("random (from scratch, seed ", recipe.train.seed, ")");
   if (model.weights.empty() && folder && io::has_weights(*folder)) model.weights = folder->string();
+  const auto hub = models::describe_hub_name(model.model);
+  SHADE_REQUIRE(!model.weights.empty() || folder || hub.empty(), "no weights to start from: ", hub,
+                "; random weights are used only if asked for (--from-scratch)");
   SHADE_REQUIRE(
       !model.weights.empty(), "no weights to start from: ", model.model,
       folder ? " has a config.json, and no model.safetensors or its index" : " is the name of an architecture",
@@ -123,10 +127,20 @@ std::string left_out(const Recipe& recipe) {
 std::string choose_tokenizer(Recipe& recipe) {
   const auto [data, model] = std::tie(recipe.data, recipe.model);
   if (data.data_folder.empty()) return {};
-  for (const auto& place : {model.model, model.weights})
+  const auto folder = models::model_folder(model.model).value_or("").string();
+  for (const auto& place : {folder, model.weights})
     if (data.tokenizer.empty() && fs::exists(fs::path(place) / "tokenizer.json")) data.tokenizer = place;
   return data.tokenizer.empty() || data.tokenizer == "bytes" ? "every byte is a token"
                                                              : "tokenizer in " + data.tokenizer;
+}
+
+// As many micro-batches of each rank as were asked for make the batch of all ranks.
+void choose_micro_batch(Recipe& recipe, const Config& config, int ranks) {
+  auto& train = recipe.train;
+  SHADE_REQUIRE(!config.given("train.micro_batch"), "grad_accum ", train.grad_accum, " and micro_batch ",
+                config.word("train.micro_batch"), " are both set, and each decides the other; drop one of them");
+  const auto parts = train.grad_accum * ranks;
+  train.micro_batch = std::to_string((train.batch_size + parts - 1) / parts);
 }
 
 bool lies_in(const fs::path& inner, const fs::path& outer) {
@@ -167,10 +181,13 @@ std::string asks_for_privacy(const Recipe& recipe, const std::function<bool(cons
   return {};
 }
 
-Recipe& Recipe::resolve(const Config& config) {
+Recipe& Recipe::resolve(const Config& config, int ranks) {
+  model.use_folder();
+  if (const auto chosen = shard::choose_strategy(shard, config, ranks); !chosen.empty()) decisions.strategy = chosen;
   if (optim.schedule != optim::Shape::constant && optim.total_steps == 0) optim.total_steps = train.steps;
   SHADE_REQUIRE(train.micro_batch == "auto" || parse_integer(train.micro_batch).value_or(0) > 0, "micro_batch is '",
                 train.micro_batch, "'; expected auto or a number of samples from 1");
+  if (train.grad_accum > 0) choose_micro_batch(*this, config, ranks);
   SHADE_REQUIRE(
       train.adapter_folder.empty() || model.lora_rank > 0,
       "adapter_folder is set, and the model has no adapters; set --lora-rank, or --export for the whole model");

@@ -43,7 +43,7 @@ void announce_stop(int64_t step, int rank) {
 Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::unique_ptr<const data::Dataset> dataset,
                  Options options)
     : world_(&world),
-      recipe_(&recipe.resolve(config)),
+      recipe_(&recipe.resolve(config, world.size())),
       config_(&config),
       options_(std::move(options)),
       model_(counted_model(recipe)),

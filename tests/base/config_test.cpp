@@ -164,6 +164,22 @@ TEST_F(ConfigTest, KeysOfOthersAreSetThere) {
       << "a typo is still one";
 }
 
+TEST_F(ConfigTest, AliasesOfAnOptionAreKeysOfItsSection) {
+  config.read_toml_text("[work]\nbatch_size = 7\n", "r.toml");
+  EXPECT_EQ(section.batch, 7);
+  EXPECT_TRUE(config.given("work.batch"));
+  EXPECT_EQ(fault([&] { config.read_toml_text("[play]\nbatch_size = 7\n", "r.toml"); }),
+            "r.toml:2: unknown key 'play.batch_size'; did you mean 'work.batch'?");
+  EXPECT_EQ(fault([&] { config.read_toml_text("[work]\nbatch = 1\nbatch_size = 2\n", "r.toml"); }),
+            "r.toml:3: 'work.batch' and 'work.batch_size' are two names of one field; drop one of them");
+}
+
+TEST_F(ConfigTest, KnowsTheWordOfAValue) {
+  EXPECT_EQ(config.word("work.mode"), "");
+  config.set("work.mode", "EXACT");
+  EXPECT_EQ(config.word("work.mode"), "EXACT") << "not \"exact\", which is the same value";
+}
+
 TEST_F(ConfigTest, AFileThatSetsNothingIsRefused) {
   EXPECT_NE(fault([&] { config.read_toml_text("# steps = 3\n", "r.toml"); }).find("r.toml sets nothing"),
             std::string::npos);

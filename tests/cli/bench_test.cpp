@@ -118,9 +118,9 @@ TEST(Bench, SaysWhatTheMemoryOfEachStageIs) {
     EXPECT_NE(outcome.output.find(words), std::string::npos) << words << "\n" << outcome.output;
 }
 
-TEST(Bench, RefusesAWorldWithoutAStrategy) {
-  const auto outcome = run(bench({"--ranks", "2"}));
-  EXPECT_NE(outcome.status, 0);
+TEST(Bench, RefusesAWorldThatIsNotToBeSharded) {
+  const auto outcome = run(bench({"--ranks", "2", "--shard", "none"}));
+  EXPECT_EQ(outcome.status, 2);
   EXPECT_NE(outcome.output.find("choose ddp, zero2, zero3 or hsdp"), std::string::npos) << outcome.output;
 }
 

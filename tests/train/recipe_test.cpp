@@ -69,6 +69,44 @@ TEST(Recipe, IsWrittenDownAsItReadsBack) {
   EXPECT_EQ(again.model.lora_targets, (std::vector<std::string>{"a", "b"}));
 }
 
+TEST(Recipe, AStrategyIsChosenWhereNoneIsStated) {
+  const auto chosen = [](const std::string& more, int ranks) {
+    Recipe recipe;
+    Config config;
+    recipe.declare(config);
+    config.read_toml_text(kRandom + more, "recipe");
+    recipe.resolve(config, ranks).resolve(config);
+    return std::pair(to_string(recipe.shard.shard), recipe.decisions.strategy);
+  };
+  using Chosen = std::pair<std::string, std::string>;
+  EXPECT_EQ(chosen("", 1), Chosen("none", ""));
+  EXPECT_EQ(chosen("", 2), Chosen("zero3", "zero3: there are 2 ranks, and --shard was not given"));
+  EXPECT_EQ(chosen("[dp]\ndp = \"ghost_fsdp\"\n", 1),
+            Chosen("zero3", "zero3: ghost_fsdp is sharded fully, and --shard was not given"));
+  EXPECT_EQ(chosen("[dp]\ndp = \"ghost\"\n", 1), Chosen("none", ""));
+  EXPECT_EQ(chosen("[dp]\ndp = \"flash_fsdp\"\n[shard]\nshard = \"ddp\"\n", 2), Chosen("ddp", "")) << "as stated";
+}
+
+TEST(Recipe, AccumulationDecidesTheMicroBatch) {
+  const auto micro_batch = [](int64_t batch, int64_t parts, int ranks) {
+    Recipe recipe, again;
+    Config config, copy;
+    recipe.declare(config);
+    again.declare(copy);
+    config.read_toml_text(kRandom + text("[train]\nglobal_batch_size = ", batch, "\ngrad_accum = ", parts, "\n"),
+                          "recipe");
+    recipe.resolve(config, ranks);
+    copy.read_toml_text(print_toml(config), "copy");
+    EXPECT_EQ(again.resolve(copy, ranks).train.micro_batch, recipe.train.micro_batch) << "what is written reads back";
+    return recipe.train.micro_batch;
+  };
+  EXPECT_EQ(micro_batch(64, 4, 2), "8");
+  EXPECT_EQ(micro_batch(65, 4, 2), "9") << "never more parts than were asked for";
+  EXPECT_EQ(micro_batch(64, 0, 2), "auto");
+  EXPECT_EQ(fault_of(kRandom + "[train]\ngrad_accum = 2\nmicro_batch = 4\n"),
+            "grad_accum 2 and micro_batch 4 are both set, and each decides the other; drop one of them");
+}
+
 TEST(Recipe, LossMeanFollowsPrivacy) {
   using models::LossMean;
   const auto chosen = [](const std::string& more) { return Resolved(kRandom + more).recipe.model.chosen_mean; };

@@ -38,6 +38,7 @@ c10::intrusive_ptr<c10d::Backend> make_gloo(c10::intrusive_ptr<c10d::Store> stor
 
 c10::intrusive_ptr<c10d::Backend> make_nccl(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                                             const BackendOptions& options);
+void require_nccl();         // throws UsageError if there is none, or no GPU for it
 bool nccl_built();           // is NCCL in this binary?
 int nccl_devices();          // GPUs it could use here
 std::string nccl_version();  // "2.30.7", or why there is none

@@ -13,12 +13,16 @@
 
 namespace shade::comm {
 
-c10::intrusive_ptr<c10d::Backend> make_nccl(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
-                                            const BackendOptions& options) {
-  const int devices = nccl_devices();
-  SHADE_REQUIRE(devices > 0,
+void require_nccl() {
+  SHADE_REQUIRE(nccl_devices() > 0,
                 "the nccl backend needs a CUDA device and none is visible; check the driver and "
                 "CUDA_VISIBLE_DEVICES, or use --comm.backend gloo");
+}
+
+c10::intrusive_ptr<c10d::Backend> make_nccl(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+                                            const BackendOptions& options) {
+  require_nccl();
+  const int devices = nccl_devices();
   SHADE_REQUIRE(options.local_rank < devices, "local rank ", options.local_rank, " has no GPU of its own: ", devices,
                 " visible on this host; start at most ", devices, " ranks here");
   auto native = c10d::ProcessGroupNCCL::Options::create();

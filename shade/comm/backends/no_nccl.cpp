@@ -7,10 +7,15 @@
 
 namespace shade::comm {
 
-c10::intrusive_ptr<c10d::Backend> make_nccl(c10::intrusive_ptr<c10d::Store>, int, int, const BackendOptions&) {
+void require_nccl() {
   throw UsageError(
       "this build has no NCCL backend; use --comm.backend gloo, or build the cuda preset: "
       "tools/bootstrap cuda && cmake --preset cuda && cmake --build --preset cuda");
+}
+
+c10::intrusive_ptr<c10d::Backend> make_nccl(c10::intrusive_ptr<c10d::Store>, int, int, const BackendOptions&) {
+  require_nccl();
+  return nullptr;
 }
 
 bool nccl_built() { return false; }

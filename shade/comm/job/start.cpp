@@ -310,6 +310,7 @@ class Launch {
 
     auto reason = culprit->how_it_ended();
     auto words = culprit->last_words();
+    std::string told;
     try {
       if (board_.any(options_.ranks)) {
         result_.positions = board_.positions(options_.ranks);
@@ -320,7 +321,7 @@ class Launch {
             culprit = &rank;
             reason = "it failed";
           }
-          if (culprit == &rank) words = beat->where;
+          if (culprit == &rank) words = told = beat->where;
         }
       }
     } catch (const std::exception& fault) {
@@ -328,7 +329,7 @@ class Launch {
     }
     if (!words.empty()) reason += ": " + words;
     result_.status = culprit->exit_status();
-    result_.first = RankFailure{culprit->rank, std::move(reason)};
+    result_.first = RankFailure{culprit->rank, std::move(reason), std::move(told)};
   }
 
   void kill_all(int signal) {
@@ -342,7 +343,7 @@ class Launch {
 
   LaunchResult result() const {
     if (failed_ && asked_to_end_ != 0)
-      return {128 + asked_to_end_, RankFailure{-1, "ended by " + signal_name(asked_to_end_)}, {}};
+      return {128 + asked_to_end_, RankFailure{-1, "ended by " + signal_name(asked_to_end_), {}}, {}};
     return result_;
   }
 

@@ -25,6 +25,7 @@ struct LaunchOptions {
 struct RankFailure {
   int rank = -1;
   std::string reason;  // "killed by signal 9 (SIGKILL)", "exit status 1: <its last words>"
+  std::string told;    // why, as it told the other ranks; empty: it did not
 };
 
 struct LaunchResult {

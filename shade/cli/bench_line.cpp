@@ -1,0 +1,35 @@
+#include "shade/cli/bench_line.h"
+
+#include <cstdlib>
+
+namespace shade::cli {
+namespace {
+
+// The variable by which Opacus's timers are switched on.
+bool asks_for_profile() {
+  const char* value = std::getenv("OPACUS_PROFILE_FSDP");
+  return value != nullptr && parse_switch(value).value_or(false);
+}
+
+}  // namespace
+
+BenchLine::BenchLine(std::string summary, std::string example) : line("bench", std::move(summary), std::move(example)) {
+  experiment.declare(config);
+  config.add("comm", comm);
+  recipe.declare(recipe_config);
+  config.read_also(recipe_config);
+  line.add(config);
+}
+
+std::optional<int> BenchLine::parse(const Arguments& arguments) {
+  if (const auto status = line.parse(arguments)) return status;
+  if (line.has_file()) experiment.take(recipe, recipe_config, config);
+  notes = experiment.resolve(config, expected_place(line).size);
+  auto& bench = experiment.bench;
+  if (!line.given("bench.enable_profiling") && !bench.bare && asks_for_profile()) bench.enable_profiling = true;
+  SHADE_REQUIRE(!bench.bare || !bench.enable_profiling,
+                "--bare measures no phases, and --enable-profiling prints them; drop one of them");
+  return std::nullopt;
+}
+
+}  // namespace shade::cli

@@ -1,0 +1,22 @@
+// The command line of one measured experiment, as `shade bench` reads it: its own, and each row of a matrix.
+#pragma once
+
+#include "shade/cli/verb.h"
+#include "shade/measure/bench.h"
+
+namespace shade::cli {
+
+struct BenchLine {
+  measure::Experiment experiment;
+  comm::CommConfig comm;
+  Config config;
+  train::Recipe recipe;  // --config may be one
+  Config recipe_config;
+  CommandLine line;
+  std::vector<std::string> notes;  // what was chosen that was not stated
+
+  explicit BenchLine(std::string summary = "", std::string example = "");
+  std::optional<int> parse(const Arguments& arguments);  // as CommandLine::parse, and what follows from it
+};
+
+}  // namespace shade::cli

@@ -1,0 +1,197 @@
+#include "shade/cli/foreign_words.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "shade/base/config.h"
+#include "shade/base/error.h"
+#include "shade/base/log.h"
+#include "shade/base/strings.h"
+
+namespace shade::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr std::string_view kAny = "*", kToken = "--token";
+constexpr std::string_view kEpochs =
+    "training is counted in updates: --steps N; an epoch has as many as records over the global batch size";
+constexpr std::string_view kNoBudget =
+    "a measured or checked step has no budget; set its noise (--sigma), or see shade train and shade account";
+
+constexpr ForeignWord kForeignWords[] = {
+    // the documents
+    {.word = "--output", .value = kAny, .becomes = "--json"},
+    {.word = "--use-fsdp", .becomes = "--shard zero3"},
+    {.word = "--use-flash", .becomes = "--dp flash"},
+    {.word = "--cpu", .becomes = "--comm.backend gloo"},
+    // PyTorch, transformers, torchtitan
+    {.word = "--device", .value = "cpu", .becomes = "--comm.backend gloo"},
+    {.word = "--device", .value = "cuda", .becomes = "--comm.backend nccl"},
+    {.word = "--device",
+     .value = kAny,
+     .refusal = "expected cpu or cuda; a rank computes on the GPU of its local rank"},
+    {.word = "--bf16", .becomes = "--dtype bf16"},
+    {.word = "--fp16", .refusal = "half precision is --dtype bf16"},
+    {.word = "--gradient-checkpointing", .becomes = "--checkpointing block"},
+    {.word = "--epochs", .value = kAny, .refusal = kEpochs},
+    {.word = "--num-epochs", .value = kAny, .refusal = kEpochs},
+    {.word = "--num-train-epochs", .value = kAny, .refusal = kEpochs},
+    {.word = "--resume",
+     .value = kAny,
+     .refusal = "the same command continues the run in its directory (--output); --resume-from CHECKPOINT goes back to "
+                "one"},
+    {.word = "--report-to", .value = "tensorboard", .verbs = "train"},
+    {.word = "--report-to",
+     .value = kAny,
+     .refusal =
+         "shade train always writes metrics.jsonl and TensorBoard's events; shade bench has --tensorboard FOLDER"},
+    {.word = "--per-device-train-batch-size",
+     .value = kAny,
+     .refusal = "the batch of all ranks is --global-batch-size, and a rank computes --micro-batch samples at a time",
+     .verbs = "train"},
+    {.word = "--per-device-train-batch-size", .value = kAny, .becomes = "--batch-size", .verbs = "bench"},
+    // Opacus
+    {.word = "--max-physical-batch-size", .value = kAny, .becomes = "--batch-size", .verbs = "bench"},
+    // ours, in another verb
+    {.word = "--global-batch-size",
+     .value = kAny,
+     .refusal = "the batch is per rank here: --batch-size; that of all ranks is for shade train",
+     .verbs = "bench"},
+    {.word = "--target-epsilon", .value = kAny, .refusal = kNoBudget, .verbs = "bench verify audit"},
+    {.word = "--epsilon", .value = kAny, .refusal = kNoBudget, .verbs = "bench verify audit"},
+};
+
+Words words_of(std::string_view line) { return line.empty() ? Words() : split(line, ' '); }
+
+// An option of the verb's own is no foreign word, and a row that leads to none has no meaning.
+bool applies(const ForeignWord& row, const OwnOptions& own) {
+  const auto verbs = words_of(row.verbs);
+  if (own.find(std::string(row.word)) != nullptr) return false;
+  if (!verbs.empty() && std::find(verbs.begin(), verbs.end(), own.verb) == verbs.end()) return false;
+  return row.becomes.empty() || own.find(words_of(row.becomes).front()) != nullptr;
+}
+
+std::vector<const ForeignWord*> rows_of(std::string_view word, const OwnOptions& own) {
+  std::vector<const ForeignWord*> out;
+  for (const auto& row : kForeignWords)
+    if (row.word == word && applies(row, own)) out.push_back(&row);
+  return out;
+}
+
+struct Given {
+  std::string option;
+  std::optional<std::string> value;  // what follows '=', or the next word
+  bool joined = false;
+};
+
+Given given_at(const Words& arguments, size_t i) {
+  const auto equals = arguments[i].find('=');
+  if (equals != std::string::npos)
+    return {.option = arguments[i].substr(0, equals), .value = arguments[i].substr(equals + 1), .joined = true};
+  const bool more = i + 1 < arguments.size() && !arguments[i + 1].starts_with("--");
+  return {.option = arguments[i], .value = more ? std::optional(arguments[i + 1]) : std::nullopt};
+}
+
+// The row for this value. A switch takes a value only if it is one.
+const ForeignWord& chosen(const std::vector<const ForeignWord*>& rows, Given& given) {
+  if (rows.front()->value.empty()) {
+    if (!given.joined && given.value && !parse_switch(*given.value)) given.value.reset();
+    return *rows.front();
+  }
+  for (const auto* row : rows)
+    if (row->value == kAny || given.value == row->value) return *row;
+  throw UsageError(text(given.option, " ", given.value.value_or(""), ": expected ", rows.front()->value));
+}
+
+Words translated(const ForeignWord& row, const Given& given) {
+  if (!row.refusal.empty()) throw UsageError(text("there is no ", row.word, " here: ", row.refusal));
+  if (row.value.empty() && given.value) {
+    const auto on = parse_switch(*given.value);
+    SHADE_REQUIRE(on, row.word, ": '", *given.value, "' is not a switch; expected true or false");
+    if (!*on) return {};
+  }
+  auto words = words_of(row.becomes);
+  if (words.size() != 1) return words;
+  SHADE_REQUIRE(given.value && !given.value->empty(), row.word, " (", row.becomes, ") has no value");
+  words.push_back(*given.value);
+  return words;
+}
+
+}  // namespace
+
+Words in_own_words(const Words& arguments, const OwnOptions& own) {
+  Words out;
+  std::map<const void*, std::pair<std::string, Words>> set_by;  // by option: the foreign word, and what it became
+  std::map<const void*, std::string> named;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    auto given = given_at(arguments, i);
+    const auto rows = rows_of(given.option, own);
+    if (rows.empty()) {
+      if (const auto* option = given.option.starts_with("--") ? own.find(given.option) : nullptr)
+        named.emplace(option, given.option);
+      out.push_back(arguments[i]);
+      continue;
+    }
+    const auto words = translated(chosen(rows, given), given);
+    if (given.value && !given.joined) ++i;
+    if (words.empty()) continue;
+    const auto [earlier, first] = set_by.emplace(own.find(words.front()), std::pair(given.option, words));
+    SHADE_REQUIRE(first || earlier->second.second == words, given.option, " (", join(words, " "), ") contradicts ",
+                  earlier->second.first, " (", join(earlier->second.second, " "), "); drop one of them");
+    out.insert(out.end(), words.begin(), words.end());
+  }
+  for (const auto& [option, foreign] : set_by)
+    SHADE_REQUIRE(!named.contains(option), foreign.first, " means ", join(foreign.second, " "), ", and ", named[option],
+                  " is given too; drop one of them");
+  return out;
+}
+
+std::string foreign_words_help(const OwnOptions& own) {
+  std::string out;
+  for (const auto& row : kForeignWords) {
+    if (!applies(row, own) || row.becomes.empty()) continue;
+    const auto word = row.value.empty()
+                          ? std::string(row.word)
+                          : text(row.word, " ", row.value == kAny ? std::string_view("VALUE") : row.value);
+    out += text("  ", word, std::string(word.size() < 34 ? 34 - word.size() : 1, ' '), row.becomes, "\n");
+  }
+  return out.empty() ? "" : "Aliases:\n" + out;
+}
+
+Words without_token(const Words& arguments) {
+  Words out;
+  bool found = false;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == "--") {
+      out.insert(out.end(), arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end());
+      break;
+    }
+    const auto given = given_at(arguments, i);
+    if (given.option != kToken) {
+      out.push_back(arguments[i]);
+      continue;
+    }
+    found = true;
+    if (given.value && !given.joined) ++i;
+  }
+  if (found)
+    log::warning(
+        "--token is not used: nothing is downloaded here, and a command line is visible to every user of this host. "
+        "Get "
+        "gated models with `hf download MODEL`, which takes the token from HF_TOKEN or from the file that `hf auth "
+        "login` writes; --model MODEL then finds the copy in the Hugging Face cache");
+  return out;
+}
+
+void hide_token(char** begin, char** end) {
+  for (auto** word = begin; word != end; ++word) {
+    const std::string_view text(*word);
+    if (text == kToken && word + 1 != end) std::memset(word[1], '*', std::strlen(word[1]));
+    if (text.starts_with("--token=")) std::memset(*word + kToken.size() + 1, '*', text.size() - kToken.size() - 1);
+  }
+}
+
+}  // namespace shade::cli

@@ -1,0 +1,18 @@
+#include "shade/shard/choose_strategy.h"
+
+#include "shade/catalog/methods.h"
+
+namespace shade::shard {
+
+std::string choose_strategy(ShardConfig& shard, const Config& config, int ranks) {
+  if (config.given("shard.shard")) return {};
+  const auto& method = config.word("dp.dp");
+  const bool named = std::any_of(std::begin(catalog::kMethods), std::end(catalog::kMethods),
+                                 [&](const auto& row) { return !row.fsdp.empty() && row.fsdp == method; });
+  if (!named && ranks == 1) return {};
+  shard.shard = Strategy::zero3;
+  return text("zero3: ", named ? text(method, " is sharded fully") : text("there are ", ranks, " ranks"),
+              ", and --shard was not given");
+}
+
+}  // namespace shade::shard
