@@ -173,6 +173,7 @@ void Field::assign(std::string_view word, std::span<const std::string> elements)
     throw UsageError(text(key_, ": ", fault.what()));
   }
   given_ = true;
+  word_ = word;
 }
 
 std::string Field::str() const {
@@ -232,6 +233,8 @@ bool Config::has(std::string_view key) const {
 void Config::set(std::string_view key, std::string_view word) { fields_[find(key, "")].set(word); }
 
 bool Config::given(std::string_view key) const { return fields_[find(key, "")].given(); }
+
+const std::string& Config::word(std::string_view key) const { return fields_[find(key, "")].word(); }
 
 void Config::read_toml(const std::filesystem::path& file) {
   SHADE_REQUIRE(!std::filesystem::is_directory(file), file, " is a folder; expected a TOML file");

@@ -60,8 +60,9 @@ class Field {
 
   // Parses, validates and assigns; lists are comma-separated. Throws UsageError naming the key.
   void set(std::string_view word);
-  void set(std::span<const std::string> elements);  // of a list; an element may have a comma in it
-  bool given() const { return given_; }             // it was set, if only to its default
+  void set(std::span<const std::string> elements);   // of a list; an element may have a comma in it
+  bool given() const { return given_; }              // it was set, if only to its default
+  const std::string& word() const { return word_; }  // what it was set to; two words may name one value
 
   std::string str() const;   // the present value, as set() would read it
   Json json() const;         // the present value, typed
@@ -73,7 +74,7 @@ class Field {
   std::string key_;
   Value value_;
   FieldInfo info_;
-  std::string default_;
+  std::string default_, word_;
   bool given_ = false;
 };
 
@@ -115,7 +116,8 @@ class Config {
   void read_toml_text(std::string_view toml, const std::string& source);
   void set(std::string_view key, std::string_view word);  // '-' and '_' are the same in keys
   bool has(std::string_view key) const;
-  bool given(std::string_view key) const;  // by a file or an option; throws UsageError for an unknown key
+  bool given(std::string_view key) const;               // by a file or an option; throws UsageError for an unknown key
+  const std::string& word(std::string_view key) const;  // the word it was given as; empty: it was not
 
   std::deque<Field>& fields() { return fields_; }
   Json json() const;  // {section: {name: value}}

@@ -59,8 +59,8 @@ std::optional<int> MatrixLine::parse(const Arguments& arguments) {
 }
 
 std::vector<measure::MatrixRow> MatrixLine::rows(const Arguments& arguments) const {
-  const auto rows = measure::expand(arguments);
-  for (const auto& row : rows) {
+  auto rows = measure::expand(arguments);
+  for (auto& row : rows) {
     measure::Experiment experiment;
     comm::CommConfig comm_config;
     Config config;
@@ -73,6 +73,7 @@ std::vector<measure::MatrixRow> MatrixLine::rows(const Arguments& arguments) con
     CommandLine line("bench", "", "");
     line.add(config);
     SHADE_REQUIRE(!line.parse(row.arguments), "--help stands between the options of a matrix");
+    row.model_name = models::model_title(experiment.bench.model, experiment.sizes);
   }
   return rows;
 }

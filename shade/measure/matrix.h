@@ -15,6 +15,7 @@ struct Axis {
 struct MatrixRow {
   std::string name;                    // of its files: ghost_seq1024_zero3
   std::vector<std::string> arguments;  // of `shade bench`
+  std::string model_name;              // what its model may be called; of rows that fail, too
 };
 
 // `--dp none,ghost --seq-length 512,1024 --ranks 2`: two axes, and what all rows share. Options that are lists by
@@ -28,6 +29,7 @@ struct MatrixOptions {
   bool resume = false;
   Seconds row_limit{3600};
   Bytes memory_limit{0};  // of each process
+  Json preset;            // {name, scale}, for result files; null: none
 };
 
 struct MatrixProgress {
