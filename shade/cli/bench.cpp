@@ -20,8 +20,9 @@ std::string share(const std::optional<double>& value, const char* words) {
 
 void print(const measure::BenchResult& result, const measure::Experiment& experiment, const Json& json) {
   Table table({"what", "value"});
-  table.add({"model", text(result.model_name, " (", result.description, "), ", significant(*result.parameters / 1e6),
-                           " M parameters")});
+  const auto& called = result.model_name;
+  table.add({"model", text(result.description.starts_with(called) ? "" : called + ": ", result.description, ", ",
+                           significant(*result.parameters / 1e6), " M parameters")});
   if (!experiment.data.data_folder.empty())
     table.add({"data", text(result.data, "; loading takes ", significant(*result.cpu_overhead_ms), " ms of a step (",
                             significant(100 * *result.cpu_overhead_ms / result.time_ms, 2), " %)")});

@@ -25,9 +25,9 @@ void add_memory(Table& table, const measure::BenchResult& result) {
   table.add({"peak tensor memory", text(to_string(at_peak.total), " per rank (process ",
                                         to_string(measure::from_mib(*result.resident_mb)), ")")});
   for (const auto& [name, kind] : names_of(MemoryKind{})) {
-    const auto now = at_peak.of(kind), highest = most.of(kind);
-    if (highest.count > 0)
-      table.add({text("  ", name), text(to_string(now), highest > now ? text(", at most ", to_string(highest)) : "")});
+    if (most.of(kind).count == 0) continue;
+    const auto now = to_string(at_peak.of(kind)), highest = to_string(most.of(kind));
+    table.add({text("  ", name), highest == now ? now : text(now, ", at most ", highest)});
   }
   if (!result.peak_owner.is_null()) table.add({"  reached by", result.peak_owner["words"].get<std::string>()});
   if (result.ranks == 1) return;
