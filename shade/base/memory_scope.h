@@ -17,12 +17,13 @@ enum class MemoryKind {
   activations,
   kept,
   norms,
+  gram,
   temporary,
   communication,
   data,
   other
 };
-inline constexpr int kMemoryKinds = 11;
+inline constexpr int kMemoryKinds = 12;
 inline std::span<const Name<MemoryKind>> names_of(MemoryKind) {
   static constexpr Name<MemoryKind> kNames[] = {{"parameters", MemoryKind::parameters},
                                                 {"gathered_parameters", MemoryKind::gathered},
@@ -31,6 +32,7 @@ inline std::span<const Name<MemoryKind>> names_of(MemoryKind) {
                                                 {"activations", MemoryKind::activations},
                                                 {"kept_for_private_step", MemoryKind::kept},
                                                 {"norm_samples", MemoryKind::norms},
+                                                {"gram_matrices", MemoryKind::gram},
                                                 {"temporary", MemoryKind::temporary},
                                                 {"communication", MemoryKind::communication},
                                                 {"data", MemoryKind::data},

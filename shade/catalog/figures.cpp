@@ -42,7 +42,8 @@ void write_figures(Json& to, const Figures& figures, bool derived) {
     if (!value || (!row.in_files && !derived)) continue;
     const auto [object, name] = place_of(row.key);
     auto& into = object.empty() ? to : to[object];
-    const bool whole = row.unit == "bytes" && std::abs(*value) <= 0x1p53 && std::trunc(*value) == *value;
+    const bool whole =
+        (row.unit == "bytes" || row.unit == "count") && std::abs(*value) <= 0x1p53 && std::trunc(*value) == *value;
     into[name] = whole ? Json(static_cast<int64_t>(*value)) : Json(*value);
   }
 }

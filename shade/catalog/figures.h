@@ -20,6 +20,8 @@ struct Figures {
   std::optional<double> comm_ms, exposed_ms, overlapped_ms;  // collectives under way; waited for; the rest
   std::optional<double> cpu_overhead_ms;                     // loading data
   std::optional<double> resident_mb;                         // the process's memory, at most
+  std::optional<double> epoch_s;                             // all records of a data folder once
+  std::optional<double> parameters, trainable;               // of the model
   std::optional<double> gflops, stated_gflops, gemm_gflops;  // per second, of all ranks: of the model, stated, of the
                                                              // best matrix product
   std::optional<double> mfu, gemm_share;                     // of the stated ones; of the best matrix product's
@@ -32,15 +34,23 @@ struct FigureInfo {
   std::string_view heading = {};  // of its column on the page; empty: none
   bool required = false;          // a file without it is no result
   bool is_rate = false;           // it falls as the time of a step grows
+  bool is_duration = false;       // it grows with the time of a step
   bool in_files = true;           // false: follows from others, and is not stored
 
   std::optional<double> of(const Figures& figures) const;
 };
 
 inline constexpr FigureInfo kFigures[] = {
+    {.key = "parameters", .unit = "count", .member = &Figures::parameters, .heading = "parameters"},
+    {.key = "trainable_parameters", .unit = "count", .member = &Figures::trainable},
     {.key = "peak_memory_mb", .unit = "MiB", .member = &Figures::peak_mb, .heading = "peak memory", .required = true},
     {.key = "average_memory_mb", .unit = "MiB", .member = &Figures::average_mb},
     {.key = "avg_time_ms", .unit = "ms", .member = &Figures::time_ms, .heading = "step", .required = true},
+    {.key = "time_per_epoch_s",
+     .unit = "s",
+     .member = &Figures::epoch_s,
+     .heading = "time per epoch",
+     .is_duration = true},
     {.key = "min_time_ms", .unit = "ms", .member = &Figures::fastest_ms, .in_files = false},
     {.key = "max_time_ms", .unit = "ms", .member = &Figures::slowest_ms, .in_files = false},
     {.key = "tokens_per_second",

@@ -1,7 +1,5 @@
 #include "shade/catalog/methods.h"
 
-#include "shade/catalog/strategies.h"
-
 namespace shade::catalog {
 
 std::span<const Name<MethodName>> names_of(MethodName) {
@@ -16,18 +14,16 @@ std::vector<MethodName> private_methods() {
   return out;
 }
 
-std::string mode_of(std::string_view method, std::string_view strategy) {
-  const auto* row = find_row<MethodInfo>(kMethods, method);
-  if (row == nullptr) return std::string(method);
-  const auto* under = find_row<StrategyInfo>(kStrategies, strategy);
-  const bool full = under != nullptr && under->value == Strategy::zero3 && !row->fsdp.empty();
-  return std::string(full ? row->fsdp : row->mode_word());
+std::string mode_of(std::string_view word) {
+  const auto* row = find_row<MethodInfo>(kMethods, word);
+  return std::string(row != nullptr && row->name == word ? row->mode_word() : word);
 }
 
-std::string mode_without_strategy(std::string_view word) {
+std::string method_of(std::string_view mode) {
   constexpr std::string_view kFull = "_fsdp";
-  if (word.ends_with(kFull)) word.remove_suffix(kFull.size());
-  return mode_of(word, "");
+  if (mode.ends_with(kFull)) mode.remove_suffix(kFull.size());
+  const auto* row = find_row<MethodInfo>(kMethods, mode);
+  return std::string(row != nullptr ? row->mode_word() : mode);
 }
 
 }  // namespace shade::catalog

@@ -16,9 +16,9 @@ struct MethodInfo {
   MethodName value;
   std::string_view name, colour;
   // Further words for it, each also an option's value. Empty: the name serves.
-  std::string_view mode = {};        // `mode` in result files
+  std::string_view mode = {};        // `mode` in result files and their names, if it was called by its name
   std::string_view experiment = {};  // `experiment` there: the word of the documents
-  std::string_view fsdp = {};        // `mode` under zero3; as a value of --dp it implies zero3
+  std::string_view fsdp = {};        // as a value of --dp it implies zero3
 
   constexpr std::array<std::string_view, 3> aliases() const { return {mode, experiment, fsdp}; }
   constexpr std::string_view mode_word() const { return mode.empty() ? name : mode; }
@@ -47,9 +47,10 @@ static_assert(in_order(kMethods));
 std::span<const Name<MethodName>> names_of(MethodName);
 std::vector<MethodName> private_methods();  // all but `none`: what must be verified and tested
 
-// The mode of a result: no_dp, ghost_fsdp. A word that no row has stays as it is.
-std::string mode_of(std::string_view method, std::string_view strategy);
-// The same method's mode whatever the strategy, of any word for it or of a mode: ghost for ghost_fsdp.
-std::string mode_without_strategy(std::string_view word);
+// The mode of a result, in files, their names, tables and pictures: the word that was given for the method, so that a
+// document's words come back (vanilla, flash_clip, ghost_fsdp); no_dp for none.
+std::string mode_of(std::string_view word);
+// One word for a method, whatever it was called: ghost for ghost_fsdp, no_dp for vanilla. A word that no row has stays.
+std::string method_of(std::string_view mode);
 
 }  // namespace shade::catalog

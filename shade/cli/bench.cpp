@@ -6,8 +6,8 @@
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/bench_line.h"
+#include "shade/cli/bench_tables.h"
 #include "shade/cli/version.h"
-#include "shade/measure/mib.h"
 #include "shade/train/model_states.h"
 
 namespace shade::cli {
@@ -21,8 +21,9 @@ std::string share(const std::optional<double>& value, const char* words) {
 
 void print(const measure::BenchResult& result, const measure::Experiment& experiment, const Json& json) {
   Table table({"what", "value"});
-  table.add({"model", text(result.description, ", ", significant(static_cast<double>(result.parameters) / 1e6),
-                           " M parameters")});
+  const auto& called = result.model_name;
+  table.add({"model", text(result.description.starts_with(called) ? "" : called + ": ", result.description, ", ",
+                           significant(*result.parameters / 1e6), " M parameters")});
   if (!experiment.data.data_folder.empty())
     table.add({"data", text(result.data, "; loading takes ", significant(*result.cpu_overhead_ms), " ms of a step (",
                             significant(100 * *result.cpu_overhead_ms / result.time_ms, 2), " %)")});
@@ -34,6 +35,9 @@ void print(const measure::BenchResult& result, const measure::Experiment& experi
   table.add({"step", text(to_string(Seconds(result.time_ms / 1e3)),
                           whole ? " (forward, backward, optimizer; " : " (forward and backward; ", result.ranks,
                           result.ranks == 1 ? " rank" : " ranks", ", average of ", result.times_ms.size(), ")")});
+  if (result.epoch_s)
+    table.add(
+        {"epoch", text(to_string(Seconds(*result.epoch_s)), " for the ", result.records, " records of the data")});
   table.add({"throughput", text(significant(result.tokens_per_second), " tokens/s, ", significant(*result.gflops),
                                 " GFLOP/s", share(result.mfu, " % of the stated peak (MFU)"),
                                 share(result.gemm_share, " % of this machine's best matrix product"))});
@@ -41,11 +45,7 @@ void print(const measure::BenchResult& result, const measure::Experiment& experi
     table.add({"traffic",
                text(to_string(Bytes{std::llround(*result.sent_bytes)}), " sent a step, ", significant(*result.comm_ms),
                     " ms under way, ", significant(*result.exposed_ms), " ms waited for")});
-  table.add({"peak tensor memory", text(to_string(result.at_peak.total), " a rank (process ",
-                                        to_string(measure::from_mib(*result.resident_mb)), ")")});
-  for (const auto& [name, kind] : names_of(MemoryKind{}))
-    if (const auto bytes = result.at_peak.of(kind); bytes.count > 0) table.add({text("  ", name), to_string(bytes)});
-  if (!result.peak_owner.is_null()) table.add({"  reached by", result.peak_owner["words"].get<std::string>()});
+  add_memory(table, result);
   table.add({"loss", result.losses.size() > 1
                          ? text(significant(result.losses.front(), 5), " -> ", significant(result.losses.back(), 5))
                          : significant(result.loss, 5)});
@@ -58,23 +58,6 @@ void print(const measure::BenchResult& result, const measure::Experiment& experi
                                       significant(row["ratio_memory"].get<double>(), 2), " x")});
   }
   std::printf("%s", table.str().c_str());
-}
-
-// The lines of the linear tutorial: what each stage costs.
-void print_stages(const measure::BenchResult& result) {
-  Table table({"stage", "allocated", "max allocated", "reserved", "process RSS", "max RSS"});
-  for (const auto& line : result.snapshots)
-    table.add({line.stage, to_string(line.tensors.total), to_string(line.peak), to_string(line.reserved),
-               to_string(line.resident), to_string(line.peak_resident)});
-  std::printf("\nmemory of rank 0, %s\n%s", visible(result.log_key).c_str(), table.str().c_str());
-}
-
-// The phase `norm`, weight by weight.
-void print_norms(const measure::BenchResult& result) {
-  if (result.norms_ms.empty()) return;
-  Table table({"norm of", "time per step"});
-  for (const auto& [weight, time_ms] : result.norms_ms) table.add({weight, text(significant(time_ms), " ms")});
-  std::printf("\n%s", table.str().c_str());
 }
 
 // Called before anything is allocated, in the process that starts the ranks, so that there is one message.
@@ -108,11 +91,11 @@ int run_bench(const Arguments& arguments) {
   require_memory(experiment, own.comm, expected_place(line));
   if (!folder.empty()) std::filesystem::create_directories(folder);
   const auto deliver = [&](const measure::BenchResult& result) {
-    auto json = result.json(experiment, config.json());
+    auto json = result.json(experiment);
     json["environment"]["commit"] = commit();
     print(result, experiment, json);
-    if (bench.enable_profiling) print_norms(result);
-    if (!bench.tensorboard.empty()) result.write_events(experiment, config.json());
+    print_phases(result, bench.enable_profiling ? kEveryLayer : kSlowestLayers);
+    if (!bench.tensorboard.empty()) result.write_events(experiment);
     if (!line.json_file.empty()) write_json(line.json_file, json);
     if (!folder.empty())
       write_json(

@@ -1,8 +1,10 @@
 // shade compare: a matrix of experiments, each in fresh processes.
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
 #include "shade/base/log.h"
+#include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/matrix_verbs.h"
@@ -29,6 +31,19 @@ void print(const std::vector<measure::MatrixRow>& rows, const std::vector<Json>&
                to_string(Bytes{result.at("communication").at("bytes").get<int64_t>()})});
   }
   std::printf("%s%s%s", table.str().c_str(), reasons.empty() ? "" : "\nfailed\n", visible_lines(reasons).c_str());
+}
+
+// What is compared, by what it is: a preset's small model is not the one it has the shape of.
+void print_models(const std::string& preset, const std::string& scale, const std::vector<Json>& results) {
+  std::vector<std::string> names;
+  for (const auto& result : results) {
+    auto name = result.at("config").at("model_name").get<std::string>();
+    if (!result.value("failed", false))
+      name += text(" (", significant(result.at("parameters").get<double>() / 1e6), " M parameters)");
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  std::printf("%s%s\n", preset.empty() ? "" : text("preset ", preset, " at scale ", scale, ": ").c_str(),
+              visible(join(names, "; ")).c_str());
 }
 
 // Rows that ran out of memory: what of this matrix did fit.
@@ -67,8 +82,10 @@ int run_compare(const Arguments& arguments) {
       ->check(CLI::IsMember({"small", "full"}));
   if (const auto status = line.parse(arguments)) return *status;
   Arguments words;
-  if (!preset.empty())
+  if (!preset.empty()) {
+    line.options.preset = {{"name", preset}, {"scale", scale}};
     words = measure::preset_arguments(preset, scale == "small" ? measure::Scale::small : measure::Scale::full);
+  }
   words.insert(words.end(), line.rest().begin(), line.rest().end());
   for (auto& word : words)
     if (word == measure::kCorpus) word = sample_corpus(line.options.folder);
@@ -76,6 +93,7 @@ int run_compare(const Arguments& arguments) {
   const auto rows = line.rows(words);
   const auto results = line.run(rows);
   const auto failed = count_failed(results);
+  print_models(preset, scale, results);
   print(rows, results);
   advise(rows, results);
   const auto report = report::write_report(line.options.folder, line.options.folder);

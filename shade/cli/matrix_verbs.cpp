@@ -68,13 +68,14 @@ std::optional<int> MatrixLine::parse(const Arguments& arguments) {
 }
 
 std::vector<measure::MatrixRow> MatrixLine::rows(const Arguments& arguments) const {
-  const auto rows = measure::expand(arguments);
+  auto rows = measure::expand(arguments);
   std::vector<std::string> notes;  // of all rows, each once
-  for (const auto& row : rows) {
+  for (auto& row : rows) {
     BenchLine bench;
     SHADE_REQUIRE(!bench.parse(row.arguments), "--help stands between the options of a matrix");
     for (const auto& note : bench.notes)
       if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
+    row.model_name = models::model_title(bench.experiment.bench.model, bench.experiment.sizes);
   }
   for (const auto& note : notes) std::printf("%s\n", visible(note).c_str());
   return rows;

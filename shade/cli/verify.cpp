@@ -50,6 +50,21 @@ void print_phases(const profile::Phases& phases) {
   std::printf("\n%s", table.str().c_str());
 }
 
+// Of every rank, by one process.
+void print_details(const std::vector<VerifyRow>& rows) {
+  bool any = false;
+  for (const auto& row : rows)
+    for (const auto& detail : row.details) {
+      any = true;
+      std::printf("%s %s %s: %s\n", row.method.c_str(), row.strategy.c_str(), row.dtype.c_str(),
+                  visible(detail).c_str());
+    }
+  if (any)
+    std::printf(
+        "before reduction: over the layers of the sample's rank; after reduction: what it is clipped by. A sample is "
+        "on one rank,\nso its norm is summed over no ranks, and the two agree up to rounding (docs/privacy.md).\n\n");
+}
+
 }  // namespace
 
 int run_verify(const Arguments& arguments) {
@@ -91,12 +106,9 @@ int run_verify(const Arguments& arguments) {
       bar->advance();
     });
     bar.reset();
-    for (const auto& row : rows)
-      for (const auto& detail : row.details)
-        std::printf("%s %s %s: %s\n", row.method.c_str(), row.strategy.c_str(), row.dtype.c_str(),
-                    visible(detail).c_str());
     for (const auto& row : rows) failed += row.pass ? 0 : 1;
     if (world.rank() != 0) return;
+    print_details(rows);
     print(rows);
     if (phases) print_phases(*phases);
     std::printf(

@@ -15,12 +15,12 @@
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/catalog/methods.h"
+#include "shade/io/digest.h"
 #include "shade/measure/mib.h"
 #include "shade/measure/peer.h"
 #include "shade/models/flops.h"
 #include "shade/nn/gradients.h"
 #include "shade/profile/cpu.h"
-#include "shade/profile/heap.h"
 #include "shade/profile/memory.h"
 #include "shade/profile/trace.h"
 #include "shade/shard/choose_strategy.h"
@@ -67,14 +67,41 @@ std::vector<std::string> Experiment::resolve(const Config& own, int ranks) {
   return notes;
 }
 
+void Experiment::finish(const Config& config) {
+  options = config.json();
+  const auto& word = config.word("dp.dp");
+  // A method that follows from other options wasn't named.
+  const bool named = !word.empty() && parse_name<privacy::MethodName>(word) == dp.dp;
+  mode = catalog::mode_of(named ? word : to_string(dp.dp));
+}
+
 // Zero until measured: a result file has these keys, whatever was measured.
 BenchResult::BenchResult() {
-  for (auto* figure : {&utilisation, &sent_bytes, &comm_ms, &exposed_ms, &cpu_overhead_ms, &resident_mb}) *figure = 0;
+  for (auto* figure : {&utilisation, &sent_bytes, &comm_ms, &exposed_ms, &cpu_overhead_ms}) *figure = 0;
+}
+
+const RankMemory& BenchResult::largest() const {
+  return *std::max_element(memory.begin(), memory.end(),
+                           [](const auto& a, const auto& b) { return a.at_peak.total < b.at_peak.total; });
+}
+
+profile::MemoryBreakdown BenchResult::most() const {
+  profile::MemoryBreakdown out;
+  for (const auto& rank : memory) {
+    out.total = std::max(out.total, rank.most.total);
+    for (size_t kind = 0; kind < out.kinds.size(); ++kind)
+      out.kinds[kind] = std::max(out.kinds[kind], rank.most.kinds[kind]);
+  }
+  return out;
 }
 
 void BenchResult::complete(const Experiment& experiment) {
-  peak_mb = mib(at_peak.total);
+  peak_mb = mib(largest().at_peak.total);
+  average_mb = mib(largest().average);
+  for (const auto& rank : memory) resident_mb = std::max(resident_mb.value_or(0), mib(rank.peak_resident));
   time_ms = std::accumulate(times_ms.begin(), times_ms.end(), 0.0) / static_cast<double>(times_ms.size());
+  if (const auto samples = experiment.bench.batch_size * experiment.bench.grad_accum * ranks; records > 0)
+    epoch_s = static_cast<double>((records + samples - 1) / samples) * time_ms / 1e3;
   tokens_per_second = static_cast<double>(tokens) * 1e3 / time_ms;
   overlapped_ms = std::max(0.0, *comm_ms - *exposed_ms);
   const double flops_per_second = flops_per_token * tokens_per_second;
@@ -125,11 +152,13 @@ std::vector<std::string> peer_words(const BenchConfig& c, const models::Model& m
   return words;
 }
 
-void BenchResult::describe(const models::Model& model, const std::string& key) {
+void BenchResult::describe(const Experiment& experiment, const models::Model& model, int world_size) {
   description = model.describe();
-  log_key = key;
-  parameters = model.parameters().count();
-  trainable = model.parameters().count_trainable();
+  model_name = models::model_title(experiment.bench.model, experiment.sizes);
+  log_key = measure::log_key(experiment, world_size);
+  ranks = world_size;
+  parameters = static_cast<double>(model.parameters().count());
+  trainable = static_cast<double>(model.parameters().count_trainable());
   if (const auto of_text = model.text_traits()) vocabulary = of_text->vocabulary;
 }
 
@@ -147,7 +176,7 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
   if (config.peers) peer = Peer::start({.arguments = peer_words(config, *model)});
 
   BenchResult result;
-  result.describe(*model, log_key(experiment, 1));
+  result.describe(experiment, *model, 1);
   result.length = model->tokens(shape);
   result.tokens = models::real_tokens(*model, batch);
   result.flops_per_token = models::training_flops_per_token(*model, shape);
@@ -182,21 +211,11 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
     progress.advance();
   }
   if (trace) trace->save(trace_file(experiment, result.log_key, 0, 1), experiment.readers());
-  result.at_peak = profile::TensorMemory::peak_breakdown();
-  result.resident_mb = mib(profile::process_memory().peak_resident);
+  result.memory.resize(1);
+  add_peak(result.memory[0], at::kCPU);
   if (peer) result.peer_peak = peer->peak_bytes();
   result.complete(experiment);
   return result;
-}
-
-MemoryLine memory_line(std::string stage) {
-  const auto process = profile::process_memory();
-  return {.stage = std::move(stage),
-          .tensors = profile::TensorMemory::breakdown(),
-          .peak = profile::TensorMemory::peak(),
-          .reserved = profile::heap_reserved(),
-          .resident = process.resident,
-          .peak_resident = process.peak_resident};
 }
 
 std::string log_key(const Experiment& experiment, int ranks) {
@@ -206,7 +225,10 @@ std::string log_key(const Experiment& experiment, int ranks) {
   if (row_at(catalog::kStrategies, shard.shard).sharded)
     name += text("_", to_string(shard.wrap), "_", to_string(shard.backward_prefetch), shard.offload ? "_offload" : "");
   if (experiment.dp.is_private()) name += "_" + to_string(experiment.dp.dp);
-  return name;
+  auto options = experiment.options;
+  for (const auto* place : {"trace", "use_profiler", "tensorboard"})
+    if (options.contains("bench")) options["bench"].erase(place);
+  return text(name, "_", io::to_hex(io::digest_of(options.dump())).substr(0, 8));
 }
 
 std::string trace_file(const Experiment& experiment, const std::string& log_key, int rank, int ranks) {
@@ -216,32 +238,9 @@ std::string trace_file(const Experiment& experiment, const std::string& log_key,
   return text(wanted, log_key, "/rank", rank, ".pt.trace.json");
 }
 
-namespace {
-
-Json by_kind(const profile::MemoryBreakdown& memory) {
-  Json out = Json::object();
-  for (const auto& [name, kind] : names_of(MemoryKind{})) out[std::string(name)] = mib(memory.of(kind));
-  return out;
-}
-
-Json json_of(const MemoryLine& line, const std::string& key) {
-  Json out{{"stage", line.stage},
-           {"rank", 0},
-           {"log_key", key},
-           {"allocated_mb", mib(line.tensors.total)},
-           {"max_allocated_mb", mib(line.peak)},
-           {"reserved_mb", mib(line.reserved)},
-           {"rss_mb", mib(line.resident)},
-           {"max_rss_mb", mib(line.peak_resident)}};
-  out.update(by_kind(line.tensors));
-  return out;
-}
-
-}  // namespace
-
-Json BenchResult::json(const Experiment& experiment, const Json& whole_config) const {
+Json BenchResult::json(const Experiment& experiment) const {
   const auto& [c, shard, dp] = std::tie(experiment.bench, experiment.shard, experiment.dp);
-  Json out{{"mode", catalog::mode_of(to_string(dp.dp), to_string(shard.shard))},
+  Json out{{"mode", experiment.mode},
            {"experiment", row_at(catalog::kMethods, dp.dp).experiment_word()},
            {"model", c.model},
            {"shard", to_string(shard.shard)},
@@ -252,8 +251,6 @@ Json BenchResult::json(const Experiment& experiment, const Json& whole_config) c
            {"total_batch_size", c.batch_size * ranks * c.grad_accum},
            {"num_gpus", gpus},
            {"num_ranks", ranks},
-           {"parameters", parameters},
-           {"trainable_parameters", trainable},
            {"step", to_string(c.work)},
            {"loss", loss},
            {"peak_memory_gb", peak_mb / 1024},
@@ -272,25 +269,31 @@ Json BenchResult::json(const Experiment& experiment, const Json& whole_config) c
                                                    {"bytes", sum.wire.count},
                                                    {"time_ms", sum.time_ms},
                                                    {"exposed_ms", sum.exposed_ms}});
-  out["breakdown"] = by_kind(at_peak);
+  out["breakdown"] = by_kind(largest().at_peak);
+  out["breakdown_max"] = by_kind(most());
+  out["memory_by_rank"] = Json::array();
   if (!peak_owner.is_null()) out["peak_owner"] = peak_owner;
   if (!timeline.is_null()) out["timeline"] = timeline;
   out["snapshots"] = Json::array();
-  for (const auto& line : snapshots) out["snapshots"].push_back(json_of(line, log_key));
+  for (int rank = 0; rank < std::ssize(memory); ++rank) {
+    const auto& of_rank = memory[static_cast<size_t>(rank)];
+    out["memory_by_rank"].push_back(rank_json(of_rank, rank));
+    for (const auto& line : of_rank.stages) out["snapshots"].push_back(snapshot(line, rank, gpus > 0));
+  }
   if (!peer_times_ms.empty()) {
     const PeerRow row{
         .work = text(description, ", T ", c.seq_length, ", ", to_string(c.dtype),
                      ranks > 1 ? ", " + to_string(shard.shard) : "", dp.is_private() ? ", " + to_string(dp.dp) : ""),
         .ours = Millis(best_of(times_ms)),
         .peer = Millis(best_of(peer_times_ms)),
-        .ours_peak = at_peak.total,
+        .ours_peak = largest().at_peak.total,
         .peer_peak = peer_peak};
     out["rows"] = Json::array({row.json()});
     out["peer_times_ms"] = peer_times_ms;
   }
-  out["config"] = whole_config;
+  out["config"] = experiment.options;
   // Under the names of the documents, beside ours.
-  out["config"].update({{"model_name", c.model},
+  out["config"].update({{"model_name", model_name},
                         {"vocab_size", vocabulary > 0 ? Json(vocabulary) : Json()},
                         {"learning_rate", experiment.optim.lr},
                         {"sigma", dp.sigma},

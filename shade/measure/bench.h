@@ -9,9 +9,9 @@
 #include "shade/base/private_file.h"
 #include "shade/catalog/figures.h"
 #include "shade/data/config.h"
+#include "shade/measure/rank_memory.h"
 #include "shade/optim/config.h"
 #include "shade/privacy/config.h"
-#include "shade/profile/memory.h"
 #include "shade/shard/runtime.h"
 #include "shade/train/recipe.h"
 
@@ -87,16 +87,6 @@ struct BenchConfig : train::ModelConfig {
   }
 };
 
-// What the allocator and the system say at one moment, on this rank.
-struct MemoryLine {
-  std::string stage;
-  profile::MemoryBreakdown tensors;
-  Bytes peak;      // of tensors, so far
-  Bytes reserved;  // what the heap holds of the system
-  Bytes resident, peak_resident;
-};
-MemoryLine memory_line(std::string stage);
-
 // All that an experiment is.
 struct Experiment {
   BenchConfig bench;
@@ -105,6 +95,8 @@ struct Experiment {
   optim::OptimConfig optim;
   privacy::DpConfig dp;
   data::DataConfig data;
+  std::string mode;  // the word for the method, as it was given (catalog::mode_of)
+  Json options;      // all that were in effect: in result files, and what folders of traces are told apart by
 
   void declare(Config& config);  // the sections of recipes that bench has a use for, and [bench]
   // What a recipe says elsewhere: in [train], and of privacy without a method. `recipe_config` knows what its file
@@ -112,11 +104,13 @@ struct Experiment {
   void take(const train::Recipe& recipe, const Config& recipe_config, const Config& own);
   // What follows from what was given and from the number of ranks; what is to be announced of it, line by line.
   std::vector<std::string> resolve(const Config& own, int ranks);
+  void finish(const Config& config);  // mode and options, after the last option was read
   // Of its trace and its TensorBoard events.
   Readers readers() const { return dp.is_private() ? Readers::owner : Readers::by_umask; }
 };
 
-// A name for a configuration, in file names and result lines: linear_zero3_ranks2_batch8192_fp32_module_pre.
+// A name for a configuration, of folders and in result files: linear_zero3_ranks2_batch8192_fp32_module_pre_1c9f03ab.
+// The digits at the end differ if any option does, except those that say where files go.
 std::string log_key(const Experiment& experiment, int ranks);
 
 // Where a rank's trace goes: the file that was asked for, or, if that ends in /, one in a folder of this configuration
@@ -138,14 +132,12 @@ struct StepFigures {
 
 // Its figures are complete when complete() was called.
 struct BenchResult : catalog::Figures {
-  std::string description, log_key;
+  std::string description, model_name, log_key;  // of the model, whole and short; of the configuration
   int ranks = 1;
-  int64_t parameters = 0, trainable = 0;
   int64_t vocabulary = 0;                       // 0: not a language model
   std::vector<double> times_ms, peer_times_ms;  // of the slowest rank
   Bytes peer_peak;                              // of the largest rank
-  profile::MemoryBreakdown at_peak;             // of the rank that needed most
-  std::vector<MemoryLine> snapshots;            // of this rank
+  std::vector<RankMemory> memory;               // by rank
   std::map<std::string, double> phases_ms;      // of a step, this rank; they nest
   std::map<std::string, double> norms_ms;       // the phase `norm` by the weight's name
   std::vector<TrafficSum> traffic;              // of a step, by collective and unit
@@ -160,12 +152,15 @@ struct BenchResult : catalog::Figures {
   double flops_per_token = 0;  // of the model (models/flops.h)
   int64_t tokens = 0;          // of one step, without padding
   int64_t length = 0;          // tokens of one sample: of a text, or the patches of an image
+  int64_t records = 0;         // of the data folder; 0: synthetic data, which has no epoch
 
   BenchResult();
-  void describe(const models::Model& model, const std::string& key);
+  const RankMemory& largest() const;      // the rank that needed most
+  profile::MemoryBreakdown most() const;  // each kind at its highest moment on any rank
+  void describe(const Experiment& experiment, const models::Model& model, int world_size);
   void complete(const Experiment& experiment);  // what follows from times, tokens and the peak
-  Json json(const Experiment& experiment, const Json& whole_config) const;
-  void write_events(const Experiment& experiment, const Json& whole_config) const;  // to --tensorboard
+  Json json(const Experiment& experiment) const;
+  void write_events(const Experiment& experiment) const;  // to --tensorboard
 };
 
 // How PyTorch is told to do the same; it is built for one family of shapes, and says so.

@@ -5,11 +5,11 @@
 
 namespace shade::measure {
 
-void BenchResult::write_events(const Experiment& experiment, const Json& whole_config) const {
+void BenchResult::write_events(const Experiment& experiment) const {
   const auto folder = std::filesystem::path(experiment.bench.tensorboard) / log_key;
   make_folder(folder, experiment.readers());
   profile::EventFile file(folder, experiment.readers());
-  file.text("configuration", text(description, "\n\n```\n", whole_config.dump(2), "\n```"));
+  file.text("configuration", text(description, "\n\n```\n", experiment.options.dump(2), "\n```"));
   for (size_t i = 0; i < times_ms.size(); ++i) {
     const int64_t step = experiment.bench.warmup_iter + static_cast<int64_t>(i);
     file.scalar("time/step_ms", times_ms[i], step);

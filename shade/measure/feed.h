@@ -18,6 +18,7 @@ class Feed {
   // The micro-batches of the next step. A span `data`: what a training step waits for.
   std::vector<nn::Batch> next();
   std::string describe() const;
+  int64_t records() const { return dataset_ ? dataset_->size() : 0; }  // 0: made up
 
  private:
   nn::Batch numbered(nn::Batch batch, int64_t micro_step) const;

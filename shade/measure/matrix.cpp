@@ -47,15 +47,12 @@ std::string abbreviation(const std::string& option) {
 
 std::string name_of(const std::vector<std::pair<std::string, std::string>>& fixed,
                     const std::vector<std::pair<std::string, std::string>>& varied) {
-  const auto mode_word = [](const std::string& method) {
-    return method == "none" ? catalog::mode_of(method, "") : method;
-  };
-  std::string mode = mode_word("none"), sequence, rest;
+  std::string mode = catalog::mode_of("none"), sequence, rest;
   for (const auto& [option, value] : fixed)
-    if (option == "--dp") mode = mode_word(value);
+    if (option == "--dp") mode = catalog::mode_of(value);
   for (const auto& [option, value] : varied) {
     if (option == "--dp")
-      mode = mode_word(value);
+      mode = catalog::mode_of(value);
     else if (option == "--seq-length")
       sequence = "_seq" + value;
     else
@@ -83,8 +80,10 @@ Json merged(const MatrixOptions& options, const MatrixRow& row) {
   }
   const double average = std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
   const double scale = average / out["avg_time_ms"].get<double>();
-  for (const auto& figure : catalog::kFigures)
-    if (figure.is_rate && out.contains(figure.key)) out[figure.key] = out[figure.key].get<double>() / scale;
+  for (const auto& figure : catalog::kFigures) {
+    if (!out.contains(figure.key) || !(figure.is_rate || figure.is_duration)) continue;
+    out[figure.key] = out[figure.key].get<double>() * (figure.is_rate ? 1 / scale : scale);
+  }
   out["times_ms"] = times;
   out["avg_time_ms"] = average;
   out["repeats"] = options.repeat;
@@ -171,12 +170,14 @@ std::vector<Json> run_matrix(const std::vector<MatrixRow>& rows, const MatrixOpt
                                 {"reason", outcome.reason},
                                 {"out_of_memory", outcome.out_of_memory},
                                 {"log_key", row.name},
+                                {"config", {{"model_name", row.model_name}}},
                                 {"arguments", row.arguments}});
       std::filesystem::rename(unfinished, file);
     }
   std::vector<Json> results;
   for (const auto& row : rows) {
     results.push_back(merged(options, row));
+    if (!options.preset.is_null()) results.back()["preset"] = options.preset;
     write_json(options.folder / (row.name + "_result.json"), results.back());
   }
   return results;

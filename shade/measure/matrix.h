@@ -15,6 +15,7 @@ struct Axis {
 struct MatrixRow {
   std::string name;                    // of its files: ghost_seq1024_zero3
   std::vector<std::string> arguments;  // of `shade bench`
+  std::string model_name;              // what its model may be called; of rows that fail, too
 };
 
 // The first spelling of an option of `shade bench`, of whatever spelling: --model for --model_name. Other words stay.
@@ -31,6 +32,7 @@ struct MatrixOptions {
   bool resume = false;
   Seconds row_limit{3600};
   Bytes memory_limit{0};  // of each process
+  Json preset;            // {name, scale}, for result files; null: none
 };
 
 struct MatrixProgress {

@@ -5,8 +5,8 @@
 
 #include "shade/base/terminal.h"
 #include "shade/measure/bench.h"
+#include "shade/measure/exchanged.h"
 #include "shade/measure/feed.h"
-#include "shade/measure/mib.h"
 #include "shade/measure/peer.h"
 #include "shade/measure/timeline.h"
 #include "shade/models/flops.h"
@@ -20,14 +20,6 @@
 
 namespace shade::measure {
 namespace {
-
-// A few numbers of every rank, by rank.
-std::vector<at::Tensor> exchanged(const comm::Group& group, const std::vector<double>& mine) {
-  const auto count = static_cast<int64_t>(mine.size());
-  auto all = at::empty({group.size() * count}, at::kDouble);
-  group.all_gather(all, at::tensor(mine, at::kDouble), {.label = "results"}).wait();
-  return all.view({group.size(), count}).unbind(0);
-}
 
 // PyTorch's word for it.
 std::string peer_strategy(shard::Strategy strategy) {
@@ -89,25 +81,6 @@ void add_traffic(BenchResult& result, std::span<const comm::TrafficRecord> recor
   }
 }
 
-// Memory of the rank that needed most. On a GPU the caching allocator knows the sum, and nobody the kinds.
-void take_largest(BenchResult& result, const comm::Group& group, c10::Device device) {
-  auto peak = profile::TensorMemory::peak_breakdown();
-  if (!device.is_cpu()) {
-    peak = {.total = profile::device_memory(device).peak};
-    peak.of(MemoryKind::other) = peak.total;
-  }
-  std::vector<double> mine{static_cast<double>(peak.total.count),
-                           static_cast<double>(profile::process_memory().peak_resident.count)};
-  for (const auto kind : peak.kinds) mine.push_back(static_cast<double>(kind.count));
-  for (const auto& rank : exchanged(group, mine)) {
-    const auto at = [&](int64_t i) { return Bytes{static_cast<int64_t>(rank[i].item<double>())}; };
-    result.resident_mb = std::max(*result.resident_mb, mib(at(1)));
-    if (at(0).count <= result.at_peak.total.count) continue;
-    result.at_peak.total = at(0);
-    for (size_t k = 0; k < peak.kinds.size(); ++k) result.at_peak.kinds[k] = at(static_cast<int64_t>(k) + 2);
-  }
-}
-
 }  // namespace
 
 BenchResult measure_training(comm::World& world, const Experiment& experiment) {
@@ -123,7 +96,9 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   result.gpus = device.is_cpu() ? 0 : world.size();
   Feed feed(experiment, *model, world.place(), device);
   result.data = feed.describe();
-  result.snapshots.push_back(memory_line("after data creation"));
+  result.records = feed.records();
+  RankMemory memory;
+  add_stage(memory, "after data creation", device);
 
   const int64_t samples = config.batch_size * config.grad_accum * world.size();
   train::Job job(world, {.model = model.get(),
@@ -141,10 +116,9 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
                          .rehearsal = dp.norm_timing || shard.reduce_dtype != nn::DType::fp32});
   auto& runtime = job.runtime();
   profile::return_unused_heap();  // what only the beginning needed
-  result.snapshots.push_back(memory_line("after model creation"));
+  add_stage(memory, "after model creation", device);
 
-  result.describe(*model, log_key(experiment, world.size()));
-  result.ranks = world.size();
+  result.describe(experiment, *model, world.size());
   result.length = model->tokens(shape);
   result.flops_per_token = models::training_flops_per_token(*model, shape);
   const NameOf name_of = [&](const char* span, int64_t index) -> std::string {
@@ -173,7 +147,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   for (int64_t i = 0; i < config.warmup_iter + config.num_iter; ++i) {
     const bool measured = i >= config.warmup_iter, ends = i + 1 == config.warmup_iter + config.num_iter;
     if (i == config.warmup_iter) {
-      result.snapshots.push_back(memory_line("after warmup"));
+      add_stage(memory, "after warmup", device);
       const auto warmup = world.traffic().drain();
       if (trace) trace->collectives(warmup);
       profile::TensorMemory::restart_average();
@@ -206,13 +180,13 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
     }
     if (progress) progress->advance();
   }
-  result.average_mb = mib(profile::TensorMemory::average());
+  memory.average = profile::TensorMemory::average();
   const auto traffic = world.traffic().drain();
   if (trace) {
     trace->collectives(traffic);
     trace->save(trace_file(experiment, result.log_key, world.rank(), world.size()), experiment.readers());
   }
-  result.snapshots.push_back(memory_line("after training"));
+  add_stage(memory, "after training", device);
   add_traffic(result, traffic, config.num_iter);
   if (phases) {
     result.timeline = timeline_of(last, phases->records(), traffic, course, name_of);
@@ -221,7 +195,8 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   result.loss = result.losses.back();
   result.tokens /= config.num_iter;
   if (peer) result.peer_peak = peer->peak_bytes();
-  take_largest(result, control, device);
+  add_peak(memory, device);
+  result.memory = gathered(control, memory);
   if (!config.bare) result.product_flops = profile::peak_gemm_flops(type, device);
   const auto times = exchanged(control, mine);
   for (size_t i = 0; i < mine.size(); ++i) {

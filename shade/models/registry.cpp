@@ -208,6 +208,14 @@ int64_t& blocks(DecoderConfig& c) { return c.layers; }
 int64_t& blocks(DitConfig& c) { return c.layers; }
 int64_t& blocks(LinearStackConfig& c) { return c.depth; }
 
+Json json_of(const DecoderConfig& c) { return c.to_hf(); }
+Json json_of(const DitConfig& c) { return c.to_json(); }
+Json json_of(const LinearStackConfig& c) { return c.to_json(); }
+
+std::string sizes_of(const DecoderConfig& c) { return text(c.family, " ", c.hidden, " x ", c.layers); }
+std::string sizes_of(const DitConfig& c) { return text("dit ", c.hidden, " x ", c.layers); }
+std::string sizes_of(const LinearStackConfig& c) { return text("linear ", c.width, " x ", c.depth); }
+
 // first + (count - 1) * (second - first)
 int64_t extrapolated(int64_t first, int64_t second, int64_t count) {
   int64_t rest = 0, total = 0;
@@ -277,6 +285,15 @@ std::vector<std::string> not_trained_with(const std::filesystem::path& folder) {
 
 std::unique_ptr<Model> make_model(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options) {
   return std::visit([&](const auto& config) { return build(config, options); }, find(name, sizes));
+}
+
+std::string model_title(const std::string& name, const SizeOverrides& sizes) {
+  const auto own = find(name, {}), used = find(name, sizes);
+  const auto words = std::visit([](const auto& config) { return sizes_of(config); }, used);
+  if (std::holds_alternative<LinearStackConfig>(used)) return words;
+  const auto json = [](const auto& config) { return json_of(config); };
+  const auto called = model_folder(name) ? (std::filesystem::path(name) / "").parent_path().filename().string() : name;
+  return std::visit(json, own) == std::visit(json, used) ? called : text(words, ", shape of ", called);
 }
 
 ModelSize size_of(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options) {

@@ -38,6 +38,10 @@ std::vector<std::string> not_trained_with(const std::filesystem::path& folder);
 // Hugging Face hub (models/hub.h). Throws UsageError with the nearest name. Weights are declared, not bound.
 std::unique_ptr<Model> make_model(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options);
 
+// What a model of these sizes may be called: its name, or "llama 256 x 2, shape of llama3-8b" if a size is not the
+// named model's own; a stack of linear layers is called by its sizes alone. The same errors as make_model().
+std::string model_title(const std::string& name, const SizeOverrides& sizes);
+
 struct ModelSize {
   int64_t parameters = 0, trainable = 0;
 };

@@ -3,6 +3,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
@@ -41,7 +42,7 @@ class Book {
     live_[address] = {bytes, kind};
     pass();
     now_.total.count += bytes;
-    now_.of(kind).count += bytes;
+    add(kind, bytes);
     if (now_.total.count > peak_.total.count) {
       peak_ = now_;
       place_ = place_of({bytes}, kind, unit_here());
@@ -64,7 +65,7 @@ class Book {
     const auto found = live_.find(address);
     if (found == live_.end()) return;
     now_.of(found->second.kind).count -= found->second.bytes;
-    now_.of(kind).count += found->second.bytes;
+    add(kind, found->second.bytes);
     found->second.kind = kind;
   }
   void in_unit(const UnitSpan* owner, int64_t unit) {
@@ -83,6 +84,12 @@ class Book {
   MemoryBreakdown peak() const {
     const std::lock_guard lock(mutex_);
     return peak_;
+  }
+  MemoryBreakdown most() const {
+    const std::lock_guard lock(mutex_);
+    auto most = most_;
+    most.total = peak_.total;
+    return most;
   }
   PeakPlace place() const {
     const std::lock_guard lock(mutex_);
@@ -113,7 +120,7 @@ class Book {
   }
   void reset_peak() {
     const std::lock_guard lock(mutex_);
-    peak_ = now_;
+    peak_ = most_ = now_;
     place_ = {};
   }
   void restart_average() {
@@ -137,6 +144,11 @@ class Book {
     for (const auto& known : units_)
       if (known.thread == std::this_thread::get_id()) return known.unit;
     return units_.size() == 1 ? units_.front().unit : -1;
+  }
+  void add(MemoryKind kind, int64_t bytes) {
+    auto &now = now_.of(kind), &most = most_.of(kind);
+    now.count += bytes;
+    most = std::max(most, now);
   }
   // What was held until now, for how long.
   void pass() {
@@ -163,7 +175,7 @@ class Book {
 
   mutable std::mutex mutex_;
   std::unordered_map<const void*, Entry> live_;
-  MemoryBreakdown now_, peak_;
+  MemoryBreakdown now_, peak_, most_;
   Clock::time_point begun_ = Clock::now(), changed_ = begun_;
   double byte_seconds_ = 0;
   PeakPlace place_;
@@ -227,6 +239,7 @@ Bytes TensorMemory::peak() { return book().peak().total; }
 Bytes TensorMemory::average() { return book().average(); }
 MemoryBreakdown TensorMemory::breakdown() { return book().now(); }
 MemoryBreakdown TensorMemory::peak_breakdown() { return book().peak(); }
+MemoryBreakdown TensorMemory::most() { return book().most(); }
 PeakPlace TensorMemory::peak_place() { return book().place(); }
 void TensorMemory::record_course() { book().record_course(); }
 std::vector<MemoryPoint> TensorMemory::take_course() { return book().take_course(); }

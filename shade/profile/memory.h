@@ -46,6 +46,7 @@ class TensorMemory {
   static Bytes average();  // over the time since the last restart
   static MemoryBreakdown breakdown();
   static MemoryBreakdown peak_breakdown();
+  static MemoryBreakdown most();  // each kind at its own highest moment since the last reset; they don't add up
   static PeakPlace peak_place();
   static void reset_peak();  // to current()
 

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "shade/base/error.h"
+#include "shade/proof/norm_details.h"
 #include "shade/train/job.h"
 
 namespace shade::proof {
@@ -183,14 +184,13 @@ Differences compare(comm::World& world, const Case& c, const CheckedMethod& chec
     for (int64_t i = 0; i < squares.numel(); ++i, ++at) {
       const double norm = std::sqrt(squares[i].item<double>());
       out.norm = std::max(out.norm, at < norms.size() ? relative(norm, norms[at]) : INFINITY);
-      if (!c.check->verbose) continue;
-      for (const auto& weight : parameters.weights())
-        if (weight.trainable()) {
-          const double mine = std::sqrt(recorded.by_weight.at(weight.id())[i].item<double>());
-          const double truth = std::sqrt(wanted.by_weight[static_cast<size_t>(rank)].at(weight.id())[at]);
-          out.details.push_back(
-              text("rank ", rank, " sample ", at, " ", weight.name(), " norm ", mine, " expected ", truth));
-        }
+      if (c.check->verbose)
+        add_lines(out.details, parameters,
+                  {.rank = rank,
+                   .sample = at,
+                   .recorded = recorded,
+                   .in_batch = i,
+                   .wanted = wanted.by_weight[static_cast<size_t>(rank)]});
     }
   }
   if (at != norms.size()) out.norm = INFINITY;
@@ -252,16 +252,17 @@ VerifyRow row_of(comm::World& world, const Case& c, const CheckedMethod& method,
                   {.label = "differences"})
       .wait();
   worst = std::get<0>(worst.view({world.size(), 3}).max(0));
-  VerifyRow row{.method = method.name,
-                .strategy = to_string(c.shard.shard),
-                .dtype = to_string(c.dtype),
-                .model = c.check->label,
-                .ranks = world.size(),
-                .micro_steps = c.micro_steps,
-                .max_rel_norm = worst[0].item<double>(),
-                .max_rel_grad = worst[1].item<double>(),
-                .noise_equal = worst[2].item<double>() == 0,
-                .details = std::move(found.details)};
+  VerifyRow row{
+      .method = method.name,
+      .strategy = to_string(c.shard.shard),
+      .dtype = to_string(c.dtype),
+      .model = c.check->label,
+      .ranks = world.size(),
+      .micro_steps = c.micro_steps,
+      .max_rel_norm = worst[0].item<double>(),
+      .max_rel_grad = worst[1].item<double>(),
+      .noise_equal = worst[2].item<double>() == 0,
+      .details = c.check->verbose ? gathered_lines(groups.control, found.details) : std::vector<std::string>{}};
   row.pass = row.max_rel_norm <= tolerance(c.dtype) && row.max_rel_grad <= tolerance(c.dtype) && row.noise_equal;
   return row;
 }

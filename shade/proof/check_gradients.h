@@ -45,7 +45,7 @@ struct VerifyRow {
   int64_t micro_steps = 1;
   double max_rel_norm = 0, max_rel_grad = 0;
   bool noise_equal = true, pass = false;
-  std::vector<std::string> details{};  // per-layer norms of this rank, if asked for
+  std::vector<std::string> details{};  // norms of every sample of all ranks, if asked for
 
   Json json() const;
 };
@@ -57,7 +57,7 @@ double tolerance(nn::DType dtype);
 std::vector<CheckedMethod> checked_methods(std::span<const privacy::MethodName> names,
                                            const privacy::ClipOptions& options);
 
-// Collective, once in a world (it connects groups of its own). Every rank gets the same rows (details are its own), and
+// Collective, once in a world (it connects groups of its own). Every rank gets the same rows, and
 // `row_done` hears of each on rank 0. Throws UsageError if a model can't be trained privately: a layer that mixes
 // samples, a weight whose gradient is not handed over.
 std::vector<VerifyRow> check_gradients(comm::World& world, std::span<const GradientCheck> checks,

@@ -98,7 +98,9 @@ void VerifyConfig::declare(Fields& f) {
         {.help = "some of the strategies; empty: all that fit the ranks", .flags = {"--shard", "--data-parallel"}});
   f.add("dtypes", dtypes, {.help = "of computation; empty: fp32, or all with --all", .flags = {"--dtype"}});
   f.add("all", all, {.help = "every dtype, accumulation and checkpointing", .flags = {"--all"}});
-  f.add("verbose", verbose, {.help = "every layer's norm of every sample, on every rank", .flags = {"--verbose"}});
+  f.add("verbose", verbose,
+        {.help = "print the norms of every sample on every rank: by layer, and in all before and after any reduction",
+         .flags = {"--verbose"}});
   f.add("enable_profiling", enable_profiling,
         {.help = "print how long each phase of the checked steps took, on rank 0", .flags = {"--enable-profiling"}});
   f.add("clip_style", clip_style, {.help = "over what a sample's norm is taken", .flags = {"--clip-style"}});

@@ -36,7 +36,7 @@ struct VerifyModel {
   int64_t seq_length = 7;
 };
 
-// Collective; every rank gets the same rows (details are its own). `progress` hears of every row on rank 0.
+// Collective; every rank gets the same rows. `progress` hears of every row on rank 0.
 std::vector<VerifyRow> verify(comm::World& world, const VerifyConfig& config, const models::SizeOverrides& sizes,
                               const std::function<void(size_t done, size_t all)>& progress);
 

@@ -176,9 +176,11 @@ std::string remedy_for(const std::string& kind, const ResultRow& row) {
     return checkpointed ? "a smaller --batch-size with --grad-accum for the same total, or a shorter sequence"
                         : "--checkpointing block, or a smaller --batch-size with --grad-accum for the same total";
   if (kind == "kept_for_private_step") return "--dp flash: two passes keep nothing between them, for a second backward";
-  if (kind == "norm_samples" || (kind == "temporary" && row.is_private()))
-    return "a smaller --tile-size, or a smaller --batch-size with --grad-accum for the same total";
-  if (kind == "temporary") return "a smaller --batch-size with --grad-accum for the same total";
+  if (kind == "gram_matrices")
+    return "--norm-algorithm input_length, a smaller --tile-size, or a smaller --batch-size with --grad-accum for the "
+           "same total";
+  if (kind == "norm_samples" || kind == "temporary")
+    return "a smaller --batch-size with --grad-accum for the same total";
   if (kind == "gathered_parameters")
     return row.shard == "zero3" ? "smaller units: --wrap module, and a lower --shard.in-flight" : "--shard zero3";
   if (kind == "optimizer") return "more ranks, --shard zero3, or --optim.state-dtype bf16";

@@ -20,6 +20,8 @@ Json json_of(const Results& results, const ResultRow& row) {
            {"mode", row.mode},
            {"method", row.method},
            {"model", row.model},
+           {"model_name", row.model_name},
+           {"preset", row.preset},
            {"shard", row.shard},
            {"seq_length", row.seq_length},
            {"batch_size", row.batch_size},
@@ -33,6 +35,8 @@ Json json_of(const Results& results, const ResultRow& row) {
   }
   catalog::write_figures(out, row, true);
   out["breakdown"] = object_of(row.breakdown_mb);
+  out["breakdown_max"] = object_of(row.highest_mb);
+  out["rank_peaks_mb"] = row.rank_peaks_mb;
   out["phases_ms"] = object_of(row.phases_ms);
   if (!row.timeline.is_null()) out["timeline"] = row.timeline;
   if (!row.peak_owner.empty()) out["peak_owner"] = row.peak_owner;

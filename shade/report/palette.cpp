@@ -31,12 +31,12 @@ std::string colour_of_shard(const std::string& shard) {
 
 std::string colour_of_memory(const std::string& kind) {
   static const std::map<std::string, std::string> kColours{
-      {"parameters", "#1f77c9"},    {"gathered_parameters", "#7cc0f0"},
-      {"gradients", "#d55e00"},     {"optimizer", "#e6b800"},
-      {"activations", "#009e73"},   {"kept_for_private_step", "#7a52cc"},
-      {"norm_samples", "#cc5fa5"},  {"temporary", "#9fb04a"},
-      {"communication", "#b07050"}, {"data", "#5f9ea0"},
-      {"other", "#9aa2ae"}};
+      {"parameters", "#1f77c9"},   {"gathered_parameters", "#7cc0f0"},
+      {"gradients", "#d55e00"},    {"optimizer", "#e6b800"},
+      {"activations", "#009e73"},  {"kept_for_private_step", "#7a52cc"},
+      {"norm_samples", "#cc5fa5"}, {"gram_matrices", "#56b4e9"},
+      {"temporary", "#9fb04a"},    {"communication", "#b07050"},
+      {"data", "#5f9ea0"},         {"other", "#9aa2ae"}};
   const auto found = kColours.find(kind);
   return found == kColours.end() ? spare_colour(kind) : found->second;
 }

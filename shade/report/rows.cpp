@@ -8,6 +8,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
+#include "shade/base/units.h"
 #include "shade/catalog/methods.h"
 #include "shade/catalog/strategies.h"
 
@@ -92,12 +93,16 @@ void read_figures(ResultRow& row, const Json& json) {
     row.slowest_ms = *std::max_element(all.begin(), all.end());
   }
   row.breakdown_mb = amounts_of(json, "breakdown");
+  row.highest_mb = amounts_of(json, "breakdown_max");
+  if (json.contains("memory_by_rank") && json["memory_by_rank"].is_array())
+    for (const auto& rank : json["memory_by_rank"]) row.rank_peaks_mb.push_back(number_at(rank, "peak_memory_mb"));
   row.phases_ms = amounts_of(json, "phases_ms");
 }
 
 void read_snapshots(ResultRow& row, const Json& json) {
   if (!json.contains("snapshots") || !json["snapshots"].is_array()) return;
   for (const auto& snapshot : json["snapshots"]) {
+    if (whole_or(snapshot, "rank", 0) != 0) continue;
     double sum = 0;  // other programs write categories only
     for (const auto& [name, value] : row.breakdown_mb) sum += number_or(snapshot, name.c_str(), 0);
     const double now = number_or(snapshot, "allocated_mb", sum);
@@ -165,8 +170,20 @@ int64_t ranks_in(const std::string& log_key) {
   return std::max<int64_t>(0, std::strtoll(log_key.c_str() + at + 6, nullptr, 10));
 }
 
+// What a result's model is: results of other programs and of earlier versions have its name alone.
+std::string model_name_of(const Json& json, const std::string& model) {
+  const bool known = json.contains("config") && json["config"].is_object();
+  return known ? word_or(json["config"], "model_name", model) : model;
+}
+
+std::string preset_of(const Json& json) {
+  if (!json.contains("preset") || !json["preset"].is_object()) return "";
+  return text(word_or(json["preset"], "name", "?"), " at scale ", word_or(json["preset"], "scale", "?"));
+}
+
 std::string words_for(const std::string& name, const std::string& value) {
   if (name == "shard" || name == "model" || name == "dtype") return value;
+  if (name == "parameters") return value + " M parameters";
   if (name == "batch_size") return "batch " + value;
   if (name == "ranks") return value + (value == "1" ? " rank" : " ranks");
   auto spoken = name;
@@ -216,13 +233,17 @@ void name_rows(std::vector<ResultRow*>& rows) {
 std::string common_to(const std::vector<ResultRow*>& rows) {
   Values values;
   for (const auto* row : rows) {
-    for (const auto* name : {"model", "shard", "ranks", "batch_size", "dtype"})
+    for (const auto* name : {"shard", "ranks", "batch_size", "dtype"})
       if (const auto found = row->settings.find(name); found != row->settings.end()) values[name].insert(found->second);
+    if (row->model != "?") values["model"].insert(row->model_name);
+    values["preset"].insert(row->preset);
+    if (row->parameters) values["parameters"].insert(significant(*row->parameters / 1e6));
     if (row->seq_length > 0) values["seq"].insert(std::to_string(row->seq_length));
   }
   std::vector<std::string> out;
-  for (const auto* name : {"model", "seq", "batch_size", "ranks", "shard", "dtype"})
-    if (values[name].size() == 1) out.push_back(words_for(name, *values[name].begin()));
+  for (const auto* name : {"preset", "model", "parameters", "seq", "batch_size", "ranks", "shard", "dtype"})
+    if (values[name].size() == 1 && !values[name].begin()->empty())
+      out.push_back(words_for(name, *values[name].begin()));
   return join(out, ", ");
 }
 
@@ -237,6 +258,11 @@ void order_and_name(Results& results) {
     std::sort(rows->begin(), rows->end(), [](const auto& a, const auto& b) { return order_of(a) < order_of(b); });
     for (auto& row : *rows) all.push_back(&row);
   }
+  // Where models differ, rows are told apart by what each is; the sizes of one model are settings of their own.
+  std::set<std::string> models;
+  for (const auto* row : all) models.insert(row->model);
+  if (models.size() > 1)
+    for (auto* row : all) row->settings["model"] = row->model_name;
   name_rows(all);
   results.common = common_to(all);
 }
@@ -280,10 +306,12 @@ ResultRow row_of(const Json& given, const std::string& file) {
   row.file = file;
   row.log_key = word_or(json, "log_key", "");
   row.model = word_or(json, "model", word_or(model, "model", word_or(bench, "model", "?")));
+  row.model_name = model_name_of(json, row.model);
+  row.preset = preset_of(json);
   row.shard = word_or(json, "shard", word_or(shard, "shard", "none"));
   const auto method = word_or(json, "dp", word_or(dp, "dp", word_or(privacy, "dp", failed ? "none" : "?")));
-  row.mode = word_or(json, "mode", word_or(json, "experiment", catalog::mode_of(method, row.shard)));
-  row.method = catalog::mode_without_strategy(method == "?" ? row.mode : method);
+  row.mode = word_or(json, "mode", word_or(json, "experiment", catalog::mode_of(method)));
+  row.method = catalog::method_of(method == "?" ? row.mode : method);
   row.seq_length = whole_or(json, "seq_length", whole_or(bench, "seq_length", 0));
   row.batch_size = whole_or(json, "batch_size", whole_or(bench, "batch_size", 0));
   row.grad_accum = whole_or(bench, "grad_accum", 1);

@@ -29,15 +29,19 @@ using Course = std::vector<std::pair<double, double>>;
 // ghost and ghost_fsdp have one colour.
 struct ResultRow : catalog::Figures {
   std::string file, mode, method, model, shard, log_key;
-  Settings settings;  // all that must be equal for a fair comparison of methods, except the sequence length
-  Settings privacy;   // the rest of a private method's configuration
+  std::string model_name;  // what it may be called: "llama 256 x 2, shape of llama3-8b"
+  std::string preset;      // "dit at scale small"; empty: none
+  Settings settings;       // all that must be equal for a fair comparison of methods, except the sequence length
+  Settings privacy;        // the rest of a private method's configuration
   int64_t seq_length = 0, batch_size = 0, ranks = 1, grad_accum = 1;
   Amounts breakdown_mb, phases_ms;
-  std::vector<Snapshot> snapshots;
-  Json timeline;           // of one step (measure/timeline.h); null: unknown
-  Course course;           // the memory of that step
-  std::string peak_owner;  // in words
-  std::string failure;     // why it has no figures; empty: it has
+  Amounts highest_mb;                 // each category at its own highest moment
+  std::vector<double> rank_peaks_mb;  // by rank
+  std::vector<Snapshot> snapshots;    // of rank 0
+  Json timeline;                      // of one step (measure/timeline.h); null: unknown
+  Course course;                      // the memory of that step
+  std::string peak_owner;             // in words
+  std::string failure;                // why it has no figures; empty: it has
 
   std::string group;  // "seq 128, zero3": its shape, as far as shapes differ in this folder
   std::string name;   // mode and group

@@ -81,6 +81,8 @@ Line csv_line(const Results& results, const ResultRow& row) {
             {"status", row.failed() ? "failed" : "ok"},
             {"mode", row.mode},
             {"model", row.model},
+            {"model_name", row.model_name},
+            {"preset", row.preset},
             {"shard", row.shard},
             {"seq_length", std::to_string(row.seq_length)},
             {"batch_size", std::to_string(row.batch_size)},
@@ -90,6 +92,11 @@ Line csv_line(const Results& results, const ResultRow& row) {
   for (auto& [name, value] : figures(results, row)) line.emplace_back(name, row.failed() ? "" : value);
   for (const auto& name : names_in(results, &ResultRow::breakdown_mb))
     line.emplace_back(name + "_mb", cell(row.breakdown_mb, name));
+  for (const auto& name : names_in(results, &ResultRow::highest_mb))
+    line.emplace_back("max_" + name + "_mb", cell(row.highest_mb, name));
+  std::vector<std::string> ranks;
+  for (const double mb : row.rank_peaks_mb) ranks.push_back(exact(mb));
+  line.emplace_back("peak_memory_by_rank_mb", join(ranks, " "));
   for (const auto& name : names_in(results, &ResultRow::phases_ms))
     line.emplace_back("phase_" + name + "_ms", cell(row.phases_ms, name));
   line.emplace_back("log_key", row.log_key);

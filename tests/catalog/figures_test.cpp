@@ -40,9 +40,10 @@ TEST(Figures, AreReadAsTheyWereWritten) {
 TEST(Figures, KeysOfResultFilesStay) {
   Json json;
   write_figures(json, numbered());
-  for (const auto* key : {"peak_memory_mb", "average_memory_mb", "avg_time_ms", "tokens_per_second", "utilisation",
-                          "cpu_overhead_ms", "peak_resident_mb", "gflops_per_second", "stated_gflops_per_second", "mfu",
-                          "gemm_gflops_per_second", "gemm_share"})
+  for (const auto* key :
+       {"peak_memory_mb", "average_memory_mb", "avg_time_ms", "tokens_per_second", "utilisation", "cpu_overhead_ms",
+        "peak_resident_mb", "gflops_per_second", "stated_gflops_per_second", "mfu", "gemm_gflops_per_second",
+        "gemm_share", "time_per_epoch_s", "parameters", "trainable_parameters"})
     EXPECT_TRUE(json.contains(key)) << key;
   for (const auto* key : {"bytes", "time_ms", "exposed_ms", "overlapped_ms"})
     EXPECT_TRUE(json["communication"].contains(key)) << key;

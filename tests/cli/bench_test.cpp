@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <sstream>
 
 #include "shade/base/json.h"
 #include "tests/io/scratch.h"
@@ -114,8 +116,41 @@ TEST(Bench, SaysWhatTheMemoryOfEachStageIs) {
                             "--ranks",
                             "2"});
   ASSERT_EQ(outcome.status, 0) << outcome.output;
-  for (const auto* words : {"after data creation", "after model creation", "after warmup", "max allocated", "RSS"})
+  // A flat record per rank and stage, each on a line of its own.
+  std::map<std::string, int> stages;
+  std::istringstream lines(outcome.output);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("{\"stage\"")) continue;
+    const auto record = parse_json(line);
+    ++stages[text(record.at("stage").get<std::string>(), " ", record.at("rank").get<int>())];
+    EXPECT_EQ(record.at("log_key"), "memory");
+    EXPECT_EQ(record.at("device"), "cpu");
+    for (const auto* key : {"cuda_memory_allocated_GB", "cuda_max_memory_allocated_GB", "cuda_memory_reserved_GB",
+                            "cuda_max_memory_reserved_GB", "cpu_memory_rss_GB"})
+      EXPECT_TRUE(record.at(key).is_number()) << key;
+  }
+  for (const auto* stage : {"after data creation", "after model creation", "after warmup", "after training"})
+    for (const auto* rank : {" 0", " 1"}) EXPECT_EQ(stages[text(stage, rank)], 1) << outcome.output;
+}
+
+TEST(Bench, PrintsPhasesRanksAndTheTimeOfAnEpoch) {
+  const io::Scratch here;
+  const auto texts = here.path() / "texts", file = here.path() / "result.json";
+  std::filesystem::create_directory(texts);
+  for (int i = 0; i < 7; ++i) std::ofstream(texts / text(i, ".txt")) << "a text of some words, number " << i;
+  const auto outcome =
+      run(bench({"--ranks", "2", "--shard", "zero3", "--dp", "ghost", "--task", "lm", "--vocab-size", "300",
+                 "--batch-size", "2", "--data-folder", texts.string(), "--json", file.string()}));
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  for (const auto* words : {"first_backward", "second_backward", "norm", "of model.", "by rank", "gram_matrices",
+                            "epoch", "llama 32 x 2, shape of llama-nano"})
     EXPECT_NE(outcome.output.find(words), std::string::npos) << words << "\n" << outcome.output;
+  const auto json = read_json(file);
+  EXPECT_EQ(json["mode"], "ghost");
+  EXPECT_EQ(json["config"]["model_name"], "llama 32 x 2, shape of llama-nano");
+  // 7 records, 4 in a step
+  EXPECT_NEAR(json["time_per_epoch_s"].get<double>(), 2 * json["avg_time_ms"].get<double>() / 1e3, 1e-9);
+  EXPECT_EQ(json["memory_by_rank"].size(), 2u);
 }
 
 TEST(Bench, RefusesAWorldThatIsNotToBeSharded) {

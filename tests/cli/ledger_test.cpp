@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "shade/base/json.h"
 #include "shade/catalog/methods.h"
@@ -12,9 +13,9 @@
 namespace shade::test {
 namespace {
 
-constexpr const char* kKinds[] = {
-    "parameters",   "gathered_parameters", "gradients",     "optimizer", "activations", "kept_for_private_step",
-    "norm_samples", "temporary",           "communication", "data",      "other"};
+constexpr const char* kKinds[] = {"parameters",  "gathered_parameters",   "gradients",    "optimizer",
+                                  "activations", "kept_for_private_step", "norm_samples", "gram_matrices",
+                                  "temporary",   "communication",         "data",         "other"};
 
 void check_memory(const Json& json, const std::string& what) {
   for (const auto& snapshot : json["snapshots"]) {
@@ -32,6 +33,37 @@ void check_memory(const Json& json, const std::string& what) {
   const auto& owner = json["peak_owner"];
   EXPECT_TRUE(owner.contains("phase") && owner.contains("category") && owner["mb"].get<double>() >= 0)
       << what << ": " << owner;
+}
+
+// The document's keys beside ours, for every rank and stage; each category's highest moment beside the peak's.
+void check_ranks(const Json& json, int ranks, bool is_private, const std::string& what) {
+  ASSERT_EQ(json["memory_by_rank"].size(), static_cast<size_t>(ranks)) << what;
+  double largest = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto& one = json["memory_by_rank"][static_cast<size_t>(rank)];
+    EXPECT_EQ(one["rank"], rank) << what;
+    EXPECT_GT(one["peak_resident_mb"].get<double>(), 0) << what;
+    EXPECT_GT(one["average_memory_mb"].get<double>(), 0) << what;
+    largest = std::max(largest, one["peak_memory_mb"].get<double>());
+  }
+  EXPECT_EQ(largest, json["peak_memory_mb"].get<double>()) << what;
+  for (const auto* kind : kKinds)
+    EXPECT_GE(json["breakdown_max"][kind].get<double>(), json["breakdown"][kind].get<double>()) << what << kind;
+  EXPECT_EQ(json["breakdown_max"]["norm_samples"].get<double>() > 0, is_private) << what;
+  std::map<std::pair<std::string, int>, int> lines;
+  for (const auto& line : json["snapshots"]) {
+    ++lines[{line["stage"].get<std::string>(), line["rank"].get<int>()}];
+    EXPECT_EQ(line["log_key"], "memory") << what;
+    EXPECT_EQ(line["device"], json["num_gpus"] == 0 ? "cpu" : "cuda") << what;
+    EXPECT_NEAR(line["cuda_memory_allocated_GB"].get<double>(), line["allocated_mb"].get<double>() / 1024, 1e-5);
+    EXPECT_NEAR(line["cuda_max_memory_allocated_GB"].get<double>(), line["max_allocated_mb"].get<double>() / 1024,
+                1e-5);
+    EXPECT_NEAR(line["cuda_memory_reserved_GB"].get<double>(), line["reserved_mb"].get<double>() / 1024, 1e-5);
+    EXPECT_GE(line["cuda_max_memory_reserved_GB"], line["cuda_memory_reserved_GB"]) << what;
+    EXPECT_NEAR(line["cpu_memory_rss_GB"].get<double>(), line["rss_mb"].get<double>() / 1024, 1e-5) << what;
+  }
+  for (const auto* stage : {"after data creation", "after model creation", "after warmup", "after training"})
+    for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ((lines[{stage, rank}]), 1) << what << stage << rank;
 }
 
 void check_timeline(const Json& json, const std::string& what) {
@@ -84,6 +116,11 @@ TEST(Ledgers, AddUpForEveryMethodAndStrategy) {
       ASSERT_EQ(outcome.status, 0) << what << "\n" << outcome.output;
       const auto json = read_json(file);
       check_memory(json, what);
+      check_ranks(json, ranks, method != "none", what);
+      if (method == "ghost" || method == "bookkeeping")
+        EXPECT_GT(json["breakdown_max"]["gram_matrices"].get<double>(), 0) << what;
+      if (method == "none" || method == "materialize")
+        EXPECT_EQ(json["breakdown_max"]["gram_matrices"].get<double>(), 0) << what;
       check_timeline(json, what);
       check_traffic(json, ranks, what);
       EXPECT_GT(json["gemm_share"].get<double>(), 0) << what;

@@ -21,6 +21,7 @@ using Words = std::vector<std::string>;
 
 struct Expected {
   std::string preset;
+  std::string model;  // what it may be called
   Words overrides;
   Words results;   // without _result.json
   Words pictures;  // those its document names
@@ -48,16 +49,19 @@ const std::vector<Expected>& expectations() {
                               "coefficients", "noise",          "optimizer"};
   static const std::vector<Expected> all{
       {.preset = "llama3-fsdp",
+       .model = "llama 32 x 2, shape of llama3-8b",
        .overrides = kTinyText + Words{"--seq-length", "16,32"},
        .results = product({"no_dp", "ghost_fsdp", "flash_fsdp"}, {"_seq16", "_seq32"}),
        .pictures = methods,
        .phases = two_pass},
       {.preset = "bottlenecks",
+       .model = "llama 32 x 2, shape of llama3-8b",
        .overrides = kTinyText + Words{"--seq", "16,32"},
        .results = product({"no_dp", "ghost", "flash", "flash_bookkeeping"}, {"_seq16", "_seq32"}),
        .pictures = methods,
        .phases = {"forward", "norm", "coefficients", "noise", "optimizer"}},
       {.preset = "zero2-vs-zero3",
+       .model = "qwen2 32 x 2, shape of qwen2-1.5b",
        .overrides = kTinyText + Words{"--seq-length", "16", "--batch-size", "1,2", "--grad-accum", "1,2"},
        .results = product({"no_dp_SHARD_GRAD_OP", "no_dp_FULL_SHARD"},
                           product({"_accum1", "_accum2"}, {"_batch1", "_batch2"})),
@@ -65,12 +69,14 @@ const std::vector<Expected>& expectations() {
                     "cpu_communication_breakdown"},
        .phases = {}},
       {.preset = "linear",
+       .model = "linear 64 x 2",
        .overrides = {"--hidden-dim", "64", "--num-layers", "2", "--batch-size", "16", "--min-num-params", "1000",
                      "--num-iter", "2"},
-       .results = product({"no_dp_ddp_wrap", "no_dp_zero3_wrap"}, {"module_wrap", "size_based", "none"}),
+       .results = product({"no_dp_ddp_wrap", "no_dp_fsdp_wrap"}, {"module_wrap", "size_based", "none"}),
        .pictures = {"memory_comparison", "time_comparison", "memory_timeline"},
        .phases = {}},
       {.preset = "dit",
+       .model = "dit 64 x 2, shape of dit-l",
        .overrides = {"--hidden-dim", "64", "--num-layers", "2", "--num-heads", "4", "--image-size", "32", "--threads",
                      "1"},
        .results = {"vanilla", "ghost", "flash_clip", "bookkeeping", "flash_clip_bookkeeping"},
@@ -96,9 +102,10 @@ void expect_result(const Json& result, const Expected& expected, const std::stri
   expect_keys(result["config"], {"model_name", "vocab_size", "learning_rate", "sigma", "max_grad_norm"},
               name + " config");
   expect_keys(result["environment"], {"libtorch", "cpu", "cores", "threads", "commit"}, name + " environment");
-  expect_keys(result["breakdown"],
-              {"parameters", "optimizer", "gradients", "kept_for_private_step", "norm_samples", "temporary"},
-              name + " breakdown");
+  expect_keys(
+      result["breakdown"],
+      {"parameters", "optimizer", "gradients", "kept_for_private_step", "norm_samples", "gram_matrices", "temporary"},
+      name + " breakdown");
   std::set<std::string> stages;
   for (const auto& line : result["snapshots"]) {
     stages.insert(line.at("stage").get<std::string>());
@@ -117,6 +124,10 @@ void expect_result(const Json& result, const Expected& expected, const std::stri
   const auto length = result["seq_length"].get<int64_t>();
   EXPECT_TRUE(expected.preset != "dit" || length == (32 / 8) * (32 / 8))
       << name << ": an image's patches, not " << length;
+  EXPECT_TRUE(name.starts_with(result["mode"].get<std::string>())) << name << " is called " << result["mode"];
+  EXPECT_EQ(result["preset"], (Json{{"name", expected.preset}, {"scale", "small"}})) << name;
+  EXPECT_EQ(result["config"]["model_name"], expected.model) << name;
+  EXPECT_EQ(result.contains("time_per_epoch_s"), expected.preset == "zero2-vs-zero3") << name;
   EXPECT_EQ(result["num_ranks"], expected.preset == "dit" ? 1 : 2) << name;
   EXPECT_EQ(result["total_batch_size"].get<int64_t>(), result["batch_size"].get<int64_t>() *
                                                            result["num_ranks"].get<int64_t>() *
@@ -161,6 +172,12 @@ TEST_P(Presets, WriteEveryFileTheirDocumentNames) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), static_cast<int64_t>(wanted.size()) + 1) << csv;
   const auto summary = content(folder / "visualizations" / "summary.txt");
   EXPECT_NE(summary.find("peak memory"), std::string::npos) << summary;
+  const auto said = text("preset ", expected.preset, " at scale small");
+  for (const auto* where : {&summary, &ran.output}) {
+    EXPECT_NE(where->find(said), std::string::npos) << *where;
+    EXPECT_NE(where->find(expected.model), std::string::npos) << *where;
+    EXPECT_NE(where->find(" M parameters"), std::string::npos) << *where;
+  }
   for (const auto& name : expected.results)  // and the same on the terminal, at the end
     EXPECT_NE(ran.output.find(name), std::string::npos) << name << " is not in\n" << ran.output;
 

@@ -52,6 +52,20 @@ TEST(Registry, NamedModelsHaveTheirPublishedPositions) {
   }
 }
 
+TEST(Registry, NothingIsCalledWhatItIsNot) {
+  EXPECT_EQ(model_title("llama3-8b", {}), "llama3-8b");
+  EXPECT_EQ(model_title("llama3-8b", {.hidden_dim = 4096, .num_layers = 32}), "llama3-8b") << "its own sizes";
+  EXPECT_EQ(model_title("llama3-8b", {.hidden_dim = 256, .num_layers = 2, .num_heads = 4}),
+            "llama 256 x 2, shape of llama3-8b");
+  EXPECT_EQ(model_title("llama3-8b", {.vocab_size = 100}), "llama 4096 x 32, shape of llama3-8b");
+  EXPECT_EQ(model_title("qwen2-1.5b", {.num_layers = 3}), "qwen2 1536 x 3, shape of qwen2-1.5b");
+  EXPECT_EQ(model_title("dit-l", {.num_layers = 24, .image_size = 256, .patch_size = 8}), "dit-l");
+  EXPECT_EQ(model_title("dit-l", {.image_size = 128}), "dit 1024 x 24, shape of dit-l");
+  EXPECT_EQ(model_title("dit-xl/2", {}), "dit-xl/2");
+  EXPECT_EQ(model_title("linear", {}), "linear 1024 x 8");
+  EXPECT_EQ(model_title("linear", {.hidden_dim = 16384}), "linear 16384 x 8");
+}
+
 TEST(Registry, AnySizeByOptions) {
   const auto model = make_model(
       "llama3-8b",

@@ -47,6 +47,36 @@ TEST(TensorMemory, WhatItIsForMayChange) {
   EXPECT_EQ(TensorMemory::breakdown().of(MemoryKind::kept), before.of(MemoryKind::kept));
 }
 
+TEST(TensorMemory, KnowsTheMostOfEachKindAtItsOwnMoment) {
+  TensorMemory::track();
+  TensorMemory::reset_peak();
+  const auto before = TensorMemory::breakdown();
+  const auto made = [](MemoryKind kind, int64_t bytes) {
+    const MemoryScope scope(kind);
+    return at::empty({bytes}, at::kByte);
+  };
+  {
+    const auto gram = made(MemoryKind::gram, 4000);
+  }
+  {
+    const auto activation = made(MemoryKind::activations, 9000);
+  }
+  const auto grown = [&](const MemoryBreakdown& memory, MemoryKind kind) {
+    return (memory.of(kind) - before.of(kind)).count;
+  };
+  EXPECT_EQ(grown(TensorMemory::peak_breakdown(), MemoryKind::gram), 0) << "it was gone at the peak";
+  EXPECT_EQ(grown(TensorMemory::most(), MemoryKind::gram), 4000);
+  EXPECT_EQ(grown(TensorMemory::most(), MemoryKind::activations), 9000);
+  EXPECT_EQ(TensorMemory::most().total, TensorMemory::peak());
+  {
+    const auto kept = made(MemoryKind::activations, 500);
+    MemoryUse::changed(kept.storage().data(), MemoryKind::kept);
+  }
+  EXPECT_EQ(grown(TensorMemory::most(), MemoryKind::kept), 500) << "what it is for changed";
+  TensorMemory::reset_peak();
+  EXPECT_EQ(grown(TensorMemory::most(), MemoryKind::gram), 0);
+}
+
 TEST(TensorMemory, AveragesOverTime) {
   TensorMemory::track();
   const auto before = TensorMemory::current();

@@ -117,6 +117,35 @@ TEST(CheckGradients, FindsGradientsThatAreWrong) {
   });
 }
 
+// Total norms before and after any reduction over ranks, of all ranks, in the order of ranks, on every rank.
+TEST(CheckGradients, SaysTheNormsOfEverySample) {
+  run(2, [&](comm::World& world) {
+    auto check = check_of(Kind::right);
+    check.verbose = true;
+    check.strategies = {shard::Strategy::zero3};
+    check.methods = checked_methods(std::vector{privacy::MethodName::ghost}, {});
+    const auto rows = check_gradients(world, check);
+    ASSERT_EQ(rows.size(), 1u);
+    std::vector<std::string> totals;
+    for (const auto& line : rows[0].details) {
+      if (line.find(" total norm ") == std::string::npos) continue;
+      int rank = -1, sample = -1;
+      double before = 0, after = 0, expected = 0;
+      ASSERT_EQ(std::sscanf(line.c_str(),
+                            "rank %d sample %d total norm %lf before reduction, %lf after reduction, expected %lf",
+                            &rank, &sample, &before, &after, &expected),
+                5)
+          << line;
+      EXPECT_GT(before, 0) << line;
+      EXPECT_NEAR(after, before, 1e-5 * before) << line;
+      EXPECT_NEAR(expected, before, 1e-4 * before) << line;
+      totals.push_back(text(rank, ".", sample));
+    }
+    EXPECT_EQ(totals, (std::vector<std::string>{"0.0", "0.1", "0.2", "0.3", "1.0"})) << "4 and 1 samples";
+    EXPECT_EQ(rows[0].details.size(), 5u * (4 + 1)) << "four weights, and the total";
+  });
+}
+
 TEST(CheckGradients, RefusesAModelThatMixesSamples) {
   run(1, [&](comm::World& world) {
     auto check = check_of(Kind::mixes_samples);

@@ -154,6 +154,49 @@ TEST_F(Report, PageNeedsNoNetworkAndHoldsTheRows) {
     EXPECT_NE(page.find(word), std::string::npos) << word;
 }
 
+TEST_F(Report, CallsAModelByWhatItIs) {
+  for (const auto* dp : {"none", "ghost"}) {
+    auto result = result_of({.dp = dp});
+    result["preset"] = {{"name", "llama3-fsdp"}, {"scale", "small"}};
+    result["model"] = "llama3-8b";
+    result["config"]["model_name"] = "llama 256 x 4, shape of llama3-8b";
+    result["parameters"] = 4'480'000;
+    add(text(dp, ".json"), result);
+  }
+  const auto results = read_results(folder_);
+  EXPECT_TRUE(
+      results.common.starts_with("preset llama3-fsdp at scale small, llama 256 x 4, shape of llama3-8b, 4.48 M "
+                                 "parameters"))
+      << results.common;
+  write();
+  for (const auto* file : {"results.csv", "report.html", "visualizations/summary.txt"})
+    EXPECT_NE(content(folder_ / "out" / file).find("llama 256 x 4, shape of llama3-8b"), std::string::npos) << file;
+  // Beside another model each row says its own.
+  add("other.json", result_of({}));
+  for (const auto& row : read_results(folder_).rows)
+    EXPECT_NE(row.group.find(row.model == "llama3-8b" ? "shape of llama3-8b" : "llama-nano"), std::string::npos)
+        << row.group;
+}
+
+TEST_F(Report, KnowsEveryRankAndDrawsTheStagesOfOne) {
+  auto result = result_of({});
+  auto other = result["snapshots"][0];
+  other["rank"] = 1;
+  other["allocated_mb"] = 77.0;
+  result["snapshots"].push_back(other);
+  result["memory_by_rank"] = {{{"rank", 0}, {"peak_memory_mb", 100.0}}, {{"rank", 1}, {"peak_memory_mb", 90.0}}};
+  result["breakdown_max"] = {{"gram_matrices", 12.5}};
+  add("one.json", result);
+  const auto row = read_results(folder_).rows.at(0);
+  ASSERT_EQ(row.snapshots.size(), 1u);
+  EXPECT_EQ(row.snapshots[0].allocated_mb, 30);
+  EXPECT_EQ(row.rank_peaks_mb, (std::vector{100.0, 90.0}));
+  const auto report = write();
+  const auto csv = content(folder_ / "out/results.csv");
+  EXPECT_NE(csv.find("max_gram_matrices_mb,peak_memory_by_rank_mb"), std::string::npos) << csv;
+  EXPECT_NE(csv.find("12.5,100.0 90.0"), std::string::npos) << csv;
+}
+
 TEST_F(Report, NamesWhatItLeavesOut) {
   add_methods();
   add("comm.json", {{"rows", Json::array()}});

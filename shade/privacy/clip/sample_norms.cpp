@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "shade/base/error.h"
+#include "shade/base/memory_scope.h"
 
 namespace shade::privacy {
 
@@ -83,6 +84,8 @@ void SampleNorms::admit(const nn::LayerGrad& grad) {
 }
 
 void SampleNorms::add(const nn::Weight& weight, const at::Tensor& squares_B) {
+  const MemoryScope scope(MemoryKind::norms);
+  if (!squares_B.is_meta()) MemoryUse::changed(squares_B.storage().data(), MemoryKind::norms);
   ++seen_[static_cast<size_t>(weight.id())].measured;
   auto& sum = squares_[clipper_->group_of(weight)];
   sum = sum.defined() ? sum.add_(squares_B) : squares_B.to(at::kDouble).clone();

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "shade/base/error.h"
+#include "shade/base/memory_scope.h"
 #include "shade/nn/function.h"
 #include "shade/privacy/norms/linear.h"
 #include "shade/privacy/norms/rounding.h"
@@ -34,8 +35,10 @@ void TiedRows::fill(const nn::LinearGrad& head, const Rows& rows_of) {
   const auto& ids_BT = head.looked_up_BT;
   const auto type = nn::wide(head.g_BTP.scalar_type());
   ids_BT_ = ids_BT;
-  if (!rows_BTD_.defined())
+  if (!rows_BTD_.defined()) {
+    const MemoryScope scope(MemoryKind::kept);
     rows_BTD_ = at::zeros({ids_BT.size(0), ids_BT.size(1), head.a_BTD.size(2)}, head.a_BTD.options().dtype(type));
+  }
   for (int64_t b = 0; b < ids_BT.size(0); ++b) {
     const auto column = ids_BT[b] - head.row;
     const auto here = ((column >= 0) & (column < head.g_BTP.size(2))).nonzero().squeeze(1);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "shade/base/memory_scope.h"
 #include "shade/nn/function.h"
 #include "shade/nn/wide_product.h"
 #include "shade/privacy/norms/rounding.h"
@@ -36,6 +37,7 @@ at::Tensor gram_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_
     for (int64_t j = 0; j <= i; j += tile) {
       const auto width = std::min(tile, positions - j);
       const auto a_j = i == j ? a_i : rows(a_BTD, j, width), g_j = i == j ? g_i : rows(g_BTP, j, width);
+      const MemoryScope scope(MemoryKind::gram);
       auto terms = at::bmm(a_i, a_j.transpose(1, 2)).mul_(at::bmm(g_i, g_j.transpose(1, 2)));
       const double weight = i == j ? 1 : 2;  // a tile off the diagonal stands for its mirror image too
       squares.add_(terms.sum({1, 2}), weight);
