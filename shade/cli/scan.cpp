@@ -1,6 +1,7 @@
 // shade scan: which phase and which memory grows how with the sequence length; the bottleneck of each method and its
 // remedy.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <set>
 
@@ -45,7 +46,14 @@ std::string series_of(const measure::MatrixRow& row, const Json& result) {
 }
 
 std::string with_unit(double value, bool memory) {
-  return memory ? text(significant(value), " MiB") : text(significant(value), " ms");
+  return memory ? to_string(Bytes{std::llround(value * 1024 * 1024)}) : to_string(Seconds(value / 1e3));
+}
+
+// Exponents: two digits after the point, as many as they are worth.
+std::string two_digits(double value) {
+  char out[32];
+  std::snprintf(out, sizeof out, "%.2f", std::abs(value) < 0.005 ? 0.0 : value);
+  return out;
 }
 
 void print(const std::vector<measure::FigureGrowth>& figures, const std::vector<double>& lengths, bool memory) {
@@ -57,9 +65,9 @@ void print(const std::vector<measure::FigureGrowth>& figures, const std::vector<
     const auto& growth = one.growth;
     std::vector<std::string> cells{one.method, one.figure};
     for (const auto length : lengths) cells.push_back(with_unit(one.median_at(length), memory));
-    cells.push_back(growth.exponent ? significant(*growth.exponent) : "-");
-    cells.push_back(
-        growth.interval ? text(significant(growth.interval->low), " to ", significant(growth.interval->high)) : "-");
+    cells.push_back(growth.exponent ? two_digits(*growth.exponent) : "-");
+    cells.push_back(growth.interval ? text(two_digits(growth.interval->low), " to ", two_digits(growth.interval->high))
+                                    : "-");
     cells.push_back(growth.longest > 0 ? text(significant(100 * growth.between[2].low, 2), " to ",
                                               significant(100 * growth.between[2].high, 2), " %")
                                        : "-");

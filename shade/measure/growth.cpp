@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <numbers>
@@ -19,6 +20,8 @@ constexpr double kNeeded = 0.8;       // probability of a verdict
 constexpr double kHolds = 0.8;        // share of a term that names the law
 constexpr double kOutside = 0.1;      // of the exponent, beyond [0, 2]
 constexpr double kScatterWeight = 2;  // the expected scatter counts as much as this many points
+
+constexpr size_t kPureLaws = 3;  // come first among the shapes
 
 using Shares = std::array<double, 3>;
 
@@ -130,18 +133,27 @@ std::vector<Believed> posterior(const Points& points, const std::vector<Shape>& 
   return out;
 }
 
-Interval middle_95(std::vector<std::pair<double, double>> values) {
+double exponent_of(const Shares& shares) { return shares[1] + 2 * shares[2]; }
+
+// 95 % of a figure of the shapes. Pure laws are left out: that a law is likely says nothing about how much of another
+// term the points leave open.
+Interval middle_95(const std::vector<Shape>& shapes, const std::vector<Believed>& believed,
+                   const std::function<double(const Shares&)>& figure) {
+  std::vector<std::pair<double, double>> values;
+  double all = 0;
+  for (size_t i = kPureLaws; i < shapes.size(); ++i) {
+    values.emplace_back(figure(shapes[i].shares), believed[i].weight);
+    all += believed[i].weight;
+  }
   std::sort(values.begin(), values.end());
-  double below = 0;
   Interval out{values.front().first, values.back().first};
-  bool first = true;
-  for (const auto& [share, weight] : values) {
+  double below = 0;
+  for (const auto& [value, weight] : values) {
+    if (below <= 0.025 * all) out.low = value;
     below += weight;
-    if (first && below > 0.025) out.low = share, first = false;
-    if (below >= 0.975) {
-      out.high = share;
-      break;
-    }
+    if (below < 0.975 * all) continue;
+    out.high = value;
+    break;
   }
   return out;
 }
@@ -175,18 +187,23 @@ Growth fit_growth(const Points& all, double scatter) {
     for (size_t k = 0; k < 3; ++k) out.shares[k] += believed[i].weight * shares[k];
     offset += believed[i].weight * believed[i].offset;
   }
-  for (size_t k = 0; k < 3; ++k) {
-    std::vector<std::pair<double, double>> values;
-    for (size_t i = 0; i < shapes.size(); ++i) values.emplace_back(shapes[i].shares[k], believed[i].weight);
-    out.between[k] = middle_95(std::move(values));
-  }
+  for (size_t k = 0; k < 3; ++k)
+    out.between[k] = middle_95(shapes, believed, [k](const Shares& shares) { return shares[k]; });
   out.scale = std::exp(offset);
   const auto likeliest = std::max_element(probability.begin(), probability.end());
   out.probability = *likeliest;
   static constexpr const char* kVerdicts[] = {"constant", "O(T)", "O(T^2)", "mixed"};
-  if (out.probability >= kNeeded) out.verdict = kVerdicts[likeliest - probability.begin()];
-  if (out.interval->low > 2 + kOutside) out.verdict = "faster than O(T^2)";
-  if (out.interval->high < -kOutside) out.verdict = "falling";
+  if (out.interval->low > 2 + kOutside || out.interval->high < -kOutside) {
+    out.verdict = out.interval->low > 0 ? "faster than O(T^2)" : "falling";
+    return out;
+  }
+  const auto law = likeliest - probability.begin();
+  out.exponent = exponent_of(out.shares);
+  out.interval = middle_95(shapes, believed, exponent_of);
+  // An exponent that may be that of the next law decides nothing, however likely the simplest explanation is.
+  const bool excludes = law == 3 || (out.interval->low > static_cast<double>(law) - 1 &&
+                                     out.interval->high < static_cast<double>(law) + 1);
+  if (out.probability >= kNeeded && excludes) out.verdict = kVerdicts[law];
   return out;
 }
 

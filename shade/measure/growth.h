@@ -20,8 +20,10 @@ struct Interval {
 };
 
 struct Growth {
-  std::optional<double> exponent;     // mean slope of log(figure) over log(length); empty: fewer than two lengths
-  std::optional<Interval> interval;   // 95 % of the exponent; empty: fewer than three lengths
+  // How the figure grows at the longest length, s1 + 2 s2. Without a law, outside of the model or with two lengths: the
+  // mean slope of log(figure) over log(length). Empty: fewer than two lengths.
+  std::optional<double> exponent;
+  std::optional<Interval> interval;   // 95 % of it; empty: fewer than three lengths
   std::array<double, 3> shares{};     // of 1, T, T^2 at the longest length: means of the posterior
   std::array<Interval, 3> between{};  // 95 % of each share
   double probability = 0;             // of the verdict

@@ -50,17 +50,18 @@ std::vector<std::vector<double>> line_of(const Json& phase) {
   return out;
 }
 
-std::string tics_of(const Json& phases) {
-  std::vector<std::string> out;
-  for (const auto& phase : phases)
-    if (phase.at("phase") == "step") {
-      for (const auto& point : phase.at("points")) {
-        const auto length = Json(point.at("seq_length")).dump();
-        out.push_back(text("'", static_cast<int64_t>(point.at("seq_length").get<double>()), "' ", length));
-      }
-      break;
-    }
-  return join(out, ", ");
+// A mark at every length, and some space beside the first and the last.
+std::string length_axis(const Json& phases) {
+  std::vector<std::string> tics;
+  double first = HUGE_VAL, last = 0;
+  for (const auto& point : phases.back().at("points")) {
+    const auto length = point.at("seq_length").get<double>();
+    tics.push_back(text("'", length, "' ", Json(length).dump()));
+    first = std::min(first, length);
+    last = std::max(last, length);
+  }
+  return text("set xtics (", join(tics, ", "), ")\nset xrange [", Json(first / 1.15).dump(), ":",
+              Json(last * 1.15).dump(), "]\n");
 }
 
 }  // namespace
@@ -92,12 +93,12 @@ Picture growth_picture(const Json& scan) {
   return {.name = "growth",
           .script = text(blocks,
                          "set logscale x 2\nset logscale y 10\nset format y '%g'\nset xlabel 'sequence length "
-                         "(tokens)'\nset ylabel 'time per step (ms)'\nset xtics (",
-                         tics_of(phases), ")\nset multiplot layout ", rows, ",", columns,
+                         "(tokens)'\nset ylabel 'time per step (ms)'\n",
+                         length_axis(phases), "set multiplot layout ", rows, ",", columns,
                          " title 'Own time of each phase: runs (points) and fitted law (lines)' font ',14'\n", panels,
                          "unset multiplot\n"),
-          .width = columns * 800,
-          .height = 60 + rows * 460};
+          .width = columns == 1 ? 1000 : 1700,
+          .height = 60 + rows * 480};
 }
 
 }  // namespace shade::report

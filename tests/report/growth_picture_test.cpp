@@ -31,7 +31,7 @@ TEST(GrowthPicture, DrawsEveryPhaseOfEveryMethod) {
   const auto folder = std::filesystem::path(testing::TempDir()) / text("growth_", ::getpid());
   EXPECT_EQ(write_growth_picture(scan, folder), "");
   const auto drawn = test::decode_picture(folder / "visualizations/growth.png");
-  EXPECT_EQ(drawn.width, 1600u);
+  EXPECT_EQ(drawn.width, 1700u);
   EXPECT_GT(drawn.colours, 10u);
   EXPECT_GT(drawn.drawn, 0.01);
   std::filesystem::remove_all(folder);
