@@ -22,6 +22,7 @@ struct Figures {
   std::optional<double> resident_mb;                         // the process's memory, at most
   std::optional<double> epoch_s;                             // all records of a data folder once
   std::optional<double> parameters, trainable;               // of the model
+  std::optional<double> others;                              // of all cores, busy with something else meanwhile
   std::optional<double> gflops, stated_gflops, gemm_gflops;  // per second, of all ranks: of the model, stated, of the
                                                              // best matrix product
   std::optional<double> mfu, gemm_share;                     // of the stated ones; of the best matrix product's
@@ -65,6 +66,7 @@ inline constexpr FigureInfo kFigures[] = {
     {.key = "communication.overlapped_ms", .unit = "ms", .member = &Figures::overlapped_ms},
     {.key = "cpu_overhead_ms", .unit = "ms", .member = &Figures::cpu_overhead_ms},
     {.key = "peak_resident_mb", .unit = "MiB", .member = &Figures::resident_mb},
+    {.key = "load.others", .unit = "share", .member = &Figures::others, .heading = "load by others"},
     {.key = "gflops_per_second", .unit = "GFLOP/s", .member = &Figures::gflops, .is_rate = true},
     {.key = "stated_gflops_per_second", .unit = "GFLOP/s", .member = &Figures::stated_gflops},
     {.key = "mfu", .unit = "share", .member = &Figures::mfu, .heading = "MFU", .is_rate = true},

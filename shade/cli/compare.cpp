@@ -8,27 +8,27 @@
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/matrix_verbs.h"
-#include "shade/data/sample_corpus.h"
-#include "shade/measure/presets.h"
 #include "shade/report/report.h"
 
 namespace shade::cli {
 namespace {
 
-void print(const std::vector<measure::MatrixRow>& rows, const std::vector<Json>& results) {
+void print(const std::vector<measure::MatrixRow>& rows, const measure::MatrixOutcome& outcome) {
   std::string reasons;  // whole: a column would cut them
-  Table table({"experiment", "step", "tokens/s", "peak memory", "traffic"});
+  Table table({"experiment", "step", "tokens/s", "peak memory", "traffic", "load by others", "time, 99 % interval"});
   for (size_t i = 0; i < rows.size(); ++i) {
-    const auto& [row, result] = std::tie(rows[i], results[i]);
+    const auto& [row, result] = std::tie(rows[i], outcome.results[i]);
     if (result.value("failed", false)) {
-      table.add({row.name, "failed", "", "", ""});
+      table.add({row.name, "failed", "", "", "", "", ""});
       reasons += text(row.name, ": ", result.at("reason").get<std::string>(), "\n");
       continue;
     }
     table.add({row.name, to_string(Seconds(result.at("avg_time_ms").get<double>() / 1e3)),
                significant(result.at("tokens_per_second").get<double>()),
                text(significant(result.at("peak_memory_mb").get<double>()), " MiB"),
-               to_string(Bytes{result.at("communication").at("bytes").get<int64_t>()})});
+               to_string(Bytes{result.at("communication").at("bytes").get<int64_t>()}),
+               text(significant(100 * result.at("load").at("others").get<double>(), 2), " %"),
+               outcome.ratios[i] ? outcome.ratios[i]->words() : ""});
   }
   std::printf("%s%s%s", table.str().c_str(), reasons.empty() ? "" : "\nfailed\n", visible_lines(reasons).c_str());
 }
@@ -61,13 +61,6 @@ void advise(const std::vector<measure::MatrixRow>& rows, const std::vector<Json>
                   visible(rows[i].name).c_str(), visible(fits).c_str());
 }
 
-// Texts for presets that read some; the same ones in every run.
-std::string sample_corpus(const std::filesystem::path& folder) {
-  const auto corpus = folder / "corpus";
-  if (!std::filesystem::exists(corpus)) data::write_sample_corpus(corpus, MiB(1), 1);
-  return corpus.string();
-}
-
 }  // namespace
 
 int run_compare(const Arguments& arguments) {
@@ -75,27 +68,17 @@ int run_compare(const Arguments& arguments) {
       "compare", "A matrix of experiments: models, strategies, clipping methods, shapes; each row in fresh processes.",
       "shade compare --model llama3-8b --num-layers 2 --hidden-dim 256 --ranks 2 --shard zero2,zero3 --dp none,auto "
       "--seq 512,1024\n  shade compare --preset dit --scale small");
-  std::string preset, scale = "small";
-  line.app().add_option("--preset", preset, "llama3-fsdp, bottlenecks, zero2-vs-zero3, linear or dit");
-  line.app()
-      .add_option("--scale", scale, "of a preset: small (minutes on two cores) or full [small]")
-      ->check(CLI::IsMember({"small", "full"}));
   if (const auto status = line.parse(arguments)) return *status;
-  Arguments words;
-  if (!preset.empty()) {
-    line.options.preset = {{"name", preset}, {"scale", scale}};
-    words = measure::preset_arguments(preset, scale == "small" ? measure::Scale::small : measure::Scale::full);
-  }
-  words.insert(words.end(), line.rest().begin(), line.rest().end());
-  for (auto& word : words)
-    if (word == measure::kCorpus) word = sample_corpus(line.options.folder);
+  const auto words = line.words();
   SHADE_REQUIRE(!words.empty(), "what is to be compared? Give --preset, or options with lists, e.g. --dp none,auto");
   const auto rows = line.rows(words);
-  const auto results = line.run(rows);
+  const auto outcome = line.run(rows);
+  const auto& results = outcome.results;
   const auto failed = count_failed(results);
-  print_models(preset, scale, results);
-  print(rows, results);
+  print_models(line.preset, line.scale, results);
+  print(rows, outcome);
   advise(rows, results);
+  if (!outcome.advice.empty()) std::printf("%s\n", outcome.advice.c_str());
   const auto report = report::write_report(line.options.folder, line.options.folder);
   for (const auto& warning : report.warnings) log::warning(warning);
   std::printf("\n%zu experiments, %zu failed; results, pictures and report.html in %s\n", rows.size(), failed,

@@ -5,9 +5,12 @@
 #include <ctime>
 
 #include "shade/base/log.h"
+#include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/bench_line.h"
+#include "shade/data/sample_corpus.h"
+#include "shade/measure/presets.h"
 
 namespace shade::cli {
 namespace {
@@ -19,6 +22,13 @@ std::string dated_folder() {
   char name[64];
   std::strftime(name, sizeof name, "results/run_%Y%m%d_%H%M%S", &local);
   return name;
+}
+
+// Texts for presets that read some; the same ones in every run.
+std::string sample_corpus(const std::filesystem::path& folder) {
+  const auto corpus = folder / "corpus";
+  if (!std::filesystem::exists(corpus)) data::write_sample_corpus(corpus, MiB(1), 1);
+  return corpus.string();
 }
 
 }  // namespace
@@ -37,7 +47,18 @@ MatrixLine::MatrixLine(const std::string& verb, const std::string& summary, cons
   app_.get_formatter()->column_width(36);
   app_.allow_extras();
   app_.add_option("--output-dir,--output", folder_, "where results go [results/run_YYYYMMDD_HHMMSS]")->type_name("DIR");
-  app_.add_option("--repeat", options.repeat, "runs of every row, in turns [1]")->check(CLI::Range(1, 1000));
+  app_.add_option("--preset", preset, "experiments of a document: " + join(measure::preset_names(), ", "));
+  app_.add_option("--scale", scale, "of a preset: small (minutes on two cores) or full [small]")
+      ->check(CLI::IsMember({"small", "full"}));
+  app_.add_option("--repeats,--repeat", options.repeats.repeat,
+                  "runs of every row, exactly so many, interleaved [until the time ratios are known to 3 %, or the "
+                  "time budget is used]")
+      ->check(CLI::Range(1, 1000));
+  app_.add_option("--time-budget", budget_,
+                  "time for repeats, e.g. 10m: another round is begun if it will end within it [12 times the first "
+                  "round, at most 10 min, 3 min for a small preset]")
+      ->type_name("TIME")
+      ->excludes("--repeats");
   app_.add_flag("--resume", options.resume, "skip runs whose results are in the folder");
   app_.add_option("--row-limit", row_limit_, "a row that takes longer has failed, e.g. 10min [1h]")->type_name("TIME");
   app_.add_option("--memory-limit", memory_limit_, "of each process, e.g. 4GiB: a row that needs more has failed")
@@ -62,9 +83,25 @@ std::optional<int> MatrixLine::parse(const Arguments& arguments) {
   json_file = json_target(json_file);
   options.folder = folder_.empty() ? dated_folder() : folder_;
   SHADE_REQUIRE(!options.resume || !folder_.empty(), "--resume needs --output-dir: which run is to be completed?");
+  if (!budget_.empty()) {
+    options.repeats.budget = parse_seconds(budget_);
+    options.repeats.repeat = 0;
+  }
+  if (!preset.empty() && scale == "small") options.repeats.most = Seconds(180);
+  if (!preset.empty()) options.preset = {{"name", preset}, {"scale", scale}};
   if (!row_limit_.empty()) options.row_limit = parse_seconds(row_limit_);
   if (!memory_limit_.empty()) options.memory_limit = parse_bytes(memory_limit_);
   return std::nullopt;
+}
+
+Arguments MatrixLine::words() const {
+  Arguments out;
+  if (!preset.empty())
+    out = measure::preset_arguments(preset, scale == "small" ? measure::Scale::small : measure::Scale::full);
+  out.insert(out.end(), rest_.begin(), rest_.end());
+  for (auto& word : out)
+    if (word == measure::kCorpus) word = sample_corpus(options.folder);
+  return out;
 }
 
 std::vector<measure::MatrixRow> MatrixLine::rows(const Arguments& arguments) const {
@@ -81,11 +118,11 @@ std::vector<measure::MatrixRow> MatrixLine::rows(const Arguments& arguments) con
   return rows;
 }
 
-std::vector<Json> MatrixLine::run(const std::vector<measure::MatrixRow>& rows) {
-  Progress progress(text(rows.size(), " experiments"), static_cast<int64_t>(rows.size()) * options.repeat);
-  bool first = true;
+measure::MatrixOutcome MatrixLine::run(const std::vector<measure::MatrixRow>& rows) {
+  std::optional<Progress> progress;
   return measure::run_matrix(rows, options, [&](const measure::MatrixProgress& at) {
-    if (!std::exchange(first, false)) progress.advance(at.row);
+    if (at.done == 0) progress.emplace(text("round ", at.round), static_cast<int64_t>(at.all));
+    progress->advance_to(static_cast<int64_t>(at.done), at.row);
   });
 }
 

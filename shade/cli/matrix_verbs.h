@@ -16,19 +16,21 @@ class MatrixLine {
   // Empty: go on. What is left over are options of `shade bench`, each a value or a list of values.
   std::optional<int> parse(const Arguments& arguments);
   const Arguments& rest() const { return rest_; }  // options by their usual names, values as words of their own
+  // The preset's options, if one was asked for, and then what is left over, which replaces them.
+  Arguments words() const;
 
   // Every row is read as `shade bench` will read it, before the first one runs. Throws UsageError.
   std::vector<measure::MatrixRow> rows(const Arguments& arguments) const;
   // Runs them with progress; returns their results, in order.
-  std::vector<Json> run(const std::vector<measure::MatrixRow>& rows);
+  measure::MatrixOutcome run(const std::vector<measure::MatrixRow>& rows);
 
   measure::MatrixOptions options;
-  std::string json_file;
+  std::string json_file, preset, scale = "small";
 
  private:
   CLI::App app_;
   Arguments rest_;
-  std::string folder_, row_limit_, memory_limit_, log_level_ = "warning";
+  std::string folder_, row_limit_, memory_limit_, budget_, log_level_ = "warning";
 };
 
 }  // namespace shade::cli

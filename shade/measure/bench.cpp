@@ -261,6 +261,8 @@ Json BenchResult::json(const Experiment& experiment) const {
   if (dp.is_private()) out["not_private"] = {{"clipped_samples", clipped}, {"not_finite_samples", not_finite}};
   out["data"] = data;
   out["phases_ms"] = phases_ms;
+  out["own_ms"] = own_ms;
+  out["waits_ms"] = waits_ms;
   if (!norms_ms.empty()) out["norms_ms"] = norms_ms;
   out["communication"]["collectives"] = Json::array();
   for (const auto& sum : traffic)

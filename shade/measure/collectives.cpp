@@ -6,6 +6,7 @@
 
 #include "shade/base/terminal.h"
 #include "shade/comm/partition.h"
+#include "shade/measure/median.h"
 
 namespace shade::measure {
 
@@ -63,11 +64,6 @@ class Trial {
   at::Tensor whole_, other_, slice_;
 };
 
-Seconds median(std::vector<double> seconds) {
-  std::sort(seconds.begin(), seconds.end());
-  return Seconds(seconds[seconds.size() / 2]);
-}
-
 // The time of the slowest rank: a collective is over when the last rank has its result.
 std::vector<double> slowest(const comm::Group& control, const std::vector<double>& mine) {
   auto times = at::tensor(mine, at::kDouble);
@@ -105,8 +101,8 @@ std::vector<CollectiveRow> measure_collectives(comm::World& world, const Collect
                       .dtype = config.dtype,
                       .ours = Seconds(*std::min_element(ours_s.begin(), ours_s.end())),
                       .stock = Seconds(*std::min_element(stock_s.begin(), stock_s.end())),
-                      .ours_median = median(ours_s),
-                      .stock_median = median(stock_s)});
+                      .ours_median = Seconds(median(ours_s)),
+                      .stock_median = Seconds(median(stock_s))});
       progress.advance(text(name, " ", to_string(bytes)));
     }
   }

@@ -4,11 +4,14 @@
 #include <fstream>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
 #include "shade/catalog/methods.h"
 #include "shade/measure/bench.h"
+#include "shade/measure/median.h"
+#include "shade/measure/rounds.h"
 
 namespace shade::measure {
 namespace {
@@ -68,14 +71,25 @@ std::filesystem::path repeat_file(const MatrixOptions& options, const MatrixRow&
   return options.folder / "repeats" / text(row.name, "_", repeat, ".json");
 }
 
-// Repeats of one row: the times of all, the memory of the largest.
-Json merged(const MatrixOptions& options, const MatrixRow& row) {
+// Repeats of one row: the times of all, the memory of the largest. What is compared between rows or fitted are runs,
+// one figure each: steps of a process have more in common than its repeats.
+Json merged(const MatrixOptions& options, const MatrixRow& row, int64_t repeats) {
   Json out;
-  std::vector<double> times;
-  for (int64_t i = 0; i < options.repeat; ++i) {
+  std::vector<double> times, run_times;
+  std::map<std::string, std::vector<double>> own;
+  double others = 0, most = 0, average_load = 0;
+  for (int64_t i = 0; i < repeats; ++i) {
     auto one = read_json(repeat_file(options, row, i));
     if (one.value("failed", false)) return one;
-    for (const auto& time : one["times_ms"]) times.push_back(time.get<double>());
+    const auto steps = one.at("times_ms").get<std::vector<double>>();
+    times.insert(times.end(), steps.begin(), steps.end());
+    run_times.push_back(median(steps));
+    const auto load = one.value("load", MachineLoad{}.json());
+    others += load.at("others").get<double>();
+    most = std::max(most, load.at("others").get<double>());
+    average_load = std::max(average_load, load.at("average").get<double>());
+    if (one.contains("own_ms"))
+      for (const auto& [phase, ms] : one["own_ms"].items()) own[phase].push_back(ms.get<double>());
     if (out.is_null() || one["peak_memory_mb"] > out["peak_memory_mb"]) out = one;
   }
   const double average = std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
@@ -85,8 +99,11 @@ Json merged(const MatrixOptions& options, const MatrixRow& row) {
     out[figure.key] = out[figure.key].get<double>() * (figure.is_rate ? 1 / scale : scale);
   }
   out["times_ms"] = times;
+  out["run_times_ms"] = run_times;
+  out["own_runs_ms"] = own;
   out["avg_time_ms"] = average;
-  out["repeats"] = options.repeat;
+  out["repeats"] = repeats;
+  out["load"] = {{"others", others / static_cast<double>(repeats)}, {"most_others", most}, {"average", average_load}};
   return out;
 }
 
@@ -129,58 +146,81 @@ std::vector<MatrixRow> expand(const std::vector<std::string>& arguments) {
   std::vector<MatrixRow> rows;
   std::vector<size_t> at(axes.size(), 0);
   for (;;) {
-    std::vector<std::pair<std::string, std::string>> varied;
-    MatrixRow row{.arguments = shared};
+    MatrixRow row{.name = {}, .arguments = shared, .varied = {}};
     for (size_t a = 0; a < axes.size(); ++a) {
-      varied.emplace_back(axes[a].option, axes[a].values[at[a]]);
+      row.varied.emplace_back(axes[a].option, axes[a].values[at[a]]);
       row.arguments.insert(row.arguments.end(), {axes[a].option, axes[a].values[at[a]]});
     }
-    row.name = name_of(fixed, varied);
+    row.name = name_of(fixed, row.varied);
     rows.push_back(std::move(row));
     size_t a = axes.size();
     while (a > 0 && ++at[a - 1] == axes[a - 1].values.size()) at[--a] = 0;
     if (a == 0) break;
   }
+  std::set<std::string> names;
+  for (const auto& row : rows)
+    SHADE_REQUIRE(names.insert(row.name).second, "two rows of the matrix are called ", row.name,
+                  ", and so would be their files; give every value once");
   return rows;
 }
 
-std::vector<Json> run_matrix(const std::vector<MatrixRow>& rows, const MatrixOptions& options,
-                             const std::function<void(const MatrixProgress&)>& progress) {
+namespace {
+
+// Runs it unless its result is there, and returns that.
+Json run_row(const MatrixOptions& options, const MatrixRow& row, int64_t repeat) {
+  const auto file = repeat_file(options, row, repeat);
+  if (options.resume && std::filesystem::exists(file)) return read_json(file);
+  // Written beside and renamed when complete: a file that is there is a finished run.
+  const auto unfinished = file.string() + ".unfinished";
+  IsolatedRun run{.command = {"/proc/self/exe", "bench"},
+                  .log = options.folder / "logs" / text(row.name, "_", repeat, ".txt"),
+                  .limit = options.row_limit,
+                  .memory = options.memory_limit};
+  run.command.insert(run.command.end(), row.arguments.begin(), row.arguments.end());
+  run.command.insert(run.command.end(), {"--json", unfinished});
+  const auto outcome = run_isolated(run);
+  Json result{{"failed", true},
+              {"reason", outcome.reason},
+              {"out_of_memory", outcome.out_of_memory},
+              {"log_key", row.name},
+              {"config", {{"model_name", row.model_name}}},
+              {"arguments", row.arguments}};
+  if (outcome.ok) result = read_json(unfinished);
+  result["load"] = outcome.load.json();
+  write_json(unfinished, result);
+  std::filesystem::rename(unfinished, file);
+  return result;
+}
+
+}  // namespace
+
+MatrixOutcome run_matrix(const std::vector<MatrixRow>& rows, const MatrixOptions& options,
+                         const std::function<void(const MatrixProgress&)>& progress) {
   std::filesystem::create_directories(options.folder / "repeats");
   std::filesystem::create_directories(options.folder / "logs");
-  const size_t all = rows.size() * static_cast<size_t>(options.repeat);
-  size_t done = 0;
-  for (int64_t repeat = 0; repeat < options.repeat; ++repeat)
-    for (const auto& row : rows) {
-      progress({done, all, row.name});
-      const auto file = repeat_file(options, row, repeat);
-      ++done;
-      if (options.resume && std::filesystem::exists(file)) continue;
-      // Written beside and renamed when complete: a file that is there is a finished run.
-      const auto unfinished = file.string() + ".unfinished";
-      IsolatedRun run{.command = {"/proc/self/exe", "bench"},
-                      .log = options.folder / "logs" / text(row.name, "_", repeat, ".txt"),
-                      .limit = options.row_limit,
-                      .memory = options.memory_limit};
-      run.command.insert(run.command.end(), row.arguments.begin(), row.arguments.end());
-      run.command.insert(run.command.end(), {"--json", unfinished});
-      const auto outcome = run_isolated(run);
-      if (!outcome.ok)
-        write_json(unfinished, {{"failed", true},
-                                {"reason", outcome.reason},
-                                {"out_of_memory", outcome.out_of_memory},
-                                {"log_key", row.name},
-                                {"config", {{"model_name", row.model_name}}},
-                                {"arguments", row.arguments}});
-      std::filesystem::rename(unfinished, file);
+  Rounds rounds(rows, options.repeats);
+  while (!rounds.enough()) {
+    const auto order = rounds.next_round();
+    for (size_t done = 0; done < order.size(); ++done) {
+      const auto i = order[done];
+      progress({rounds.done(), done, order.size(), rows[i].name});
+      const auto result = run_row(options, rows[i], rounds.done() - 1);
+      if (result.value("failed", false))
+        rounds.failed(i);
+      else
+        rounds.record(i, median(result.at("times_ms").get<std::vector<double>>()));
     }
-  std::vector<Json> results;
-  for (const auto& row : rows) {
-    results.push_back(merged(options, row));
-    if (!options.preset.is_null()) results.back()["preset"] = options.preset;
-    write_json(options.folder / (row.name + "_result.json"), results.back());
   }
-  return results;
+  MatrixOutcome out{.results = {}, .ratios = {}, .advice = rounds.advice()};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    auto result = merged(options, rows[i], rounds.done());
+    out.ratios.push_back(rounds.ratio(i));
+    if (out.ratios.back()) result["ratio"] = out.ratios.back()->json();
+    if (!options.preset.is_null()) result["preset"] = options.preset;
+    write_json(options.folder / (rows[i].name + "_result.json"), result);
+    out.results.push_back(std::move(result));
+  }
+  return out;
 }
 
 }  // namespace shade::measure

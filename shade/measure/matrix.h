@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
+#include "shade/measure/paired.h"
 #include "shade/measure/runner.h"
 
 namespace shade::measure {
@@ -13,9 +15,10 @@ struct Axis {
 };
 
 struct MatrixRow {
-  std::string name;                    // of its files: ghost_seq1024_zero3
-  std::vector<std::string> arguments;  // of `shade bench`
-  std::string model_name;              // what its model may be called; of rows that fail, too
+  std::string name;                                         // of its files: ghost_seq1024_zero3
+  std::vector<std::string> arguments;                       // of `shade bench`
+  std::vector<std::pair<std::string, std::string>> varied;  // its place on every axis: {option, value}
+  std::string model_name;                                   // what its model may be called; of rows that fail, too
 };
 
 // The first spelling of an option of `shade bench`, of whatever spelling: --model for --model_name. Other words stay.
@@ -26,9 +29,17 @@ std::string usual_spelling(const std::string& word);
 // values are overridden by what follows it. The first word of a row's name is its mode.
 std::vector<MatrixRow> expand(const std::vector<std::string>& arguments);
 
+// How often every row runs.
+struct RepeatRule {
+  static constexpr double kDefaultRounds = 12;
+  int64_t repeat = 0;             // exactly so often; 0: until ratios are precise, within the budget
+  std::optional<Seconds> budget;  // absent: twelve times the first round, at most `most`; if that doesn't allow for an
+  Seconds most{600};              // interval, one round
+};
+
 struct MatrixOptions {
   std::filesystem::path folder;
-  int64_t repeat = 1;
+  RepeatRule repeats;
   bool resume = false;
   Seconds row_limit{3600};
   Bytes memory_limit{0};  // of each process
@@ -36,14 +47,21 @@ struct MatrixOptions {
 };
 
 struct MatrixProgress {
-  size_t done, all;
+  int64_t round;     // from 1
+  size_t done, all;  // of this round
   std::string row;
 };
 
-// Runs what is missing, repeats in turns (all rows, then all rows again), and merges each row's repeats into
-// NAME_result.json: times of all, memory of the largest; {"failed": true, "reason"} if one failed. Returns these,
-// in the order of the rows.
-std::vector<Json> run_matrix(const std::vector<MatrixRow>& rows, const MatrixOptions& options,
-                             const std::function<void(const MatrixProgress&)>& progress);
+struct MatrixOutcome {
+  std::vector<Json> results;                 // in the order of the rows
+  std::vector<std::optional<Ratio>> ratios;  // of each; empty: it is compared with none
+  std::string advice;                        // on ratios that are not precise; empty: none
+};
+
+// Runs what is missing, repeats interleaved (all rows, then all rows again), and merges each row's repeats into
+// NAME_result.json: times of all, memory of the largest, `ratio` to the row it is compared with (references.h), `load`;
+// {"failed": true, "reason"} if one failed.
+MatrixOutcome run_matrix(const std::vector<MatrixRow>& rows, const MatrixOptions& options,
+                         const std::function<void(const MatrixProgress&)>& progress);
 
 }  // namespace shade::measure

@@ -42,16 +42,21 @@ const std::vector<Preset>& presets() {
   return all;
 }
 
+std::vector<std::string> preset_names() {
+  std::vector<std::string> out;
+  for (const auto& preset : presets()) out.emplace_back(preset.name);
+  return out;
+}
+
 std::vector<std::string> preset_arguments(const std::string& name, Scale scale) {
-  std::vector<std::string> names;
   for (const auto& preset : presets()) {
-    names.emplace_back(preset.name);
     if (name != preset.name) continue;
     std::istringstream words(text(preset.shared, " ", scale == Scale::small ? preset.small_sizes : preset.full_sizes));
     std::vector<std::string> out;
     for (std::string word; words >> word;) out.push_back(word);
     return out;
   }
+  const auto names = preset_names();
   throw UsageError(
       text("no preset is called '", name, "'", suggestion(name, names), "; there are ", join(names, ", ")));
 }

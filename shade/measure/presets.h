@@ -17,6 +17,7 @@ struct Preset {
 };
 
 const std::vector<Preset>& presets();
+std::vector<std::string> preset_names();
 
 // A word among a preset's options that stands for a folder of texts: who runs it makes one.
 inline constexpr const char* kCorpus = "{corpus}";

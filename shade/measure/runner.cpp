@@ -56,9 +56,11 @@ IsolatedOutcome run_isolated(const IsolatedRun& run) {
   SHADE_CHECK(pid >= 0, "fork: ", std::strerror(errno));
   if (pid == 0) become(arguments.data(), log.c_str(), run.memory.count);
   const auto begin = Clock::now();
+  const LoadMeter meter;
+  rusage usage{};  // with that of its children
   int status = 0;
   bool late = false;
-  while (::waitpid(pid, &status, WNOHANG) == 0) {
+  while (::wait4(pid, &status, WNOHANG, &usage) == 0) {
     if (!late && Clock::now() - begin > run.limit) {
       late = true;
       ::kill(-pid, SIGKILL);
@@ -66,7 +68,13 @@ IsolatedOutcome run_isolated(const IsolatedRun& run) {
     std::this_thread::sleep_for(Seconds(0.01));
   }
   ::kill(-pid, SIGKILL);  // whoever is left of its group
-  IsolatedOutcome out{.ok = !late && WIFEXITED(status) && WEXITSTATUS(status) == 0};
+  const auto seconds = [](const timeval& time) {
+    return Seconds(static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6);
+  };
+  IsolatedOutcome out{.ok = !late && WIFEXITED(status) && WEXITSTATUS(status) == 0,
+                      .reason = {},
+                      .out_of_memory = false,
+                      .load = meter.end(seconds(usage.ru_utime) + seconds(usage.ru_stime))};
   if (out.ok) return out;
   const auto said = complaint(run.log);
   out.out_of_memory = said.find("allocate memory") != std::string::npos ||

@@ -7,6 +7,7 @@
 
 #include "shade/base/json.h"
 #include "shade/base/units.h"
+#include "shade/measure/load.h"
 
 namespace shade::measure {
 
@@ -21,6 +22,7 @@ struct IsolatedOutcome {
   bool ok = false;
   std::string reason;  // if not: what its log says, or how it ended
   bool out_of_memory = false;
+  MachineLoad load;
 };
 
 // Blocks. The command and all its children are gone when it returns, and also if this process is interrupted.

@@ -1,90 +1,175 @@
 #include "shade/measure/scan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "shade/base/error.h"
+#include "shade/base/units.h"
+#include "shade/measure/median.h"
 
 namespace shade::measure {
 namespace {
 
-// Phases nest: what a backward does besides norms and samples' gradients is the backward itself.
-std::map<std::string, double> exclusive(const Json& result) {
-  std::map<std::string, double> out;
-  double inside = 0;
-  for (const auto& [name, ms] : result.at("phases_ms").items()) {
-    const double time = ms.get<double>();
-    if (name == "comm_wait" || name == "reduce") continue;  // counted as gather_wait and reduce_wait
-    if (name == "norm" || name == "sample_gradients" || name == "gather_wait") inside += time;
-    out[name == "norm" ? "norms" : name] = time;
-  }
-  for (const auto* backward : {"backward", "first_backward"})
-    if (out.contains(backward)) out[backward] = std::max(1e-3, out[backward] - inside);
-  out["step"] = result.at("avg_time_ms").get<double>();
+using Series = std::map<std::string, Points>;  // by figure
+
+// Of every run, if the result is of several; else the only one.
+std::vector<double> runs_of(const Json& result, const char* runs, const Json& one) {
+  if (result.contains(runs)) return result[runs].get<std::vector<double>>();
+  return {one.get<double>()};
+}
+
+void add_times(Series& series, const Json& result) {
+  SHADE_REQUIRE(result.contains("own_ms") && !result["own_ms"].empty(),
+                "a result has no times of phases without their parts (own_ms); it was measured with --bare or by an "
+                "earlier version: measure it again");
+  const auto length = result.at("seq_length").get<double>();
+  for (const double ms : runs_of(result, "run_times_ms", result.at("avg_time_ms")))
+    series["step"].emplace_back(length, ms);
+  const auto& own = result.contains("own_runs_ms") ? result["own_runs_ms"] : result["own_ms"];
+  for (const auto& [phase, times] : own.items())
+    for (const double ms : times.is_array() ? times.get<std::vector<double>>() : std::vector{times.get<double>()})
+      series[phase == "norm" ? "norms" : phase].emplace_back(length, ms);
+}
+
+void add_memory(Series& series, const Json& result) {
+  const auto length = result.at("seq_length").get<double>();
+  series["total"].emplace_back(length, result.at("peak_memory_mb").get<double>());
+  if (!result.contains("breakdown")) return;
+  for (const auto& [kind, mb] : result["breakdown"].items()) series[kind].emplace_back(length, mb.get<double>());
+}
+
+std::vector<double> lengths_of(const Points& points) {
+  std::vector<double> out;
+  for (const auto& [length, figure] : points) out.push_back(length);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
 
-std::string remedy_for(const std::string& phase, const Growth& growth) {
-  const bool square = growth.square > 0.5;
-  if (phase == "norms")
-    return square ? "norms by Gram matrices grow with T^2: --norm-algorithm input_length, or --dp flash_bookkeeping"
-                  : "norms are linear in T; --dp auto keeps each sample's gradient where that is cheaper than a norm "
-                    "of its own";
-  if (phase == "forward" || phase.ends_with("backward"))
-    return square ? "attention grows with T^2 and can't be avoided by clipping: --attention flash, --dtype bf16, "
-                    "shorter texts"
-                  : "computation is linear in T: --dtype bf16, or more ranks";
-  if (phase == "gather_wait" || phase == "reduce_wait")
-    return "communication is waited for: --shard zero2, --backward-prefetch pre, or a larger batch";
-  return "it doesn't grow faster than the text: a larger batch spreads it over more samples";
+// The largest first, the whole at the end.
+std::vector<FigureGrowth> fitted(const std::string& method, const Series& series, const std::string& whole,
+                                 double scatter) {
+  std::vector<FigureGrowth> out;
+  for (const auto& [figure, points] : series) {
+    if (std::all_of(points.begin(), points.end(), [](const auto& point) { return point.second == 0; })) continue;
+    out.push_back({method, figure, fit_growth(points, scatter), points});
+  }
+  const auto longest = lengths_of(series.at(whole)).back();
+  std::sort(out.begin(), out.end(), [&](const auto& a, const auto& b) {
+    return std::pair(a.figure == whole, -a.median_at(longest)) < std::pair(b.figure == whole, -b.median_at(longest));
+  });
+  return out;
 }
+
+Bottleneck bottleneck_of(const std::vector<FigureGrowth>& phases, const Json& config) {
+  const FigureGrowth* worst = nullptr;
+  double sum = 0;
+  for (const auto& phase : phases) {
+    if (phase.figure == "step") continue;
+    sum += phase.at_twice();
+    if (worst == nullptr || phase.at_twice() > worst->at_twice()) worst = &phase;
+  }
+  SHADE_CHECK(worst != nullptr, "a method without phases");
+  const auto longest = lengths_of(worst->points).back();
+  return {.method = worst->method,
+          .phase = worst->figure,
+          .share = sum > 0 ? worst->at_twice() / sum : 0,
+          .length = worst->growth.longest > 0 ? 2 * longest : longest,
+          .predicted_ms = worst->at_twice(),
+          .verdict = worst->growth.verdict,
+          .remedy = remedy_for(worst->figure, worst->growth, config)};
+}
+
+Json pair_of(const Interval& interval) { return Json::array({interval.low, interval.high}); }
 
 }  // namespace
 
-Json PhaseGrowth::json() const {
-  Json out{{"phase", phase},
+double FigureGrowth::median_at(double length) const {
+  std::vector<double> there;
+  for (const auto& [at, value] : points)
+    if (at == length) there.push_back(value);
+  return there.empty() ? 0 : median(std::move(there));
+}
+
+double FigureGrowth::at_twice() const {
+  const double now = median_at(lengths_of(points).back());
+  if (growth.longest == 0) return now;
+  if (growth.verdict == "falling" || growth.verdict == "faster than O(T^2)") return now * std::pow(2, *growth.exponent);
+  return growth.at(2 * growth.longest);
+}
+
+Json FigureGrowth::json(const char* key, const char* unit) const {
+  Json out{{key, figure},
            {"method", method},
-           {"exponent", growth.exponent},
-           {"interval", {growth.low, growth.high}},
-           {"square_share", growth.square},
+           {"exponent", growth.exponent ? Json(*growth.exponent) : Json()},
+           {"interval", growth.interval ? pair_of(*growth.interval) : Json()},
            {"verdict", growth.verdict},
            {"points", Json::array()}};
-  for (const auto& [length, ms] : points) out["points"].push_back({{"seq_length", length}, {"ms", ms}});
+  if (growth.longest > 0) {
+    out["probability"] = growth.probability;
+    out["square_share"] = growth.shares[2];
+    const char* names[] = {"constant", "linear", "square"};
+    for (size_t k = 0; k < 3; ++k) {
+      out["shares"][names[k]] = growth.shares[k];
+      out["share_intervals"][names[k]] = pair_of(growth.between[k]);
+    }
+  }
+  for (const auto length : lengths_of(points)) {
+    Json point{{"seq_length", length}, {unit, median_at(length)}, {"runs", Json::array()}};
+    for (const auto& [at, value] : points)
+      if (at == length) point["runs"].push_back(value);
+    if (growth.longest > 0) point["fit"] = growth.at(length);
+    out["points"].push_back(std::move(point));
+  }
   return out;
+}
+
+std::string Bottleneck::words() const {
+  return text(phase, " of ", method, ": ", verdict, ", ", significant(100 * share, 2), " % of a step at T = ", length);
+}
+
+const Bottleneck& ScanVerdict::worst() const {
+  return *std::max_element(methods.begin(), methods.end(),
+                           [](const auto& a, const auto& b) { return a.predicted_ms < b.predicted_ms; });
 }
 
 Json ScanVerdict::json() const {
-  Json out{{"phases", Json::array()}, {"bottleneck", bottleneck}, {"remedy", remedy}};
-  for (const auto& phase : phases) out["phases"].push_back(phase.json());
+  Json out{{"phases", Json::array()},
+           {"memory", Json::array()},
+           {"methods", Json::array()},
+           {"bottleneck", worst().words()},
+           {"remedy", worst().remedy}};
+  for (const auto& phase : phases) out["phases"].push_back(phase.json("phase", "ms"));
+  for (const auto& kind : memory) out["memory"].push_back(kind.json("category", "mb"));
+  for (const auto& one : methods)
+    out["methods"].push_back({{"method", one.method},
+                              {"phase", one.phase},
+                              {"bottleneck", one.words()},
+                              {"share", one.share},
+                              {"seq_length", one.length},
+                              {"remedy", one.remedy}});
   return out;
 }
 
-ScanVerdict judge(const std::vector<Json>& results) {
-  std::map<std::string, std::map<std::string, std::vector<std::pair<double, double>>>> times;  // method, phase
+ScanVerdict judge(const std::vector<Scanned>& results) {
+  SHADE_REQUIRE(!results.empty(), "there are no results to judge");
   std::vector<std::string> methods;
-  for (const auto& result : results) {
-    const auto method = result.at("dp").get<std::string>();
+  std::map<std::string, Series> times, memory;
+  std::map<std::string, Json> configs;
+  for (const auto& [method, result] : results) {
     if (!times.contains(method)) methods.push_back(method);
-    for (const auto& [phase, ms] : exclusive(result))
-      times[method][phase].emplace_back(result.at("seq_length").get<double>(), ms);
+    add_times(times[method], result);
+    add_memory(memory[method], result);
+    configs[method] = result.value("config", Json::object());
   }
-  SHADE_REQUIRE(!methods.empty(), "there are no results to judge");
   ScanVerdict out;
-  double worst = 0;
   for (const auto& method : methods) {
-    const auto& phases = times[method];
-    const double longest = phases.at("step").back().second;
-    for (const auto& [phase, points] : phases) {
-      if (points.size() < 2 || points.back().second < 0.01 * longest) continue;
-      out.phases.push_back({method, phase, fit_growth(points), points});
-      const auto& growth = out.phases.back().growth;
-      // Its share of a step at twice the length.
-      const double next = growth.at_twice(points.back().second) / longest;
-      if (phase == "step" || next <= worst) continue;
-      worst = next;
-      out.bottleneck = text(phase, " of ", method, ": ", growth.verdict);
-      out.remedy = remedy_for(phase, growth);
-    }
+    const auto phases = fitted(method, times[method], "step", kTimeScatter);
+    out.methods.push_back(bottleneck_of(phases, configs[method]));
+    out.phases.insert(out.phases.end(), phases.begin(), phases.end());
+    const auto kinds = fitted(method, memory[method], "total", kMemoryScatter);
+    out.memory.insert(out.memory.end(), kinds.begin(), kinds.end());
   }
   return out;
 }

@@ -1,4 +1,5 @@
-// Which phase grows how with the text's length, what that makes the bottleneck, and what helps.
+// Which phase and which kind of memory grows how with the sequence length, what that makes the bottleneck of each
+// method, and what helps.
 #pragma once
 
 #include "shade/base/json.h"
@@ -6,22 +7,44 @@
 
 namespace shade::measure {
 
-struct PhaseGrowth {
-  std::string method, phase;
-  Growth growth;
-  std::vector<std::pair<double, double>> points;  // length, ms
+// One result of `shade bench` or of a row of repeats; `method` names what is scanned: usually the clipping method.
+struct Scanned {
+  std::string method;
+  Json result;
+};
 
-  Json json() const;
+struct FigureGrowth {
+  std::string method, figure;  // a phase, or a kind of memory
+  Growth growth;
+  Points points;  // every run
+
+  double median_at(double length) const;
+  double at_twice() const;  // what it will be at twice the longest length; without a law: what it is at the longest
+  Json json(const char* key, const char* unit) const;  // {key: figure, method, exponent, ..., points}
+};
+
+struct Bottleneck {
+  std::string method, phase;
+  double share = 0;   // of the sum of phases at `length`
+  double length = 0;  // twice the longest one if the growth is known
+  double predicted_ms = 0;
+  std::string verdict, remedy;
+
+  std::string words() const;  // "norms of ghost: O(T^2), 71 % of a step at T = 8192"
 };
 
 struct ScanVerdict {
-  std::vector<PhaseGrowth> phases;  // that take at least 1 % of a method's longest step
-  std::string bottleneck, remedy;   // of the first method whose largest phase will be the largest at twice the length
+  std::vector<FigureGrowth> phases;  // all, and `step`; phases don't overlap: they add up to the step
+  std::vector<FigureGrowth> memory;  // the peak of the largest rank, by category at that moment, and `total`
+  std::vector<Bottleneck> methods;   // one for each, in the order of the results
 
+  const Bottleneck& worst() const;  // the one that takes most time
   Json json() const;
 };
 
-// From results of `shade bench` that differ in `dp` and `seq_length`.
-ScanVerdict judge(const std::vector<Json>& results);
+ScanVerdict judge(const std::vector<Scanned>& results);
+
+// What helps against a phase, of what `config` (of a result) doesn't have already.
+std::string remedy_for(const std::string& phase, const Growth& growth, const Json& config);
 
 }  // namespace shade::measure

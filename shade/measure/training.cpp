@@ -12,6 +12,7 @@
 #include "shade/models/flops.h"
 #include "shade/profile/device.h"
 #include "shade/profile/heap.h"
+#include "shade/profile/own_times.h"
 #include "shade/profile/peak_flops.h"
 #include "shade/profile/phases.h"
 #include "shade/profile/trace.h"
@@ -45,7 +46,7 @@ std::optional<Peer> start_peer(const comm::World& world, const Experiment& exper
 }
 
 // Of the step just made. Units are part of forward and backward, and on the timeline.
-void add_phases(BenchResult& result, const profile::Phases& phases, int64_t steps, const NameOf& name_of) {
+void add_phases(BenchResult& result, const profile::Phases& phases, Millis step, int64_t steps, const NameOf& name_of) {
   const auto count = static_cast<double>(steps);
   StepFigures figures{
       .phases_ms = {}, .peak = profile::TensorMemory::peak(), .allocated = profile::TensorMemory::current()};
@@ -54,6 +55,14 @@ void add_phases(BenchResult& result, const profile::Phases& phases, int64_t step
     figures.phases_ms[name] = time.count();
     result.phases_ms[name] += time.count() / count;
   }
+  const auto own = profile::own_times(phases.records());
+  auto other = step;
+  for (const auto& [name, time] : own.phases) {
+    result.own_ms[name] += time.count() / count;
+    other -= time;
+  }
+  result.own_ms["other"] += std::max(0.0, other.count()) / count;
+  for (const auto& [name, time] : own.waits) result.waits_ms[name.empty() ? "other" : name] += time.count() / count;
   for (const auto& [weight, time] : phases.by_index("norm"))
     result.norms_ms[name_of("norm", weight)] += time.count() / count;
   result.steps.push_back(std::move(figures));
@@ -175,7 +184,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
                                 : (profile::process_cpu_time() - cpu).count() / (took.count() * at::get_num_threads());
       *result.utilisation += busy / static_cast<double>(config.num_iter);
       if (ends && !config.bare) course = profile::TensorMemory::take_course();
-      if (phases) add_phases(result, *phases, config.num_iter, name_of);
+      if (phases) add_phases(result, *phases, took, config.num_iter, name_of);
       if (peer) result.peer_times_ms.push_back(peer->step().count());  // the other ranks sleep in the next barrier
     }
     if (progress) progress->advance();

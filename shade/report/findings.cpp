@@ -46,18 +46,17 @@ Rows by_speed(const Results& results, const std::string& group, bool only_privat
 std::string describe(const Results& results, const ResultRow& row) {
   auto out = text(row.mode, ": ", time_text(row.time_ms), " a step, ", memory_text(row.peak_mb), " a rank");
   if (const auto cost = cost_of(results, row))
-    out += text(" (", signed_text(cost->time_percent), " % time, ", signed_text(cost->memory_percent),
+    out += text(" (time ", time_cost_text(row, *results.without_privacy(row)), ", ", signed_text(cost->memory_percent),
                 " % memory over no_dp)");
   return out;
 }
 
-// A lead inside the spread of the measured steps is none.
+// A lead that noise explains is none.
 std::string rivals(const Rows& fastest_first) {
   std::vector<std::string> close;
   for (size_t i = 1; i < fastest_first.size(); ++i)
-    if (fastest_first[i]->fastest_ms <= fastest_first[0]->slowest_ms) close.push_back(fastest_first[i]->mode);
-  return close.empty() ? ""
-                       : text(" Its lead is within the spread of the measured steps over ", join(close, ", "), ".");
+    if (!distinguishable(*fastest_first[i], *fastest_first[0])) close.push_back(fastest_first[i]->mode);
+  return close.empty() ? "" : text(" Its time is not distinguishable from that of ", join(close, ", "), ".");
 }
 
 void fastest(const Results& results, std::vector<Finding>& out) {
@@ -100,10 +99,6 @@ std::string range_text(const std::vector<double>& values, const std::string& uni
   return first == last ? first + unit : text(first, " to ", last, unit);
 }
 
-bool overlap(const ResultRow& a, const ResultRow& b) {
-  return a.fastest_ms <= b.slowest_ms && b.fastest_ms <= a.slowest_ms;
-}
-
 void costs(const Results& results, std::vector<Finding>& out) {
   for (const auto& [method, word] : methods_of(results.rows)) {
     std::vector<double> time, memory;
@@ -113,14 +108,14 @@ void costs(const Results& results, std::vector<Finding>& out) {
       if (!cost) continue;
       time.push_back(cost->time_percent);
       memory.push_back(cost->memory_percent);
-      if (overlap(row, *results.without_privacy(row))) ++unsure;
+      if (!distinguishable(row, *results.without_privacy(row))) ++unsure;
     }
     if (time.empty()) continue;
     auto words = text(range_text(time, " % time"), ", ", range_text(memory, " % memory"),
                       " over no_dp at the same shape (", time.size(), time.size() == 1 ? " shape)." : " shapes).");
     if (unsure > 0)
       words += text(" At ", unsure, " of ", time.size(),
-                    " the times lie within the spread of the steps: more steps (--num-iter) would tell.");
+                    " the times are not distinguishable: more repeats (--time-budget, --repeats) would tell.");
     out.push_back({"Cost of " + word, words});
   }
 }
@@ -145,13 +140,30 @@ std::string why_smaller(const ResultRow& two, const ResultRow& three) {
   return out;
 }
 
-// At the pair where the strategies differ most in bytes.
+// One pair is an example; what all of them say.
+std::string over_all_pairs(const std::vector<std::pair<const ResultRow*, const ResultRow*>>& pairs) {
+  if (pairs.size() < 2) return "";
+  std::vector<double> memory, time;
+  size_t unsure = 0;
+  for (const auto& [two, three] : pairs) {
+    memory.push_back(100 * (three->peak_mb / two->peak_mb - 1));
+    const auto* ratio = ratio_between(*three, *two);
+    time.push_back(100 * ((ratio != nullptr ? ratio->value : three->time_ms / two->time_ms) - 1));
+    if (!distinguishable(*three, *two)) ++unsure;
+  }
+  return text(" Over all ", pairs.size(), " pairs: ", range_text(memory, " % memory"), ", ",
+              range_text(time, " % time"), unsure == 0 ? "." : text(" (not distinguishable in ", unsure, " of them)."));
+}
+
+// At the pair where the strategies differ most in bytes, and over all.
 void zero3_against_zero2(const Results& results, std::vector<Finding>& out) {
   const ResultRow *two = nullptr, *three = nullptr;
+  std::vector<std::pair<const ResultRow*, const ResultRow*>> pairs;
   for (const auto& row : results.rows) {
     if (row.shard != "zero3") continue;
     const auto* other = under(results, row, "zero2");
     if (other == nullptr) continue;
+    pairs.emplace_back(other, &row);
     if (two == nullptr || std::abs(other->peak_mb - row.peak_mb) > std::abs(two->peak_mb - three->peak_mb))
       two = other, three = &row;
   }
@@ -166,7 +178,7 @@ void zero3_against_zero2(const Results& results, std::vector<Finding>& out) {
   if (two->moves_bytes() && three->moves_bytes())
     words += text(" It sends ", significant(*three->sent_bytes / *two->sent_bytes, 2), " x the bytes and takes ",
                   significant(three->time_ms / two->time_ms, 3), " x the time.");
-  out.push_back({"ZeRO-3 or ZeRO-2", words});
+  out.push_back({"ZeRO-3 or ZeRO-2", words + over_all_pairs(pairs)});
 }
 
 std::string remedy_for(const std::string& kind, const ResultRow& row) {
@@ -231,7 +243,8 @@ std::optional<Cost> cost_of(const Results& results, const ResultRow& row) {
   if (row.failed() || !row.is_private()) return std::nullopt;
   const auto* twin = results.without_privacy(row);
   if (twin == nullptr || twin->time_ms <= 0 || twin->peak_mb <= 0) return std::nullopt;
-  return Cost{.time_percent = 100 * (row.time_ms / twin->time_ms - 1),
+  const auto* ratio = ratio_between(row, *twin);
+  return Cost{.time_percent = 100 * ((ratio != nullptr ? ratio->value : row.time_ms / twin->time_ms) - 1),
               .memory_percent = 100 * (row.peak_mb / twin->peak_mb - 1),
               .memory_mb = row.peak_mb - twin->peak_mb};
 }

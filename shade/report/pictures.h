@@ -25,6 +25,9 @@ std::vector<Picture> pictures_of(const Results& results);  // those with figures
 // Of all rows: what an earlier report left and this one doesn't draw is removed.
 std::vector<std::string> picture_names();
 
+// From the JSON of shade scan: pictures_growth.cpp. Empty script: there are no figures for it.
+Picture growth_picture(const Json& scan);
+
 // A loss to compare with: what guessing by frequency has, or another program's.
 struct ReferenceLine {
   double value = 0;

@@ -63,6 +63,15 @@ WrittenReport write_report(const std::filesystem::path& folder, const std::files
   return report;
 }
 
+std::string write_growth_picture(const Json& scan, const std::filesystem::path& output) {
+  WrittenReport report;
+  const auto folder = pictures_folder(output);
+  const auto picture = growth_picture(scan);
+  remove_pictures(folder, {picture.name});
+  draw_pictures(report, {picture}, folder);
+  return report.warnings.empty() ? "" : report.warnings.front();
+}
+
 WrittenReport write_training_report(const std::vector<std::filesystem::path>& folders,
                                     const std::vector<ReferenceLine>& lines, const std::filesystem::path& output) {
   const auto runs = read_training_runs(folders);

@@ -22,6 +22,9 @@ struct WrittenReport {
 // Without gnuplot there are no pictures, and a warning says so. Throws UsageError if the folder has no results.
 WrittenReport write_report(const std::filesystem::path& folder, const std::filesystem::path& output);
 
+// Writes visualizations/growth.png into `output` from the JSON of shade scan. Empty, or why there is no picture.
+std::string write_growth_picture(const Json& scan, const std::filesystem::path& output);
+
 // Reads the metrics of runs of shade train and writes visualizations/summary.txt and training.png.
 WrittenReport write_training_report(const std::vector<std::filesystem::path>& runs,
                                     const std::vector<ReferenceLine>& lines, const std::filesystem::path& output);

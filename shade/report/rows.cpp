@@ -323,6 +323,7 @@ ResultRow row_of(const Json& given, const std::string& file) {
   }
   rename_keys(json);
   read_figures(row, json);
+  row.ratio = ratio_in(json);
   read_snapshots(row, json);
   read_timeline(row, json);
   return row;

@@ -11,6 +11,7 @@
 
 #include "shade/base/json.h"
 #include "shade/catalog/figures.h"
+#include "shade/report/time_ratio.h"
 
 namespace shade::report {
 
@@ -34,6 +35,7 @@ struct ResultRow : catalog::Figures {
   Settings settings;       // all that must be equal for a fair comparison of methods, except the sequence length
   Settings privacy;        // the rest of a private method's configuration
   int64_t seq_length = 0, batch_size = 0, ranks = 1, grad_accum = 1;
+  std::optional<TimeRatio> ratio;
   Amounts breakdown_mb, phases_ms;
   Amounts highest_mb;                 // each category at its own highest moment
   std::vector<double> rank_peaks_mb;  // by rank

@@ -24,7 +24,7 @@ std::vector<std::string> table_line(const Results& results, const ResultRow& row
           text(time_text(row.fastest_ms), " .. ", time_text(row.slowest_ms)),
           tokens,
           exposed,
-          cost ? signed_text(cost->time_percent) + " %" : kNone,
+          cost ? time_cost_text(row, *results.without_privacy(row)) : kNone,
           cost ? text(signed_text(cost->memory_percent), " %") : kNone};
 }
 
@@ -119,7 +119,7 @@ std::string summary_of(const Results& results, const std::vector<Finding>& findi
     for (const auto& row : results.rows) table.add(table_line(results, row));
     out += table.str() +
            "\npeak memory: tensors of the largest rank. waits: for traffic, in a step. time, memory: over no_dp at the "
-           "same shape.\n\n";
+           "same shape; in parentheses the 99 % interval.\n\n";
   }
   for (const auto& [about, words] : findings) out += text(about, ": ", words, "\n");
   for (const auto& [file, reason] : results.broken) out += text("Broken: ", file, ": ", reason, "\n");

@@ -50,10 +50,10 @@ TEST(Files, OnlyTheJsonOfEveryVerbIsOnStandardOutput) {
       {Words{"bench"} + tiny, "avg_time_ms"},
       {Words{"bench", "--ranks", "2", "--shard", "ddp"} + tiny, "avg_time_ms"},
       {{"comm", "--ranks", "2", "--sizes", "1KiB", "--num-iter", "1"}, "rows"},
-      {Words{"compare", "--dp", "none,ghost", "--output-dir", "compared"} + tiny, "rows"},
+      {Words{"compare", "--dp", "none,ghost", "--repeats", "1", "--output-dir", "compared"} + tiny, "rows"},
       {{"data", "--write-sample", "corpus", "--size", "300KB", "--seq", "64"}, "tokens"},
       {{"report", "."}, "rows"},
-      {Words{"scan", "--seq", "8,16,32", "--output-dir", "scanned"} + tiny, "bottleneck"},
+      {Words{"scan", "--seq", "8,16,32", "--repeats", "1", "--output-dir", "scanned"} + tiny, "bottleneck"},
       {kTrain + Words{"--dp", "none"}, "steps"},
       {{"verify", "--model", "linear-nano", "--dp", "ghost", "--shard", "none"}, "rows"}};
   for (const auto& [words, key] : verbs) {

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <set>
 #include <thread>
 
 #include "shade/measure/presets.h"
@@ -78,7 +80,8 @@ class Folder : public testing::Test {
 
 TEST_F(Folder, ARowThatFailsDoesntStopTheOthers) {
   // Two ranks can't make a mesh with three copies: that row fails, and says why.
-  const auto outcome = run(compare({"--ranks", "2", "--shard", "ddp,hsdp,zero3", "--replicate", "3"}));
+  const auto outcome =
+      run(compare({"--ranks", "2", "--shard", "ddp,hsdp,zero3", "--replicate", "3", "--repeats", "1"}));
   EXPECT_EQ(outcome.status, 1) << outcome.output;
   EXPECT_TRUE(read_json(path / "no_dp_hsdp_result.json").at("failed").get<bool>());
   EXPECT_NE(read_json(path / "no_dp_hsdp_result.json").at("reason").get<std::string>().find("replicate"),
@@ -126,6 +129,62 @@ TEST_F(Folder, WhatWasKilledIsResumedWithoutRepeatingRows) {
   EXPECT_EQ(after.size(), 12u);
   for (const auto& [name, when] : before) EXPECT_EQ(after.at(name), when) << name << " ran again";
   EXPECT_EQ(read_json(path / "no_dp_seed3_result.json").at("times_ms").size(), 2u) << "both repeats";
+}
+
+TEST_F(Folder, RepeatsUntilTheBudgetIsUsedAndSaysWhatIsKnown) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto outcome = run(compare({"--dp", "ghost,none", "--time-budget", "6s"}));
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_LT(took.count(), 30);
+  const auto result = read_json(path / "ghost_result.json"), reference = read_json(path / "no_dp_result.json");
+  const auto runs = result.at("repeats").get<size_t>();
+  EXPECT_GE(runs, 2u);
+  EXPECT_EQ(result.at("run_times_ms").size(), runs);
+  EXPECT_EQ(result.at("own_runs_ms").at("forward").size(), runs);
+  EXPECT_EQ(result.at("ratio").at("reference"), "no_dp");
+  EXPECT_EQ(result.at("ratio").at("runs"), runs);
+  EXPECT_EQ(result.at("ratio").at("interval").is_array(), runs >= 9) << result.at("ratio");
+  EXPECT_FALSE(reference.contains("ratio"));
+  for (const auto& one : {result, reference}) {
+    EXPECT_GE(one.at("load").at("most_others").get<double>(), one.at("load").at("others").get<double>());
+    EXPECT_LE(one.at("load").at("most_others").get<double>(), 1);
+  }
+  EXPECT_NE(outcome.output.find(" x no_dp ("), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("load by others"), std::string::npos) << outcome.output;
+}
+
+// Own times add up to the step, and every phase has its own wait: none is longer than the step, none negative.
+TEST_F(Folder, AShardedScanCountsEveryMomentOnce) {
+  const auto outcome = run({shade_binary(), "scan",        "--model",   "llama-nano",
+                            "--ranks",      "2",           "--shard",   "zero3",
+                            "--dp",         "ghost",       "--seq",     "8,16,32",
+                            "--num-iter",   "2",           "--repeats", "2",
+                            "--output-dir", path.string(), "--json",    (path.string() + ".json")});
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  const auto result = read_json(path / "ghost_seq32_result.json");
+  double own = 0, waits = 0;
+  for (const auto& [phase, ms] : result.at("own_ms").items()) {
+    EXPECT_GE(ms.get<double>(), 0) << phase;
+    own += ms.get<double>();
+  }
+  for (const auto& [phase, ms] : result.at("waits_ms").items()) waits += ms.get<double>();
+  EXPECT_GT(own, 0.5 * result.at("avg_time_ms").get<double>());
+  EXPECT_NEAR(waits,
+              result["own_ms"].value("gather_wait", 0.0) + result["own_ms"].value("reduce_wait", 0.0) +
+                  result["own_ms"].value("comm_wait", 0.0),
+              1e-6);
+  const auto scan = read_json(path.string() + ".json");
+  std::filesystem::remove(path.string() + ".json");
+  std::set<std::string> phases, kinds;
+  for (const auto& phase : scan.at("phases")) phases.insert(phase.at("phase").get<std::string>());
+  for (const auto& kind : scan.at("memory")) kinds.insert(kind.at("category").get<std::string>());
+  for (const auto* phase :
+       {"forward", "first_backward", "second_backward", "norms", "noise", "optimizer", "other", "coefficients", "step"})
+    EXPECT_TRUE(phases.contains(phase)) << phase << " has vanished";
+  EXPECT_TRUE(kinds.contains("total") && kinds.contains("activations"));
+  EXPECT_EQ(scan.at("methods").size(), 1u);
+  EXPECT_EQ(scan.at("phases").at(0).at("points").at(0).at("runs").size(), 2u);
 }
 
 }  // namespace

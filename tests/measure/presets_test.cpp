@@ -145,7 +145,7 @@ class Presets : public testing::TestWithParam<Expected> {
 TEST_P(Presets, WriteEveryFileTheirDocumentNames) {
   const auto& expected = GetParam();
   const auto ran = test::run(Words{test::shade_binary(), "compare", "--preset", expected.preset, "--scale", "small",
-                                   "--output-dir", folder.string()} +
+                                   "--repeats", "1", "--output-dir", folder.string()} +
                                  expected.overrides,
                              {.limit = Seconds(240)});
   ASSERT_EQ(ran.status, 0) << ran.output;

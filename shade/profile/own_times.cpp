@@ -1,0 +1,37 @@
+#include "shade/profile/own_times.h"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+namespace shade::profile {
+namespace {
+
+bool is_wait(const SpanRecord& record) { return std::string_view(record.name).ends_with("_wait"); }
+
+}  // namespace
+
+OwnTimes own_times(std::span<const SpanRecord> records) {
+  std::vector<SpanRecord> spans;
+  for (auto record = records.rbegin(); record != records.rend(); ++record)
+    if (!std::string_view(record->name).starts_with("unit_")) spans.push_back(*record);
+  // The outer one first: of two with the same times the one that ended last. Spans of other threads that only overlap
+  // are nobody's part.
+  std::stable_sort(spans.begin(), spans.end(),
+                   [](const auto& a, const auto& b) { return a.begin != b.begin ? a.begin < b.begin : a.end > b.end; });
+  OwnTimes out;
+  std::vector<SpanRecord> around;
+  for (const auto& span : spans) {
+    while (!around.empty() && around.back().end < span.end) around.pop_back();
+    const bool part = !around.empty();
+    if (part && is_wait(around.back()) && is_wait(span)) continue;
+    const Millis time = span.end - span.begin;
+    out.phases[span.name] += time;
+    if (part) out.phases[around.back().name] -= time;
+    if (is_wait(span)) out.waits[part ? around.front().name : ""] += time;
+    around.push_back(span);
+  }
+  return out;
+}
+
+}  // namespace shade::profile

@@ -1,0 +1,45 @@
+#include "shade/report/time_ratio.h"
+
+#include "shade/base/error.h"
+#include "shade/report/findings.h"
+
+namespace shade::report {
+
+std::optional<TimeRatio> ratio_in(const Json& result) {
+  if (!result.contains("ratio")) return std::nullopt;
+  const auto& json = result["ratio"];
+  if (!json.is_object() || !json.contains("reference") || !json["reference"].is_string())
+    throw Error("'ratio.reference' is not a text");
+  TimeRatio out{
+      .reference = json["reference"].get<std::string>(), .value = catalog::number_at(json, "value"), .interval = {}};
+  if (!(out.value > 0)) throw Error("'ratio.value' is not positive");
+  if (!json.contains("interval") || json["interval"].is_null()) return out;
+  const auto& interval = json["interval"];
+  if (!interval.is_array() || interval.size() != 2 || !interval[0].is_number() || !interval[1].is_number())
+    throw Error("'ratio.interval' is not a pair of numbers");
+  out.interval = interval.get<std::pair<double, double>>();
+  if (!(out.interval->first > 0) || !(out.interval->first <= out.interval->second))
+    throw Error("'ratio.interval' is not two positive numbers in their order");
+  return out;
+}
+
+const TimeRatio* ratio_between(const ResultRow& row, const ResultRow& reference) {
+  return row.ratio && row.ratio->reference + "_result.json" == reference.file ? &*row.ratio : nullptr;
+}
+
+bool distinguishable(const ResultRow& a, const ResultRow& b) {
+  if (const auto* ratio = ratio_between(a, b)) return ratio->distinguishable();
+  if (const auto* ratio = ratio_between(b, a)) return ratio->distinguishable();
+  return a.fastest_ms > b.slowest_ms || b.fastest_ms > a.slowest_ms;
+}
+
+std::string time_cost_text(const ResultRow& row, const ResultRow& reference) {
+  const auto percent = [](double ratio) { return signed_text(100 * (ratio - 1)); };
+  const auto* ratio = ratio_between(row, reference);
+  if (ratio == nullptr) return percent(row.time_ms / reference.time_ms) + " %";
+  if (!ratio->interval) return percent(ratio->value) + " % (no interval)";
+  return text(percent(ratio->value), " % (", percent(ratio->interval->first), " to ", percent(ratio->interval->second),
+              ratio->distinguishable() ? ")" : ", not distinguishable)");
+}
+
+}  // namespace shade::report

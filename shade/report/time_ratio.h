@@ -1,0 +1,29 @@
+// The time of a row over that of another one, as shade compare measured it.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "shade/base/json.h"
+
+namespace shade::report {
+
+struct TimeRatio {
+  std::string reference;  // the name of the row that is 1
+  double value = 1;
+  std::optional<std::pair<double, double>> interval;  // 99 %; empty: too few runs
+
+  bool distinguishable() const { return interval && (interval->first > 1 || interval->second < 1); }
+};
+
+// Of a result; empty: it wasn't compared. Throws Error that names the key.
+std::optional<TimeRatio> ratio_in(const Json& result);
+
+struct ResultRow;
+const TimeRatio* ratio_between(const ResultRow& row, const ResultRow& reference);  // nullptr: not measured
+// By their ratio; without one, by the spread of their steps.
+bool distinguishable(const ResultRow& a, const ResultRow& b);
+// "+31 % (+25 to +38)", "-4.1 % (-9.0 to +1.2, not distinguishable)"; without a ratio "+31 %".
+std::string time_cost_text(const ResultRow& row, const ResultRow& reference);
+
+}  // namespace shade::report
