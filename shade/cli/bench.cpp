@@ -34,9 +34,10 @@ void print(const measure::BenchResult& result, const measure::Experiment& experi
   table.add({"step", text(to_string(Seconds(result.time_ms / 1e3)),
                           whole ? " (forward, backward, optimizer; " : " (forward and backward; ", result.ranks,
                           result.ranks == 1 ? " rank" : " ranks", ", average of ", result.times_ms.size(), ")")});
-  table.add({"throughput", text(significant(result.tokens_per_second), " tokens/s, ", significant(*result.gflops),
-                                " GFLOP/s", share(result.mfu, " % of the stated peak (MFU)"),
-                                share(result.gemm_share, " % of this machine's best matrix product"))});
+  table.add(
+      {"throughput", text(significant(result.tokens_per_second), " ", catalog::throughput_unit(result.length), ", ",
+                          significant(*result.gflops), " GFLOP/s", share(result.mfu, " % of the stated peak (MFU)"),
+                          share(result.gemm_share, " % of this machine's best matrix product"))});
   if (result.ranks > 1)
     table.add({"traffic",
                text(to_string(Bytes{std::llround(*result.sent_bytes)}), " sent a step, ", significant(*result.comm_ms),
