@@ -16,6 +16,13 @@ bool looks_numeric(std::string_view cell) {
   return !cell.empty() && (std::isdigit(static_cast<unsigned char>(cell.front())) != 0 || cell.front() == '-');
 }
 
+// ", 3 min 20 s left"; nothing when all is done or none yet.
+std::string time_left(Seconds spent, double share) {
+  if (share <= 0 || share >= 1) return "";
+  const Seconds left = spent * (1 / share - 1);
+  return text(", ", left < Seconds(1) ? "less than 1 s" : to_string(left), " left");
+}
+
 }  // namespace
 
 bool is_terminal(std::FILE* stream) { return ::isatty(::fileno(stream)) == 1; }
@@ -78,17 +85,17 @@ void Progress::advance_to(int64_t done, std::string_view doing) {
 void Progress::draw(std::string_view doing) {
   const Seconds spent = Clock::now() - begin_;
   const double share = total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 0;
-  const auto left = share > 0 ? to_string(Seconds(spent.count() * (1 / share - 1))) : "?";
+  const auto left = time_left(spent, share);
   const auto now = visible(doing);
   if (!terminal_) {
-    std::fprintf(stderr, "%s: %ld of %ld, %s left%s%s\n", what_.c_str(), static_cast<long>(done_),
-                 static_cast<long>(total_), left.c_str(), now.empty() ? "" : ", ", now.c_str());
+    std::fprintf(stderr, "%s: %ld of %ld%s%s%s\n", what_.c_str(), static_cast<long>(done_), static_cast<long>(total_),
+                 left.c_str(), now.empty() ? "" : ", ", now.c_str());
     return;
   }
   constexpr int kCells = 30;
   const auto full = static_cast<size_t>(std::clamp(share, 0.0, 1.0) * kCells);
   const std::string bar = std::string(full, '#') + std::string(kCells - full, '.');
-  std::fprintf(stderr, "\r\033[K%s [%s] %ld/%ld, %s left %s", what_.c_str(), bar.c_str(), static_cast<long>(done_),
+  std::fprintf(stderr, "\r\033[K%s [%s] %ld/%ld%s %s", what_.c_str(), bar.c_str(), static_cast<long>(done_),
                static_cast<long>(total_), left.c_str(), now.c_str());
   std::fflush(stderr);
 }

@@ -1,5 +1,6 @@
 #include "shade/base/units.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -88,14 +89,12 @@ std::string to_string_bandwidth(Bytes bytes, Seconds duration) {
 std::string significant(double value, int digits) {
   if (value == 0) return "0";
   if (!std::isfinite(value)) return std::isnan(value) ? "nan" : (value > 0 ? "inf" : "-inf");
-  const int magnitude = static_cast<int>(std::floor(std::log10(std::abs(value))));
   std::array<char, 64> out{};
-  if (magnitude < -6 || magnitude > 15) {
-    std::snprintf(out.data(), out.size(), "%.*e", digits - 1, value);
-  } else {
-    const int decimals = magnitude >= digits - 1 ? 0 : digits - 1 - magnitude;
-    std::snprintf(out.data(), out.size(), "%.*f", decimals, value);
-  }
+  std::snprintf(out.data(), out.size(), "%.*e", digits - 1, value);
+  const std::string rounded = out.data();
+  const int magnitude = std::stoi(rounded.substr(rounded.find('e') + 1));
+  if (magnitude < -3 || magnitude > 15) return rounded;
+  std::snprintf(out.data(), out.size(), "%.*f", std::max(0, digits - 1 - magnitude), std::stod(rounded));
   return out.data();
 }
 

@@ -39,7 +39,8 @@ std::string to_string(Seconds duration);  // "812 us", "12.3 ms", "4.56 s", "3 m
 
 std::string to_string_bandwidth(Bytes bytes, Seconds duration);  // "2.41 GB/s" (1e9 bytes)
 
-// A number with `digits` significant digits and no exponent for ordinary sizes: 12.3, 0.0451, 1234.
+// A number with `digits` significant digits, the one style of tables, sentences, pictures and pages (there by
+// report/page/numbers.js): 12.3, 0.0451, 12300. Below 0.001 and from 1e16 on with an exponent: 1.30e-06.
 std::string significant(double value, int digits = 3);
 
 // Rounded up at the fourth digit after the point (or the fourth significant one): no printed epsilon or sigma promises

@@ -2,6 +2,7 @@
 // bench writes by these rows; shade report reads, tabulates and exports by them.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <variant>
@@ -77,6 +78,9 @@ inline constexpr FigureInfo kFigures[] = {
      .heading = "share of best product",
      .is_rate = true},
 };
+
+// What `tokens_per_second` counts: a sample of length 1, of the linear model say, is no text, and is called a sample.
+constexpr std::string_view throughput_unit(int64_t seq_length) { return seq_length == 1 ? "samples/s" : "tokens/s"; }
 
 // A number, or what is wrong with it: an Error that names the key.
 double number_at(const Json& json, std::string_view key);

@@ -38,9 +38,10 @@ void print(const measure::BenchResult& result, const measure::Experiment& experi
   if (result.epoch_s)
     table.add(
         {"epoch", text(to_string(Seconds(*result.epoch_s)), " for the ", result.records, " records of the data")});
-  table.add({"throughput", text(significant(result.tokens_per_second), " tokens/s, ", significant(*result.gflops),
-                                " GFLOP/s", share(result.mfu, " % of the stated peak (MFU)"),
-                                share(result.gemm_share, " % of this machine's best matrix product"))});
+  table.add(
+      {"throughput", text(significant(result.tokens_per_second), " ", catalog::throughput_unit(result.length), ", ",
+                          significant(*result.gflops), " GFLOP/s", share(result.mfu, " % of the stated peak (MFU)"),
+                          share(result.gemm_share, " % of this machine's best matrix product"))});
   if (result.ranks > 1)
     table.add({"traffic",
                text(to_string(Bytes{std::llround(*result.sent_bytes)}), " sent a step, ", significant(*result.comm_ms),

@@ -7,15 +7,20 @@
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
+#include "shade/catalog/figures.h"
 #include "shade/cli/matrix_verbs.h"
+#include "shade/report/findings.h"
 #include "shade/report/report.h"
 
 namespace shade::cli {
 namespace {
 
 void print(const std::vector<measure::MatrixRow>& rows, const measure::MatrixOutcome& outcome) {
+  int64_t longest = 0;
+  for (const auto& result : outcome.results) longest = std::max(longest, result.value("seq_length", int64_t{0}));
   std::string reasons;  // whole: a column would cut them
-  Table table({"experiment", "step", "tokens/s", "peak memory", "traffic", "load by others", "time, 99 % interval"});
+  Table table({"experiment", "step", std::string(catalog::throughput_unit(longest)), "peak memory per rank", "traffic",
+               "load by others", "time, 99 % interval"});
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto& [row, result] = std::tie(rows[i], outcome.results[i]);
     if (result.value("failed", false)) {
@@ -25,7 +30,7 @@ void print(const std::vector<measure::MatrixRow>& rows, const measure::MatrixOut
     }
     table.add({row.name, to_string(Seconds(result.at("avg_time_ms").get<double>() / 1e3)),
                significant(result.at("tokens_per_second").get<double>()),
-               text(significant(result.at("peak_memory_mb").get<double>()), " MiB"),
+               report::memory_text(result.at("peak_memory_mb").get<double>()),
                to_string(Bytes{result.at("communication").at("bytes").get<int64_t>()}),
                text(significant(100 * result.at("load").at("others").get<double>(), 2), " %"),
                outcome.ratios[i] ? outcome.ratios[i]->words() : ""});
@@ -53,7 +58,7 @@ void advise(const std::vector<measure::MatrixRow>& rows, const std::vector<Json>
   for (size_t i = 0; i < rows.size(); ++i) {
     if (results[i].value("failed", false) || results[i].at("peak_memory_mb").get<double>() <= largest) continue;
     largest = results[i].at("peak_memory_mb").get<double>();
-    fits = text("the largest that fitted is ", rows[i].name, " with ", significant(largest), " MiB a rank");
+    fits = text("the largest that fitted is ", rows[i].name, " with ", report::memory_text(largest), " per rank");
   }
   for (size_t i = 0; i < rows.size(); ++i)
     if (results[i].value("out_of_memory", false))
@@ -81,8 +86,8 @@ int run_compare(const Arguments& arguments) {
   if (!outcome.advice.empty()) std::printf("%s\n", outcome.advice.c_str());
   const auto report = report::write_report(line.options.folder, line.options.folder);
   for (const auto& warning : report.warnings) log::warning(warning);
-  std::printf("\n%zu experiments, %zu failed; results, pictures and report.html in %s\n", rows.size(), failed,
-              visible(line.options.folder.string()).c_str());
+  std::printf("\n%zu experiments, %zu failed; results, %sreport.html in %s\n", rows.size(), failed,
+              report.has_pictures() ? "pictures and " : "", visible(line.options.folder.string()).c_str());
   if (!line.json_file.empty()) write_json(line.json_file, {{"rows", results}});
   return failed == 0 ? 0 : 1;
 }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "shade/base/error.h"
+#include "shade/base/percent.h"
 #include "shade/base/strings.h"
 #include "shade/base/units.h"
 
@@ -13,12 +14,6 @@ namespace shade::report {
 namespace {
 
 std::string at(const ResultRow& row) { return row.group.empty() ? "" : " at " + row.group; }
-
-double amount(const Amounts& amounts, const std::string& name) {
-  for (const auto& [key, value] : amounts)
-    if (key == name) return value;
-  return 0;
-}
 
 std::vector<std::string> groups_of(const std::vector<ResultRow>& rows) {
   std::vector<std::string> out;
@@ -46,8 +41,8 @@ Rows by_speed(const Results& results, const std::string& group, bool only_privat
 std::string describe(const Results& results, const ResultRow& row) {
   auto out = text(row.mode, ": ", time_text(row.time_ms), " a step, ", memory_text(row.peak_mb), " a rank");
   if (const auto cost = cost_of(results, row))
-    out += text(" (time ", time_cost_text(row, *results.without_privacy(row)), ", ", signed_text(cost->memory_percent),
-                " % memory over no_dp)");
+    out += text(" (time ", time_cost_text(row, *results.without_privacy(row)), ", ",
+                signed_percent(cost->memory_percent), " memory over no_dp)");
   return out;
 }
 
@@ -87,15 +82,16 @@ void fastest_strategy(const Results& results, std::vector<Finding>& out) {
   });
   const auto* least =
       *std::min_element(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return a->peak_mb < b->peak_mb; });
-  out.push_back(
-      {"Without privacy", text("most tokens a second: ", significant(best->tokens_per_second), at(*best), " with ",
-                               memory_text(best->peak_mb), " a rank; least memory: ", memory_text(least->peak_mb),
-                               at(*least), " with ", significant(least->tokens_per_second), " tokens/s.")});
+  const auto unit = results.throughput_unit();
+  out.push_back({"Without privacy",
+                 text("highest throughput: ", significant(best->tokens_per_second), " ", unit, at(*best), " with ",
+                      memory_text(best->peak_mb), " a rank; least memory: ", memory_text(least->peak_mb), at(*least),
+                      " with ", significant(least->tokens_per_second), " ", unit, ".")});
 }
 
 std::string range_text(const std::vector<double>& values, const std::string& unit) {
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  const auto first = signed_text(*low), last = signed_text(*high);
+  const auto first = signed_percent(*low), last = signed_percent(*high);
   return first == last ? first + unit : text(first, " to ", last, unit);
 }
 
@@ -111,8 +107,8 @@ void costs(const Results& results, std::vector<Finding>& out) {
       if (!distinguishable(row, *results.without_privacy(row))) ++unsure;
     }
     if (time.empty()) continue;
-    auto words = text(range_text(time, " % time"), ", ", range_text(memory, " % memory"),
-                      " over no_dp at the same shape (", time.size(), time.size() == 1 ? " shape)." : " shapes).");
+    auto words = text(range_text(time, " time"), ", ", range_text(memory, " memory"), " over no_dp at the same shape (",
+                      time.size(), time.size() == 1 ? " shape)." : " shapes).");
     if (unsure > 0)
       words += text(" At ", unsure, " of ", time.size(),
                     " the times are not distinguishable: more repeats (--time-budget, --repeats) would tell.");
@@ -129,8 +125,8 @@ const ResultRow* under(const Results& results, const ResultRow& row, const std::
 }
 
 std::string why_smaller(const ResultRow& two, const ResultRow& three) {
-  const double gathered_two = amount(two.breakdown_mb, "gathered_parameters");
-  const double gathered_three = amount(three.breakdown_mb, "gathered_parameters");
+  const double gathered_two = amount_of(two.breakdown_mb, "gathered_parameters");
+  const double gathered_three = amount_of(three.breakdown_mb, "gathered_parameters");
   if (two.breakdown_mb.empty() || three.breakdown_mb.empty()) return "";
   auto out = text(" Gathered parameters at the peak: ", memory_text(gathered_three), " against ",
                   memory_text(gathered_two), "; all the rest: ", memory_text(three.peak_mb - gathered_three),
@@ -169,15 +165,15 @@ void zero3_against_zero2(const Results& results, std::vector<Finding>& out) {
   }
   if (two == nullptr) return;
   const double saved = two->peak_mb - three->peak_mb;
-  const auto percent = significant(100 * std::abs(saved) / two->peak_mb);
-  const auto verdict = saved > 0.005 * two->peak_mb    ? text("smaller by ", memory_text(saved), " (", percent, " %)")
-                       : saved < -0.005 * two->peak_mb ? text("larger by ", memory_text(-saved), " (", percent, " %)")
+  const auto share = percent(100 * std::abs(saved) / two->peak_mb);
+  const auto verdict = saved > 0.005 * two->peak_mb    ? text("smaller by ", memory_text(saved), " (", share, ")")
+                       : saved < -0.005 * two->peak_mb ? text("larger by ", memory_text(-saved), " (", share, ")")
                                                        : std::string("no smaller");
   auto words = text("ZeRO-3 is ", verdict, " than ZeRO-2 (", three->name, "): ", memory_text(three->peak_mb),
                     " against ", memory_text(two->peak_mb), ".", why_smaller(*two, *three));
   if (two->moves_bytes() && three->moves_bytes())
-    words += text(" It sends ", significant(*three->sent_bytes / *two->sent_bytes, 2), " x the bytes and takes ",
-                  significant(three->time_ms / two->time_ms, 3), " x the time.");
+    words += text(" It sends ", significant(*three->sent_bytes / *two->sent_bytes), " x the bytes and takes ",
+                  significant(three->time_ms / two->time_ms), " x the time.");
   out.push_back({"ZeRO-3 or ZeRO-2", words + over_all_pairs(pairs)});
 }
 
@@ -208,7 +204,7 @@ void change_memory(const Results& results, std::vector<Finding>& out) {
                                          [](const auto& a, const auto& b) { return a.second < b.second; });
   const auto remedy = remedy_for(largest.first, *row);
   out.push_back({"To use less memory", text("the largest peak (", row->name, ", ", memory_text(row->peak_mb), ") is ",
-                                            significant(100 * largest.second / row->peak_mb, 2), " % ", largest.first,
+                                            percent(100 * largest.second / row->peak_mb), " ", largest.first,
                                             remedy.empty() ? "." : text("; try ", remedy, "."))});
 }
 
@@ -218,15 +214,15 @@ void change_time(const Results& results, std::vector<Finding>& out) {
   for (const auto& row : results.rows)
     if (row.moves_bytes() && row.time_ms > 0 && (worst == nullptr || share(row) > share(*worst))) worst = &row;
   if (worst == nullptr) return;
-  const auto percent = significant(100 * share(*worst), 2);
+  const auto waits = percent(100 * share(*worst));
   if (share(*worst) < 0.1) {
-    out.push_back({"To use less time", text("traffic is hidden: at most ", percent, " % of a step waits for it (",
+    out.push_back({"To use less time", text("traffic is hidden: at most ", waits, " of a step waits for it (",
                                             worst->name, "). Time goes into computing.")});
     return;
   }
   out.push_back(
       {"To use less time",
-       text(percent, " % of a step waits for traffic (", worst->name, "); try a larger --batch-size or --grad-accum",
+       text(waits, " of a step waits for traffic (", worst->name, "); try a larger --batch-size or --grad-accum",
             worst->shard == "zero3" ? ", --forward-prefetch, or --shard zero2 if the memory allows it."
             : worst->is_private()   ? "."
                                     : ", or fewer bytes with --reduce-dtype bf16.")});
@@ -265,9 +261,5 @@ std::vector<Finding> findings_of(const Results& results) {
 
 std::string memory_text(double mb) { return to_string(Bytes{static_cast<int64_t>(std::llround(mb * 1024 * 1024))}); }
 std::string time_text(double ms) { return to_string(Seconds(ms / 1e3)); }
-std::string signed_text(double value) {
-  const auto digits = significant(std::abs(value), std::abs(value) >= 100 ? 3 : 2);
-  return (value < 0 ? "-" : "+") + digits;
-}
 
 }  // namespace shade::report

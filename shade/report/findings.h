@@ -28,8 +28,7 @@ struct Finding {
 };
 std::vector<Finding> findings_of(const Results& results);
 
-std::string memory_text(double mb);     // "12.3 MiB", "1.50 GiB"
-std::string signed_text(double value);  // "+12.3", "-4.00"
-std::string time_text(double ms);       // "12.3 ms"
+std::string memory_text(double mb);  // "12.3 MiB", "1.50 GiB"
+std::string time_text(double ms);    // "12.3 ms"
 
 }  // namespace shade::report

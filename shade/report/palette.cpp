@@ -1,6 +1,7 @@
 #include "shade/report/palette.h"
 
 #include <array>
+#include <cmath>
 #include <map>
 
 #include "shade/catalog/methods.h"
@@ -15,6 +16,22 @@ std::string spare_colour(const std::string& name) {
   size_t sum = 0;
   for (const char c : name) sum += static_cast<unsigned char>(c);
   return kSpare[sum % kSpare.size()];
+}
+
+// Of black (0) or white (255).
+struct Mix {
+  int towards;
+  double share;
+};
+std::string mixed(const std::string& colour, Mix mix) {
+  std::string out = "#";
+  for (const size_t at : {1U, 3U, 5U}) {
+    const int part = std::stoi(colour.substr(at, 2), nullptr, 16);
+    const auto level = static_cast<int>(std::lround(part + mix.share * (mix.towards - part)));
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    out += {kDigits[static_cast<size_t>(level >> 4)], kDigits[static_cast<size_t>(level & 15)]};
+  }
+  return out;
 }
 
 }  // namespace
@@ -40,6 +57,13 @@ std::string colour_of_memory(const std::string& kind) {
   const auto found = kColours.find(kind);
   return found == kColours.end() ? spare_colour(kind) : found->second;
 }
+
+std::string shade_of(const std::string& colour, size_t number) {
+  static constexpr std::array<Mix, 5> kMixes{{{0, 0}, {255, 0.5}, {0, 0.4}, {255, 0.72}, {0, 0.65}}};
+  return mixed(colour, kMixes[number % kMixes.size()]);
+}
+
+std::string paler(const std::string& colour) { return mixed(colour, {255, 0.7}); }
 
 std::string colour_of_run(size_t number) {
   static constexpr std::array kColours{"#1f77c9", "#d55e00", "#009e73", "#cc5fa5",

@@ -11,6 +11,8 @@ namespace shade::report {
 std::string colour_of_method(const std::string& method);
 std::string colour_of_shard(const std::string& shard);
 std::string colour_of_memory(const std::string& kind);
-std::string colour_of_run(size_t number);  // the first, the second, ... of a picture
+std::string shade_of(const std::string& colour, size_t number);  // 0: itself, then lighter, darker, paler ones
+std::string paler(const std::string& colour);                    // for what lies behind
+std::string colour_of_run(size_t number);                        // the first, the second, ... of a picture
 
 }  // namespace shade::report

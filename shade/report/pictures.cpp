@@ -5,7 +5,8 @@ namespace {
 
 std::vector<PictureRow> rows() {
   std::vector<PictureRow> out;
-  for (const auto table : {method_pictures(), part_pictures(), sweep_pictures()})
+  for (const auto table :
+       {method_pictures(), tradeoff_pictures(), part_pictures(), timeline_pictures(), sweep_pictures()})
     out.insert(out.end(), table.begin(), table.end());
   return out;
 }

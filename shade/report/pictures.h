@@ -17,9 +17,11 @@ struct PictureRow {
   const char* name;
   Picture (*draw)(const Results& results);
 };
-std::span<const PictureRow> method_pictures();  // pictures_methods.cpp: methods side by side
-std::span<const PictureRow> part_pictures();    // pictures_parts.cpp: where the memory and the time of a step go
-std::span<const PictureRow> sweep_pictures();   // pictures_sweep.cpp: strategies against batch sizes
+std::span<const PictureRow> method_pictures();    // pictures_methods.cpp: methods side by side
+std::span<const PictureRow> tradeoff_pictures();  // pictures_tradeoff.cpp: memory against time and throughput
+std::span<const PictureRow> part_pictures();      // pictures_parts.cpp: where the memory and the time of a step go
+std::span<const PictureRow> timeline_pictures();  // pictures_timeline.cpp: memory by stage and through a step
+std::span<const PictureRow> sweep_pictures();     // pictures_sweep.cpp: strategies against batch sizes
 
 std::vector<Picture> pictures_of(const Results& results);  // those with figures, in the order of the tables
 // Of all rows: what an earlier report left and this one doesn't draw is removed.

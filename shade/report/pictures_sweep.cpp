@@ -1,5 +1,6 @@
 // Strategies against batch sizes: throughput, memory, utilisation.
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
@@ -9,43 +10,35 @@
 #include "shade/base/strings.h"
 #include "shade/base/units.h"
 #include "shade/report/axes.h"
+#include "shade/report/canvas.h"
 #include "shade/report/palette.h"
 #include "shade/report/pictures.h"
+#include "shade/report/series.h"
+#include "shade/report/text_width.h"
 
 namespace shade::report {
 namespace {
 
-using Rows = std::vector<const ResultRow*>;
-struct Series {
-  std::string name, shard;
-  Rows rows;
+constexpr const char* kBatches = "batch size per rank (samples)";
+
+// A line of points: all that is equal but the batch size.
+struct Line {
+  std::string name, colour;
+  std::vector<const ResultRow*> rows;
 };
 
-std::string without_batch(const ResultRow& row) {
-  std::vector<std::string> words;
-  for (const auto& word : split(row.group, ','))
-    if (const auto trimmed = std::string(trim(word)); !trimmed.starts_with("batch ") && trimmed != row.shard)
-      words.push_back(trimmed);
-  return join(words, ", ");
-}
-
-// A line of points: all that is equal but the batch size. Named by the strategy and by what else differs.
-std::vector<Series> series_of(const Results& results) {
-  std::set<std::string> modes, rest;
+std::vector<Line> lines_of(const Results& results) {
+  const AllSeries series(results);
+  std::vector<Line> out;
+  std::map<size_t, size_t> lines_of_series;  // further lines of a series have other shades
   for (const auto& row : results.rows) {
-    modes.insert(row.method);
-    rest.insert(without_batch(row));
-  }
-  std::vector<Series> out;
-  for (const auto& row : results.rows) {
-    auto name = row.shard;
-    if (modes.size() > 1) name += " " + row.method;
-    if (rest.size() > 1) name += " " + without_batch(row);
-    const auto found = std::find_if(out.begin(), out.end(), [&](const auto& series) { return series.name == name; });
+    const auto rest = row.shape_without({"shard", "batch_size"});
+    const auto& [word, colour] = std::tie(series.of(row).word, series.of(row).colour);
+    const auto name = rest.empty() ? word : series.list().size() == 1 ? rest : text(word, ", ", rest);
+    auto found = std::find_if(out.begin(), out.end(), [&](const auto& line) { return line.name == name; });
     if (found == out.end())
-      out.push_back({name, row.shard, {&row}});
-    else
-      found->rows.push_back(&row);
+      found = out.insert(out.end(), {name, shade_of(colour, lines_of_series[series.number(row)]++), {}});
+    found->rows.push_back(&row);
   }
   return out;
 }
@@ -61,60 +54,84 @@ bool all_rows(const Results& results, Wanted wanted) {
   return std::all_of(results.rows.begin(), results.rows.end(), wanted);
 }
 
-// y, low, high
-using Value = std::function<std::vector<double>(const ResultRow&)>;
+struct Value {
+  double y, low, high;
+};
 
-std::string lines_over_batch(const std::vector<Series>& all, const std::vector<int64_t>& batches, const Value& value) {
-  std::string blocks;
-  std::vector<std::string> parts, tics;
-  for (const auto batch : batches) tics.push_back(std::to_string(batch));
-  std::map<std::string, int> of_shard;  // further lines of one strategy are told apart by points and dashes
-  for (size_t s = 0; s < all.size(); ++s) {
-    std::vector<std::vector<double>> lines;
-    for (const auto* row : all[s].rows) {
-      lines.push_back({static_cast<double>(row->batch_size)});
-      const auto more = value(*row);
-      lines.back().insert(lines.back().end(), more.begin(), more.end());
-    }
-    std::sort(lines.begin(), lines.end());
-    const int style = of_shard[all[s].shard]++;
-    const auto look = text(" lw 2 dt ", style % 5 + 1, " lc rgb '", colour_of_shard(all[s].shard), "'");
-    blocks += block(text("s", s), lines);
-    parts.push_back(text("$s", s, " using 1:2 with linespoints ps 1.4 pt ", 7 + style % 7, look, " title ",
-                         quoted_for_gnuplot(all[s].name)));
-    parts.push_back(text("$s", s, " using 1:3:(0):($4-$3) with vectors heads size graph 0.006,90", look, " notitle"));
+// Batch sizes double: the axis is their logarithm. A number that would touch the one before has a mark only.
+std::string batch_tics(const Panel& panel, const std::vector<int64_t>& batches) {
+  std::vector<std::string> out;
+  double end = -1e9;
+  for (const auto batch : batches) {
+    const auto at = std::log2(static_cast<double>(batch));
+    const double half = text_width(std::to_string(batch), kTextPx) / 2;
+    const bool fits = panel.x(at) - half > end + 4;
+    out.push_back(text("\"", fits ? std::to_string(batch) : "", "\" ", at));
+    if (fits) end = panel.x(at) + half;
   }
-  const auto margin = std::max(0.5, 0.05 * static_cast<double>(batches.back() - batches.front()));
-  return text(blocks, "set xlabel 'batch size a rank (samples)'\nset xtics (", join(tics, ", "), ")\nset xrange [",
-              static_cast<double>(batches.front()) - margin, ":", static_cast<double>(batches.back()) + margin,
-              "]\nset yrange [0:*]\nplot ", join(parts, ", \\\n  "), "\n");
+  return text("set xtics nomirror out scale 0.6 ", font(kTextPx), " (", join(out, ", "), ")\n");
+}
+
+Picture over_batch(const Results& results, const std::string& title, const std::string& y_label,
+                   const std::function<Value(const ResultRow&)>& value) {
+  const auto lines = lines_of(results);
+  const auto batches = batches_of(results);
+  Canvas canvas(title, results.common);
+  std::vector<std::pair<std::string, std::string>> legend;
+  for (const auto& line : lines) legend.emplace_back(line.name, line.colour);
+  canvas.legend(legend);
+  canvas.line(y_label, kTextPx, "#404040");
+  Panel panel{.left = 80, .top = canvas.y(), .right = 970, .bottom = canvas.y() + 420, .y1 = 1e-9};
+  for (const auto& row : results.rows) panel.y1 = std::max(panel.y1, 1.08 * value(row).high);
+  const double first = std::log2(static_cast<double>(batches.front()));
+  const double last = std::log2(static_cast<double>(batches.back()));
+  panel.x0 = first - 0.05 * (last - first);
+  panel.x1 = last + 0.05 * (last - first);
+  std::string blocks;
+  std::vector<std::string> parts;
+  for (size_t l = 0; l < lines.size(); ++l) {
+    std::vector<std::vector<double>> points;
+    for (const auto* row : lines[l].rows) {
+      const auto [y, low, high] = value(*row);
+      points.push_back({std::log2(static_cast<double>(row->batch_size)), y, low, high - low});
+    }
+    std::sort(points.begin(), points.end());
+    blocks += block(text("s", l), points);
+    const auto look = text(" lw 2 lc rgb '", lines[l].colour, "'");
+    parts.push_back(text("$s", l, " using 1:2 with linespoints pt 7 ps 1.3", look));
+    parts.push_back(text("$s", l, " using 1:3:(0):4 with vectors heads size screen 0.004,90", look));
+  }
+  panel.script = text("set grid ytics\nset border 3\n", batch_tics(panel, batches), tics('y', round_steps(0, panel.y1)),
+                      blocks, "plot ", join(parts, ", \\\n  "), "\n");
+  canvas.panel(panel);
+  canvas.x_label(panel, kBatches);
+  return canvas.picture();
+}
+
+bool has_batches(const Results& results) {  // one is no line
+  const auto batches = batches_of(results);
+  return batches.size() > 1 && batches.front() > 0;
 }
 
 Picture tokens_per_second(const Results& results) {
-  const auto batches = batches_of(results);
-  if (batches.size() < 2 ||
+  if (!has_batches(results) ||
       !all_rows(results, [](const auto& row) { return row.tokens_per_second > 0 && row.fastest_ms > 0; }))
     return {};
-  const auto value = [](const ResultRow& row) -> std::vector<double> {
-    const double tokens = row.tokens_per_second * row.time_ms;
-    return {row.tokens_per_second, tokens / row.slowest_ms, tokens / row.fastest_ms};
-  };
-  return {.script = text("set title 'Throughput of all ranks, slowest to fastest step'\nset ylabel 'tokens/s'\n",
-                         lines_over_batch(series_of(results), batches, value))};
+  return over_batch(results, "Throughput of all ranks (line: slowest to fastest step)", results.throughput_unit(),
+                    [](const ResultRow& row) -> Value {
+                      const double in_all = row.tokens_per_second * row.time_ms;
+                      return {row.tokens_per_second, in_all / row.slowest_ms, in_all / row.fastest_ms};
+                    });
 }
 
 Picture memory_vs_batch(const Results& results) {
-  const auto batches = batches_of(results);
-  if (batches.size() < 2) return {};  // one is no line
-  double largest = 0;
-  for (const auto& row : results.rows) largest = std::max(largest, row.peak_mb);
-  const auto unit = memory_unit(largest);
-  const auto value = [=](const ResultRow& row) -> std::vector<double> {
-    const double peak = row.peak_mb * unit.per_mb;
-    return {peak, peak, peak};
-  };
-  return {.script = text("set title 'Peak tensor memory a rank'\nset ylabel 'peak memory (", unit.name, ")'\n",
-                         lines_over_batch(series_of(results), batches, value))};
+  if (!has_batches(results)) return {};
+  const auto unit = memory_unit(results.largest_peak_mb());
+  return over_batch(results, "Peak tensor memory per rank", text("peak memory (", unit.name, ")"),
+                    [&](const ResultRow& row) -> Value {
+                      const double peak = row.peak_mb * unit.per_mb;
+                      return {peak, peak, peak};
+                    });
 }
 
 double share_of(const ResultRow& row, bool measured) {
@@ -125,38 +142,52 @@ double share_of(const ResultRow& row, bool measured) {
 // Cells say their number: colours alone are no figures.
 Picture utilisation_heatmap(const Results& results) {
   const auto batches = batches_of(results);
-  std::set<std::string> shards;
-  for (const auto& row : results.rows) shards.insert(row.shard);
+  const auto lines = lines_of(results);
   const bool measured = all_rows(results, [](const auto& row) { return row.utilisation.has_value(); });
   const bool known = measured || all_rows(results, [](const auto& row) { return row.sent_bytes && row.time_ms > 0; });
+  std::set<std::string> shards;
+  for (const auto& row : results.rows) shards.insert(row.shard);
   if ((batches.size() < 2 && shards.size() < 2) || !known) return {};
-  const auto series = series_of(results);
-  std::vector<std::string> x, y;
+  double names = 40;
+  for (const auto& line : lines) names = std::max(names, std::min(330.0, text_width(line.name, kTextPx)));
+  const double left = 16 + names + 8, cell = std::clamp(900 / static_cast<double>(batches.size()), 36.0, 110.0);
+  const double high = 26, wide = left + cell * static_cast<double>(batches.size()) + 24;
+  Canvas canvas(measured ? "Device utilisation (% of the step)"
+                         : "Computed share of a step: 1 - time waited for traffic / time (%)",
+                results.common, static_cast<int>(std::max(700.0, wide)));
+  const double top = canvas.y();
   std::vector<std::vector<double>> cells;
-  std::string labels;
-  for (size_t b = 0; b < batches.size(); ++b) x.push_back(text("'", batches[b], "' ", b));
-  for (size_t s = 0; s < series.size(); ++s) {
-    y.push_back(tic_for_gnuplot(quoted_for_gnuplot(series[s].name), static_cast<double>(s)));
+  for (size_t l = 0; l < lines.size(); ++l) {
+    const double y = top + (static_cast<double>(l) + 0.5) * high;
+    canvas.text(16 + names, y, fitted(lines[l].name, kTextPx, names), Anchor::right);
     for (size_t b = 0; b < batches.size(); ++b) {
-      const auto row = std::find_if(series[s].rows.begin(), series[s].rows.end(),
+      const auto row = std::find_if(lines[l].rows.begin(), lines[l].rows.end(),
                                     [&](const auto* r) { return r->batch_size == batches[b]; });
-      const bool found = row != series[s].rows.end();
+      const bool found = row != lines[l].rows.end();
       const double share = found ? share_of(**row, measured) : std::numeric_limits<double>::quiet_NaN();
-      cells.push_back({static_cast<double>(b), static_cast<double>(s), share});
-      labels += text("set label ", quoted_for_gnuplot(found ? significant(share) + " %" : "not measured"), " at ", b,
-                     ",", s, " center front tc rgb '#101010'\n");
+      cells.push_back({static_cast<double>(b), static_cast<double>(l), share});
+      canvas.text(left + (static_cast<double>(b) + 0.5) * cell, y, found ? significant(share) : "-", Anchor::centre,
+                  kTextPx, "#101010");
     }
   }
-  const auto* title = measured ? "Device utilisation" : "Computed share of a step: 1 - time waited for traffic / time";
-  const auto places = [](size_t count) { return static_cast<double>(count) - 0.5; };
-  return {.script = text("set title '", title,
-                         "'\nset xlabel 'batch size a rank (samples)'\nset cblabel '% of the step'\n"
-                         "set palette defined (0 '#f4a582', 0.5 '#f7f0d8', 1 '#66c2a5')\nset cbrange [0:100]\n"
-                         "unset key\nunset grid\nset xtics (",
-                         join(x, ", "), ")\nset ytics (", join(y, ", "), ")\nset xrange [-0.5:", places(x.size()),
-                         "]\nset yrange [-0.5:", places(y.size()), "]\n", labels, block("cells", cells),
-                         "plot $cells using 1:2:(0.49):(0.49):3 with boxxyerror fc palette fs solid noborder\n"),
-          .height = std::clamp(200 + 60 * static_cast<int>(y.size()), 400, 1600)};
+  for (size_t b = 0; b < batches.size(); ++b)
+    canvas.text(left + (static_cast<double>(b) + 0.5) * cell, top + high * static_cast<double>(lines.size()) + 12,
+                fitted(std::to_string(batches[b]), kTextPx, cell - 4), Anchor::centre);
+  Panel panel{.left = left,
+              .top = top,
+              .right = left + cell * static_cast<double>(batches.size()),
+              .bottom = top + high * static_cast<double>(lines.size()),
+              .x0 = -0.5,
+              .x1 = static_cast<double>(batches.size()) - 0.5,
+              .y0 = static_cast<double>(lines.size()) - 0.5,
+              .y1 = -0.5};
+  panel.script = text(
+      "set palette defined (0 '#f4a582', 0.5 '#f7f0d8', 1 '#66c2a5')\nset cbrange [0:100]\nunset colorbox\n"
+      "unset grid\nunset xtics\nunset ytics\nunset border\n",
+      block("cells", cells), "plot $cells using 1:2:(0.485):(0.47):3 with boxxyerror fc palette fs solid noborder\n");
+  canvas.panel(panel);
+  canvas.x_label(panel, kBatches);
+  return canvas.picture();
 }
 
 constexpr PictureRow kPictures[] = {{"memory_vs_batch", memory_vs_batch},

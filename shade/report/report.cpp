@@ -1,5 +1,7 @@
 #include "shade/report/report.h"
 
+#include <algorithm>
+
 #include "shade/base/error.h"
 #include "shade/base/output_file.h"
 #include "shade/base/private_file.h"
@@ -44,6 +46,10 @@ std::filesystem::path pictures_folder(const std::filesystem::path& output) {
 }
 
 }  // namespace
+
+bool WrittenReport::has_pictures() const {
+  return std::any_of(files.begin(), files.end(), [](const auto& file) { return file.extension() == ".png"; });
+}
 
 WrittenReport write_report(const std::filesystem::path& folder, const std::filesystem::path& output) {
   const auto results = read_results(folder);

@@ -16,6 +16,8 @@ struct WrittenReport {
   std::vector<std::filesystem::path> files;  // that were written
   std::vector<std::string> warnings;         // files that were skipped, pictures that weren't drawn
   Json json;                                 // rows, findings, colours
+
+  bool has_pictures() const;
 };
 
 // Reads folder/*.json and writes into `output`: results.csv, report.html, visualizations/summary.txt and pictures.

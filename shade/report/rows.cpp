@@ -130,13 +130,11 @@ void read_timeline(ResultRow& row, const Json& json) {
   row.timeline = timeline;
   if (!timeline.contains("memory") || !timeline["memory"].is_object()) return;
   const auto& memory = timeline["memory"];
-  const auto times = memory.value("ms", std::vector<double>{});
-  for (const double ms : times) row.course.emplace_back(ms, 0);
+  const auto& times = row.course.ms = memory.value("ms", std::vector<double>{});
   for (const auto& [kind, values] : memory.items()) {
     if (!values.is_array() || values.size() != times.size())
       throw Error(text("'timeline.memory.", kind, "' has not one number for each of 'ms'"));
-    if (kind == "ms") continue;
-    for (size_t i = 0; i < times.size(); ++i) row.course[i].second += values[i].get<double>();
+    if (kind != "ms") row.course.kinds_mb.emplace_back(kind, values.get<std::vector<double>>());
   }
 }
 
@@ -197,13 +195,14 @@ void collect(Values& into, const Settings& settings) {
 }
 
 // `replicate` says nothing beside ranks and strategy; a shape is told by what differs in this folder.
-std::vector<std::string> differing(const Settings& settings, const Values& values) {
-  std::vector<std::string> out;
+std::vector<std::pair<std::string, std::string>> differing(const Settings& settings, const Values& values) {
+  std::vector<std::pair<std::string, std::string>> out;
   for (const auto* first : {"model", "shard", "ranks", "batch_size"})
-    if (settings.contains(first) && values.at(first).size() > 1) out.push_back(words_for(first, settings.at(first)));
+    if (settings.contains(first) && values.at(first).size() > 1)
+      out.emplace_back(first, words_for(first, settings.at(first)));
   for (const auto& [name, value] : settings) {
     if (name == "model" || name == "shard" || name == "ranks" || name == "batch_size" || name == "replicate") continue;
-    if (values.at(name).size() > 1) out.push_back(words_for(name, value));
+    if (values.at(name).size() > 1) out.emplace_back(name, words_for(name, value));
   }
   return out;
 }
@@ -218,13 +217,14 @@ void name_rows(std::vector<ResultRow*>& rows) {
   }
   std::map<std::string, int> seen;
   for (auto* row : rows) {
-    auto words = differing(row->settings, shapes);
-    if (row->seq_length > 0 && (lengths.size() > 1 || words.empty()))
-      words.insert(words.begin(), text("seq ", row->seq_length));
+    row->shape = differing(row->settings, shapes);
+    if (lengths.size() > 1 && row->seq_length > 1)
+      row->shape.emplace(row->shape.begin(), "seq", words_for("seq", std::to_string(row->seq_length)));
     if (row->is_private())
-      for (auto& word : differing(row->privacy, methods)) words.push_back(std::move(word));
-    row->group = join(words, ", ");
-    if (const int times = ++seen[row->mode + row->group]; times > 1) row->group += text(", run ", times);
+      for (auto& word : differing(row->privacy, methods)) row->shape.push_back(std::move(word));
+    if (const int times = ++seen[row->mode + row->shape_without({})]; times > 1)
+      row->shape.emplace_back("run", text("run ", times));
+    row->group = row->shape_without({});
     row->name = row->mode + (row->group.empty() ? "" : ", " + row->group);
   }
 }
@@ -238,11 +238,11 @@ std::string common_to(const std::vector<ResultRow*>& rows) {
     if (row->model != "?") values["model"].insert(row->model_name);
     values["preset"].insert(row->preset);
     if (row->parameters) values["parameters"].insert(significant(*row->parameters / 1e6));
-    if (row->seq_length > 0) values["seq"].insert(std::to_string(row->seq_length));
+    if (row->seq_length > 1) values["seq"].insert(std::to_string(row->seq_length));
   }
   std::vector<std::string> out;
   for (const auto* name : {"preset", "model", "parameters", "seq", "batch_size", "ranks", "shard", "dtype"})
-    if (values[name].size() == 1 && !values[name].begin()->empty())
+    if (values[name].size() == 1 && !values[name].begin()->empty() && *values[name].begin() != "none")
       out.push_back(words_for(name, *values[name].begin()));
   return join(out, ", ");
 }
@@ -283,6 +283,31 @@ void read_file(Results& results, const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+double amount_of(const Amounts& amounts, const std::string& name) {
+  for (const auto& [key, value] : amounts)
+    if (key == name) return value;
+  return 0;
+}
+
+std::string ResultRow::shape_without(const std::vector<std::string>& left_out) const {
+  std::vector<std::string> words;
+  for (const auto& [setting, word] : shape)
+    if (std::find(left_out.begin(), left_out.end(), setting) == left_out.end()) words.push_back(word);
+  return join(words, ", ");
+}
+
+double Results::largest_peak_mb() const {
+  double out = 0;
+  for (const auto& row : rows) out = std::max(out, row.peak_mb);
+  return out;
+}
+
+std::string Results::throughput_unit() const {
+  int64_t longest = 0;
+  for (const auto& row : rows) longest = std::max(longest, row.seq_length);
+  return std::string(catalog::throughput_unit(longest));
+}
 
 const ResultRow* Results::without_privacy(const ResultRow& row) const {
   for (const auto& other : rows)

@@ -15,7 +15,8 @@
 
 namespace shade::report {
 
-using Amounts = std::vector<std::pair<std::string, double>>;  // in the order of the file
+using Amounts = std::vector<std::pair<std::string, double>>;        // in the order of the file
+double amount_of(const Amounts& amounts, const std::string& name);  // 0: it isn't there
 using Settings = std::map<std::string, std::string>;
 
 struct Snapshot {
@@ -23,8 +24,11 @@ struct Snapshot {
   double allocated_mb = 0, highest_mb = 0;  // now; so far
 };
 
-// The course of memory in a step: {ms since its begin, MiB}.
-using Course = std::vector<std::pair<double, double>>;
+// The course of memory in a step: MiB of each kind at moments since its begin.
+struct Course {
+  std::vector<double> ms;
+  std::vector<std::pair<std::string, std::vector<double>>> kinds_mb;
+};
 
 // One experiment. `mode` is the word of its file; `method` the same without what the strategy adds to it, so that
 // ghost and ghost_fsdp have one colour.
@@ -45,9 +49,11 @@ struct ResultRow : catalog::Figures {
   std::string peak_owner;             // in words
   std::string failure;                // why it has no figures; empty: it has
 
-  std::string group;  // "seq 128, zero3": its shape, as far as shapes differ in this folder
-  std::string name;   // mode and group
+  std::vector<std::pair<std::string, std::string>> shape;  // {setting, words}: what differs in this folder
+  std::string group;                                       // "seq 128, zero3": its words
+  std::string name;                                        // mode and group
 
+  std::string shape_without(const std::vector<std::string>& left_out) const;
   bool failed() const { return !failure.empty(); }
   bool is_private() const { return method != "no_dp"; }
   bool moves_bytes() const { return sent_bytes.value_or(0) > 0; }
@@ -65,6 +71,8 @@ struct Results {
   std::string common;                // "llama-nano, 2 ranks": what is the same in all rows
   std::vector<SkippedFile> broken;   // no JSON, or not the types that were expected
 
+  double largest_peak_mb() const;
+  std::string throughput_unit() const;                           // "tokens/s"; of samples without a length "samples/s"
   const ResultRow* without_privacy(const ResultRow& row) const;  // the same shape; nullptr: it wasn't measured
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "shade/base/error.h"
+#include "shade/base/percent.h"
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/base/units.h"
@@ -25,7 +26,7 @@ std::vector<std::string> table_line(const Results& results, const ResultRow& row
           tokens,
           exposed,
           cost ? time_cost_text(row, *results.without_privacy(row)) : kNone,
-          cost ? text(signed_text(cost->memory_percent), " %") : kNone};
+          cost ? signed_percent(cost->memory_percent) : kNone};
 }
 
 // A spreadsheet would run a cell that begins like a formula; behind an apostrophe it is text. Numbers stay numbers.
@@ -115,7 +116,8 @@ std::string joined(const Line& line, std::string Line::value_type::* part) {
 std::string summary_of(const Results& results, const std::vector<Finding>& findings) {
   auto out = results.common.empty() ? "" : text("All rows: ", results.common, ".\n\n");
   if (!results.rows.empty()) {
-    Table table({"mode", "shape", "peak memory", "step", "fastest .. slowest", "tokens/s", "waits", "time", "memory"});
+    Table table({"mode", "shape", "peak memory", "step", "fastest .. slowest", results.throughput_unit(), "waits",
+                 "time", "memory"});
     for (const auto& row : results.rows) table.add(table_line(results, row));
     out += table.str() +
            "\npeak memory: tensors of the largest rank. waits: for traffic, in a step. time, memory: over no_dp at the "

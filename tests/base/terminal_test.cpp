@@ -50,17 +50,20 @@ TEST(VisibleText, ShowsWhatReordersText) {
     EXPECT_EQ(visible(letter), letter);
 }
 
-TEST(Progress, ShowsControlCharacters) {
+TEST(Progress, ShowsControlCharactersAndWhatIsLeft) {
   testing::internal::CaptureStderr();
   {
-    Progress progress("reading \x1b[2J", 10);
+    Progress progress("reading \x1b[2J", 10), last("last", 1);
     std::this_thread::sleep_for(std::chrono::milliseconds(2050));  // in a log the first line comes after two seconds
     progress.advance("file \x1b]0;owned\x07");
+    last.advance("");
   }
   const auto shown = testing::internal::GetCapturedStderr();
   EXPECT_EQ(shown.find_first_of("\x1b\x07"), std::string::npos) << shown;
   EXPECT_NE(shown.find("reading \\x1b[2J"), std::string::npos) << shown;
   EXPECT_NE(shown.find("file \\x1b]0;owned\\x07"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("1 of 10, 18"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("last: 1 of 1\n"), std::string::npos) << "nothing is left, and nothing is said of it: " << shown;
 }
 
 TEST(Colour, OnlyOnATerminal) {

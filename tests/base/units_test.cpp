@@ -1,4 +1,5 @@
 #include "shade/base/units.h"
+#include "shade/base/percent.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -52,7 +53,23 @@ TEST(Units, PrintedForPeople) {
   EXPECT_EQ(to_string(Seconds(7260)), "2 h 1 min");
   EXPECT_EQ(to_string_bandwidth(Bytes{2'410'000'000}, Seconds(1)), "2.41 GB/s");
   EXPECT_EQ(significant(0), "0");
-  EXPECT_EQ(significant(1234.5), "1234");
+}
+
+TEST(Units, NumbersHaveOneStyle) {
+  EXPECT_EQ(significant(12345.6), "12300");
+  EXPECT_EQ(significant(9.996), "10.0") << "rounded before its digits are counted";
+  EXPECT_EQ(significant(0.0451), "0.0451");
+  EXPECT_EQ(significant(0.00123), "0.00123");
+  EXPECT_EQ(significant(1.3e-6), "1.30e-06");
+  EXPECT_EQ(significant(1.9e-7, 2), "1.9e-07");
+  EXPECT_EQ(significant(-1.5), "-1.50");
+  EXPECT_EQ(percent(0.00082), "0 %");
+  EXPECT_EQ(percent(0.081), "0.08 %");
+  EXPECT_EQ(percent(12.34), "12.3 %");
+  EXPECT_EQ(signed_percent(0.00082), "0 %");
+  EXPECT_EQ(signed_percent(-0.00082), "0 %");
+  EXPECT_EQ(signed_percent(4), "+4.00 %");
+  EXPECT_EQ(signed_percent(-123.4), "-123 %");
 }
 
 TEST(Units, WholeBytesSurviveText) {

@@ -253,6 +253,12 @@ TEST_F(Report, WithoutGnuplotTheRestIsWritten) {
   ASSERT_EQ(report.warnings.size(), 1U);
   EXPECT_NE(report.warnings[0].find("install it"), std::string::npos) << report.warnings[0];
   EXPECT_TRUE(fs::exists(folder_ / "out/report.html"));
+  EXPECT_FALSE(report.has_pictures());
+}
+
+TEST_F(Report, RowsThatAllFailedHaveNoPictures) {
+  add("failed.json", {{"failed", true}, {"reason", "killed"}, {"log_key", "x"}, {"config", Json::object()}});
+  EXPECT_FALSE(write().has_pictures());
 }
 
 TEST_F(Report, RefusesAFolderWithoutResults) {

@@ -1,0 +1,153 @@
+// Memory by stage, and through one step in a panel for each mode, at the shape with the largest peak.
+#include <algorithm>
+
+#include "shade/base/error.h"
+#include "shade/base/strings.h"
+#include "shade/report/axes.h"
+#include "shade/report/bars.h"
+#include "shade/report/findings.h"
+#include "shade/report/palette.h"
+#include "shade/report/pictures.h"
+#include "shade/report/text_width.h"
+
+namespace shade::report {
+namespace {
+
+using Rows = std::vector<const ResultRow*>;
+
+// Other shapes have the same course, lower.
+Rows of_largest_shape(const Results& results, const AllSeries& series) {
+  Rows out;
+  const ResultRow* largest = nullptr;
+  const auto known = [](const ResultRow& row) { return !row.snapshots.empty() || row.course.ms.size() > 1; };
+  for (const auto& row : results.rows)
+    if (known(row) && (largest == nullptr || row.peak_mb > largest->peak_mb)) largest = &row;
+  for (const auto& row : results.rows)
+    if (known(row) && place_of(row) == place_of(*largest)) out.push_back(&row);
+  std::stable_sort(out.begin(), out.end(),
+                   [&](const auto* a, const auto* b) { return series.number(*a) < series.number(*b); });
+  return out;
+}
+
+// Full: what is allocated at that moment. Pale: the highest so far.
+void add_stages(Canvas& canvas, const Rows& rows, const AllSeries& series) {
+  std::vector<std::string> stages;
+  double largest = 0;
+  for (const auto* row : rows) {
+    for (const auto& snapshot : row->snapshots) {
+      largest = std::max(largest, snapshot.highest_mb);
+      if (std::find(stages.begin(), stages.end(), snapshot.stage) == stages.end()) stages.push_back(snapshot.stage);
+    }
+  }
+  if (stages.empty()) return;
+  const auto unit = memory_unit(largest);
+  std::vector<Bar> bars;
+  for (const auto& stage : stages) {
+    bool first = true;
+    for (const auto* row : rows) {
+      const auto found = std::find_if(row->snapshots.begin(), row->snapshots.end(),
+                                      [&](const auto& snapshot) { return snapshot.stage == stage; });
+      if (found == row->snapshots.end()) continue;
+      const auto& [word, colour] = std::tie(series.of(*row).word, series.of(*row).colour);
+      const double more = std::max(0.0, found->highest_mb - found->allocated_mb);
+      bars.push_back({.heading = std::exchange(first, false) && rows.size() > 1 ? stage : "",
+                      .label = rows.size() > 1 ? word : stage,
+                      .parts = {{found->allocated_mb * unit.per_mb, colour}, {more * unit.per_mb, paler(colour)}},
+                      .whisker = {},
+                      .words = text(memory_text(found->allocated_mb), ", highest ", memory_text(found->highest_mb))});
+    }
+  }
+  add_bars(canvas, "By stage: allocated, and paler the highest so far", text("memory of rank 0 (", unit.name, ")"),
+           bars);
+}
+
+// Sums over each other: the highest first, so that each leaves its own slice to be seen.
+std::string stacked_course(const Course& course, const std::vector<std::string>& kinds, const Unit& unit) {
+  std::vector<std::vector<double>> lines;
+  for (size_t i = 0; i < course.ms.size(); ++i) {
+    lines.push_back({course.ms[i]});
+    double sum = 0;
+    for (const auto& kind : kinds) {
+      for (const auto& [name, values] : course.kinds_mb)
+        if (name == kind) sum += values[i] * unit.per_mb;
+      lines.back().push_back(sum);
+    }
+  }
+  std::vector<std::string> parts;
+  for (size_t k = kinds.size(); k-- > 0;)
+    parts.push_back(text("$course using 1:", k + 2, " with fillsteps fs solid 1 noborder lc rgb '",
+                         colour_of_memory(kinds[k]), "'"));
+  return block("course", lines) + "plot " + join(parts, ", \\\n  ") + "\n";
+}
+
+double highest_of(const Course& course) {
+  double out = 0;
+  for (size_t i = 0; i < course.ms.size(); ++i) {
+    double sum = 0;
+    for (const auto& [kind, values] : course.kinds_mb) sum += values[i];
+    out = std::max(out, sum);
+  }
+  return out;
+}
+
+// Two panels in a line, all with one scale for memory.
+void add_courses(Canvas& canvas, const Rows& all, const AllSeries& series) {
+  Rows rows;
+  std::vector<std::string> kinds;
+  double largest = 0;
+  for (const auto* row : all) {
+    if (row->course.ms.size() < 2 || row->course.kinds_mb.empty()) continue;
+    rows.push_back(row);
+    largest = std::max(largest, highest_of(row->course));
+  }
+  for (const auto* row : rows)
+    for (const auto& [kind, values] : row->course.kinds_mb)
+      if (*std::max_element(values.begin(), values.end()) > 0.005 * largest &&
+          std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
+        kinds.push_back(kind);
+  if (kinds.empty()) return;
+  const auto unit = memory_unit(largest);
+  canvas.line(text("Through one step of rank 0 (", unit.name, " over ms), by what it is for"), 13);
+  std::vector<std::pair<std::string, std::string>> legend;
+  for (const auto& kind : kinds) legend.emplace_back(kind, colour_of_memory(kind));
+  canvas.legend(legend);
+  constexpr double kHigh = 190, kLeft = 60, kWide = 420, kApart = 490;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const double top = canvas.y() + 24, left = kLeft + static_cast<double>(i % 2) * kApart;
+    const auto& course = rows[i]->course;
+    Panel panel{.left = left,
+                .top = top,
+                .right = left + kWide,
+                .bottom = top + kHigh,
+                .x1 = std::max(1e-9, course.ms.back()),
+                .y1 = std::max(1e-9, 1.05 * largest * unit.per_mb)};
+    canvas.text(left, top - 11,
+                fitted(text(series.of(*rows[i]).word, ", highest ", memory_text(highest_of(course))), kTextPx, kWide));
+    panel.script = text("set border 3\nset grid ytics\n", tics('x', round_steps(0, panel.x1, 5)),
+                        tics('y', round_steps(0, panel.y1, 4)), stacked_course(course, kinds, unit));
+    const bool last_of_line = i % 2 == 1 || i + 1 == rows.size();
+    const double y = canvas.y();
+    canvas.panel(panel);
+    canvas.skip(last_of_line ? 32 : y - canvas.y());
+  }
+}
+
+Picture memory_timeline(const Results& results) {
+  const AllSeries series(results);
+  const auto rows = of_largest_shape(results, series);
+  if (rows.empty()) return {};
+  const auto place = place_of(*rows.front());
+  Canvas canvas("Tensor memory over time",
+                text(results.common, place.empty() ? "" : text("; ", place, " (the shape with the largest peak)")));
+  add_stages(canvas, rows, series);
+  add_courses(canvas, rows, series);
+  return canvas.picture();
+}
+
+constexpr PictureRow kPictures[] = {{"memory_timeline", memory_timeline}};
+
+}  // namespace
+
+std::span<const PictureRow> timeline_pictures() { return kPictures; }
+
+}  // namespace shade::report
