@@ -4,8 +4,8 @@
 
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
+#include "shade/cli/origin.h"
 #include "shade/cli/verb.h"
-#include "shade/cli/version.h"
 #include "shade/measure/bench.h"
 #include "shade/measure/mib.h"
 #include "shade/train/model_states.h"
@@ -111,7 +111,8 @@ int run_bench(const Arguments& arguments) {
     SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "--work forward_backward runs in one process; drop --ranks");
     use_threads(bench.threads, {});
     const auto result = measure::measure_forward_backward(experiment);
-    const auto json = result.json(experiment, config.json());
+    auto json = result.json(experiment, config.json());
+    add_origin(json["environment"], "bench", arguments);
     print(result, experiment, json);
     if (!bench.tensorboard.empty()) result.write_events(experiment, config.json());
     if (!line.json_file.empty()) write_json(line.json_file, json);
@@ -123,7 +124,7 @@ int run_bench(const Arguments& arguments) {
     const auto result = measure::measure_training(world, experiment);
     if (world.rank() != 0) return;
     auto json = result.json(experiment, config.json());
-    json["environment"]["commit"] = commit();
+    add_origin(json["environment"], "bench", arguments);
     print(result, experiment, json);
     print_stages(result);
     if (!bench.tensorboard.empty()) result.write_events(experiment, config.json());

@@ -8,6 +8,7 @@
 #include "shade/base/visible_text.h"
 #include "shade/catalog/figures.h"
 #include "shade/cli/matrix_verbs.h"
+#include "shade/cli/origin.h"
 #include "shade/data/sample_corpus.h"
 #include "shade/measure/presets.h"
 #include "shade/report/findings.h"
@@ -78,6 +79,7 @@ int run_compare(const Arguments& arguments) {
     if (word == measure::kCorpus) word = sample_corpus(line.options.folder);
   SHADE_REQUIRE(!words.empty(), "what is to be compared? Give --preset, or options with lists, e.g. --dp none,auto");
   const auto rows = line.rows(words);
+  line.options.command = command_text("compare", arguments);
   const auto results = line.run(rows);
   const auto failed = count_failed(results);
   print(rows, results);

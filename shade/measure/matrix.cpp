@@ -175,6 +175,7 @@ std::vector<Json> run_matrix(const std::vector<MatrixRow>& rows, const MatrixOpt
   std::vector<Json> results;
   for (const auto& row : rows) {
     results.push_back(merged(options, row));
+    if (!options.command.empty()) results.back()["environment"]["command"] = options.command;
     write_json(options.folder / (row.name + "_result.json"), results.back());
   }
   return results;

@@ -28,6 +28,7 @@ struct MatrixOptions {
   bool resume = false;
   Seconds row_limit{3600};
   Bytes memory_limit{0};  // of each process
+  std::string command;    // that asked for the matrix: goes into `environment` of the results
 };
 
 struct MatrixProgress {
