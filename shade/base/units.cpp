@@ -71,6 +71,7 @@ Seconds parse_seconds(std::string_view word) {
 
 std::string to_string(Seconds duration) {
   const double s = duration.count();
+  if (s == 0) return "0 s";
   if (s >= 90) {
     const auto whole = std::llround(s);
     if (whole >= 5400) return text(whole / 3600, " h ", whole % 3600 / 60, " min");

@@ -7,7 +7,7 @@
 #include "shade/base/visible_text.h"
 #include "shade/cli/bench_line.h"
 #include "shade/cli/bench_tables.h"
-#include "shade/cli/version.h"
+#include "shade/cli/origin.h"
 #include "shade/train/model_states.h"
 
 namespace shade::cli {
@@ -93,7 +93,7 @@ int run_bench(const Arguments& arguments) {
   if (!folder.empty()) std::filesystem::create_directories(folder);
   const auto deliver = [&](const measure::BenchResult& result) {
     auto json = result.json(experiment);
-    json["environment"]["commit"] = commit();
+    add_origin(json["environment"], "bench", arguments);
     print(result, experiment, json);
     print_phases(result, bench.enable_profiling ? kEveryLayer : kSlowestLayers);
     if (!bench.tensorboard.empty()) result.write_events(experiment);

@@ -9,6 +9,7 @@
 #include "shade/base/visible_text.h"
 #include "shade/catalog/figures.h"
 #include "shade/cli/matrix_verbs.h"
+#include "shade/cli/origin.h"
 #include "shade/report/findings.h"
 #include "shade/report/report.h"
 
@@ -77,6 +78,7 @@ int run_compare(const Arguments& arguments) {
   const auto words = line.words();
   SHADE_REQUIRE(!words.empty(), "what is to be compared? Give --preset, or options with lists, e.g. --dp none,auto");
   const auto rows = line.rows(words);
+  line.options.command = command_text("compare", arguments);
   const auto outcome = line.run(rows);
   const auto& results = outcome.results;
   const auto failed = count_failed(results);

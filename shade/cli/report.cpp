@@ -29,8 +29,8 @@ int run_report(const Arguments& arguments) {
   std::vector<std::string> words;
   std::string output;
   CommandLine line("report",
-                   "Table, CSV, pictures and one HTML page from the result files of a folder; or table and picture of "
-                   "the losses of training runs.",
+                   "Table, CSV, pictures and one HTML page from the result files of a folder; or table, picture and "
+                   "HTML page of the losses of training runs.",
                    "shade report results/run_20260131_120000 --output-dir redrawn\n"
                    "  shade report runs/llama_nano runs/llama_nano_private --line '2.89=bytes by frequency'");
   line.app()

@@ -8,6 +8,7 @@
 
 namespace shade::cli {
 
+std::string version() { return SHADE_VERSION; }
 std::string commit() { return SHADE_COMMIT; }
 
 std::string version_text() {

@@ -217,6 +217,7 @@ MatrixOutcome run_matrix(const std::vector<MatrixRow>& rows, const MatrixOptions
     out.ratios.push_back(rounds.ratio(i));
     if (out.ratios.back()) result["ratio"] = out.ratios.back()->json();
     if (!options.preset.is_null()) result["preset"] = options.preset;
+    if (!options.command.empty()) result["environment"]["command"] = options.command;
     write_json(options.folder / (rows[i].name + "_result.json"), result);
     out.results.push_back(std::move(result));
   }

@@ -44,6 +44,7 @@ struct MatrixOptions {
   Seconds row_limit{3600};
   Bytes memory_limit{0};  // of each process
   Json preset;            // {name, scale}, for result files; null: none
+  std::string command;    // that asked for the matrix: goes into `environment` of the results
 };
 
 struct MatrixProgress {

@@ -1,9 +1,9 @@
 #include "shade/report/page.h"
 
-#include <set>
-
 #include "shade/base/error.h"
+#include "shade/report/facts.h"
 #include "shade/report/palette.h"
+#include "shade/report/series.h"
 #include "shade_report_page.h"
 
 namespace shade::report {
@@ -15,7 +15,7 @@ Json object_of(const Amounts& amounts) {
   return out;
 }
 
-Json json_of(const Results& results, const ResultRow& row) {
+Json json_of(const Results& results, const AllSeries& series, const ResultRow& row) {
   Json out{{"file", row.file},
            {"mode", row.mode},
            {"method", row.method},
@@ -27,6 +27,8 @@ Json json_of(const Results& results, const ResultRow& row) {
            {"batch_size", row.batch_size},
            {"ranks", row.ranks},
            {"group", row.group},
+           {"place", place_of(row)},
+           {"series", series.number(row)},
            {"name", row.name}};
   if (row.failed()) {
     out["failed"] = true;
@@ -50,29 +52,28 @@ Json json_of(const Results& results, const ResultRow& row) {
 }
 
 Json colours_of(const Results& results) {
-  Json methods = Json::object(), memory = Json::object(), shards = Json::object();
-  for (const auto* rows : {&results.rows, &results.failures}) {
-    for (const auto& row : *rows) {
-      methods[row.method] = colour_of_method(row.method);
-      shards[row.shard] = colour_of_shard(row.shard);
-      for (const auto& [kind, mb] : row.breakdown_mb) memory[kind] = colour_of_memory(kind);
-    }
+  Json memory = Json::object();
+  for (const auto& row : results.rows) {
+    for (const auto& [kind, mb] : row.breakdown_mb) memory[kind] = colour_of_memory(kind);
+    for (const auto& [kind, mb] : row.course.kinds_mb) memory[kind] = colour_of_memory(kind);
   }
-  return {{"methods", methods}, {"memory", memory}, {"shards", shards}};
+  return {{"memory", memory}};
 }
 
 // The columns of the table, as the page draws them.
-Json figures_with_headings() {
+Json figures_with_headings(const Results& results) {
   auto out = Json::array();
   for (const auto& figure : catalog::kFigures)
     if (!figure.heading.empty())
-      out.push_back({{"key", figure.key}, {"unit", figure.unit}, {"heading", figure.heading}});
+      out.push_back({{"key", figure.key},
+                     {"unit", figure.unit},
+                     {"heading", figure.key == "tokens_per_second" ? results.throughput_unit() : figure.heading}});
   return out;
 }
 
 void replace(std::string& in, const std::string& mark, const std::string& by) {
   const auto at = in.find(mark);
-  SHADE_CHECK(at != std::string::npos, "report_page.html has no ", mark);
+  SHADE_CHECK(at != std::string::npos, "the page has no ", mark);
   in.replace(at, mark.size(), by);
 }
 
@@ -103,13 +104,23 @@ Json report_json(const Results& results, const std::vector<Finding>& findings) {
   Json out{
       {"findings", Json::array()}, {"rows", Json::array()}, {"failures", Json::array()}, {"skipped", Json::array()}};
   for (const auto& [about, words] : findings) out["findings"].push_back({{"about", about}, {"text", words}});
-  for (const auto& row : results.rows) out["rows"].push_back(json_of(results, row));
-  for (const auto& row : results.failures) out["failures"].push_back(json_of(results, row));
+  const AllSeries series(results);
+  for (const auto& row : results.rows) out["rows"].push_back(json_of(results, series, row));
+  for (const auto& row : results.failures) out["failures"].push_back(json_of(results, series, row));
+  for (const auto& line : batch_lines(results))
+    for (const auto* row : line.rows)
+      out["rows"][static_cast<size_t>(row - results.rows.data())]["line"] = {{"name", line.name},
+                                                                             {"colour", line.colour}};
+  out["series"] = Json::array();
+  for (const auto& one : series.list()) out["series"].push_back({{"word", one.word}, {"colour", one.colour()}});
+  out["facts"] = Json::array();
+  for (const auto& [about, words] : facts_of(results)) out["facts"].push_back({{"about", about}, {"text", words}});
+  out["throughput"] = results.throughput_unit();
   for (const auto* skipped : {&results.broken, &results.foreign})
     for (const auto& [file, reason] : *skipped) out["skipped"].push_back({{"file", file}, {"reason", reason}});
   out["common"] = results.common;
   out["colours"] = colours_of(results);
-  out["figures"] = figures_with_headings();
+  out["figures"] = figures_with_headings(results);
   return out;
 }
 

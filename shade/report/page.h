@@ -10,7 +10,7 @@ namespace shade::report {
 // Rows, findings, colours: what the page draws from, and what --json writes.
 Json report_json(const Results& results, const std::vector<Finding>& findings);
 
-// report_page.html with the data in it; `summary` is for readers without JavaScript.
+// The page with the data in it; `summary` is for readers without JavaScript.
 std::string page_of(const Json& report, const std::string& summary);
 
 }  // namespace shade::report

@@ -22,7 +22,7 @@ Legend legend_of(const AllSeries& series, bool only_private = false) {
   Legend out;
   if (series.list().size() > 1)
     for (const auto& one : series.list())
-      if (!only_private || one.method != "no_dp") out.emplace_back(one.word, one.colour);
+      if (!only_private || one.method != "no_dp") out.emplace_back(one.word, one.colour());
   return out;
 }
 
@@ -40,7 +40,7 @@ std::vector<Bar> bars_of(const Results& results, const AllSeries& series, bool w
     if (row->failed())
       bar.words = "did not run", bar.words_colour = "#c2352b";
     else
-      fill(*row, series.of(*row).colour, bar);
+      fill(*row, series.of(*row).colour(), bar);
     out.push_back(std::move(bar));
   }
   return out;

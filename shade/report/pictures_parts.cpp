@@ -74,7 +74,7 @@ Picture communication_overhead(const Results& results) {
            }));
   add_bars(canvas, "Bytes that a rank sends", text("sent (", unit.name, ")"),
            bars_of(results, rows, [&](const ResultRow& row, Bar& bar) {
-             bar.parts = {{sent_mb(row) * unit.per_mb, series.of(row).colour}};
+             bar.parts = {{sent_mb(row) * unit.per_mb, series.of(row).colour()}};
              bar.words = memory_text(sent_mb(row));
            }));
   return canvas.picture();

@@ -21,28 +21,6 @@ namespace {
 
 constexpr const char* kBatches = "batch size per rank (samples)";
 
-// A line of points: all that is equal but the batch size.
-struct Line {
-  std::string name, colour;
-  std::vector<const ResultRow*> rows;
-};
-
-std::vector<Line> lines_of(const Results& results) {
-  const AllSeries series(results);
-  std::vector<Line> out;
-  std::map<size_t, size_t> lines_of_series;  // further lines of a series have other shades
-  for (const auto& row : results.rows) {
-    const auto rest = row.shape_without({"shard", "batch_size"});
-    const auto& [word, colour] = std::tie(series.of(row).word, series.of(row).colour);
-    const auto name = rest.empty() ? word : series.list().size() == 1 ? rest : text(word, ", ", rest);
-    auto found = std::find_if(out.begin(), out.end(), [&](const auto& line) { return line.name == name; });
-    if (found == out.end())
-      found = out.insert(out.end(), {name, shade_of(colour, lines_of_series[series.number(row)]++), {}});
-    found->rows.push_back(&row);
-  }
-  return out;
-}
-
 std::vector<int64_t> batches_of(const Results& results) {
   std::set<int64_t> out;
   for (const auto& row : results.rows) out.insert(row.batch_size);
@@ -74,7 +52,7 @@ std::string batch_tics(const Panel& panel, const std::vector<int64_t>& batches) 
 
 Picture over_batch(const Results& results, const std::string& title, const std::string& y_label,
                    const std::function<Value(const ResultRow&)>& value) {
-  const auto lines = lines_of(results);
+  const auto lines = batch_lines(results);
   const auto batches = batches_of(results);
   Canvas canvas(title, results.common);
   std::vector<std::pair<std::string, std::string>> legend;
@@ -142,7 +120,7 @@ double share_of(const ResultRow& row, bool measured) {
 // Cells say their number: colours alone are no figures.
 Picture utilisation_heatmap(const Results& results) {
   const auto batches = batches_of(results);
-  const auto lines = lines_of(results);
+  const auto lines = batch_lines(results);
   const bool measured = all_rows(results, [](const auto& row) { return row.utilisation.has_value(); });
   const bool known = measured || all_rows(results, [](const auto& row) { return row.sent_bytes && row.time_ms > 0; });
   std::set<std::string> shards;

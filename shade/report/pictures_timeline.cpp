@@ -48,7 +48,7 @@ void add_stages(Canvas& canvas, const Rows& rows, const AllSeries& series) {
       const auto found = std::find_if(row->snapshots.begin(), row->snapshots.end(),
                                       [&](const auto& snapshot) { return snapshot.stage == stage; });
       if (found == row->snapshots.end()) continue;
-      const auto& [word, colour] = std::tie(series.of(*row).word, series.of(*row).colour);
+      const auto &word = series.of(*row).word, colour = series.of(*row).colour();
       const double more = std::max(0.0, found->highest_mb - found->allocated_mb);
       bars.push_back({.heading = std::exchange(first, false) && rows.size() > 1 ? stage : "",
                       .label = rows.size() > 1 ? word : stage,

@@ -69,13 +69,13 @@ Picture scatter(const Results& results, const Axes& what, const std::function<Po
     const auto place = std::find(places.begin(), places.end(), words);
     auto point = point_of(row);
     point.place = static_cast<size_t>(place - places.begin());
-    point.colour = series.of(row).colour;
+    point.colour = series.of(row).colour();
     if (place == places.end()) places.push_back(words);
     points.push_back(point);
   }
   Canvas canvas(what.title, results.common);
   std::vector<std::pair<std::string, std::string>> legend;
-  for (const auto& one : series.list()) legend.emplace_back(one.word, one.colour);
+  for (const auto& one : series.list()) legend.emplace_back(one.word, one.colour());
   canvas.legend(legend);
   canvas.line(what.y_label, kTextPx, "#404040");
   Panel panel{.left = 80, .top = canvas.y(), .right = 970, .bottom = canvas.y() + 470, .x1 = 1e-9, .y1 = 1e-9};

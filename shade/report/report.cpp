@@ -84,8 +84,11 @@ WrittenReport write_training_report(const std::vector<std::filesystem::path>& fo
   WrittenReport report;
   report.summary = summary_of(runs);
   report.json = json_of(runs);
+  report.json["lines"] = Json::array();
+  for (const auto& line : lines) report.json["lines"].push_back({{"value", line.value}, {"words", line.words}});
   const auto pictures = pictures_folder(output);
   write_text(report, pictures / "summary.txt", report.summary);
+  write_text(report, output / "report.html", page_of(report.json, report.summary));
   const auto picture = training_picture(runs, lines);
   remove_pictures(pictures, {picture.name});
   draw_pictures(report, {picture}, pictures);

@@ -1,5 +1,5 @@
-// shade report: the result files of a folder as a table, a CSV, pictures and one page; training runs as a table and a
-// picture. docs/report.md.
+// shade report: the result files of a folder as a table, a CSV, pictures and one page; training runs as a table, a
+// picture and a page. docs/report.md.
 #pragma once
 
 #include <filesystem>
@@ -27,7 +27,8 @@ WrittenReport write_report(const std::filesystem::path& folder, const std::files
 // Writes visualizations/growth.png into `output` from the JSON of shade scan. Empty, or why there is no picture.
 std::string write_growth_picture(const Json& scan, const std::filesystem::path& output);
 
-// Reads the metrics of runs of shade train and writes visualizations/summary.txt and training.png.
+// Reads the metrics of runs of shade train and writes report.html, visualizations/summary.txt and
+// training.png.
 WrittenReport write_training_report(const std::vector<std::filesystem::path>& runs,
                                     const std::vector<ReferenceLine>& lines, const std::filesystem::path& output);
 

@@ -342,6 +342,7 @@ ResultRow row_of(const Json& given, const std::string& file) {
   row.grad_accum = whole_or(bench, "grad_accum", 1);
   row.ranks = whole_or(json, "num_ranks", whole_or(json, "num_gpus", ranks_in(row.log_key)));
   read_settings(row, json);
+  if (json.contains("environment")) add_settings(row.environment, json["environment"]);
   if (failed) {
     row.failure = word_or(json, "reason", "no reason was written");
     return row;

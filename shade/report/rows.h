@@ -38,6 +38,7 @@ struct ResultRow : catalog::Figures {
   std::string preset;      // "dit at scale small"; empty: none
   Settings settings;       // all that must be equal for a fair comparison of methods, except the sequence length
   Settings privacy;        // the rest of a private method's configuration
+  Settings environment;
   int64_t seq_length = 0, batch_size = 0, ranks = 1, grad_accum = 1;
   std::optional<TimeRatio> ratio;
   Amounts breakdown_mb, phases_ms;

@@ -8,6 +8,7 @@
 #include "shade/base/error.h"
 #include "shade/base/terminal.h"
 #include "shade/base/units.h"
+#include "shade/report/palette.h"
 
 namespace shade::report {
 namespace {
@@ -132,6 +133,8 @@ Json json_of(const std::vector<TrainingRun>& runs) {
   Json out{{"runs", Json::array()}};
   for (const auto& run : runs) {
     out["runs"].push_back({{"name", run.name},
+                           {"colour", colour_of_run(out["runs"].size())},
+                           {"privacy", run.privacy()},
                            {"steps", run.steps()},
                            {"private", run.is_private},
                            {"epsilon_void", run.void_epsilon},

@@ -1,6 +1,7 @@
 #include "shade/report/series.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "shade/base/error.h"
@@ -43,10 +44,14 @@ AllSeries::AllSeries(const Results& results) {
                        .word = by_shard            ? shards[s]
                                : shards.size() > 1 ? text(word, ", ", shards[s])
                                                    : word,
-                       .colour = by_shard ? colour_of_shard(shards[s]) : shade_of(colour_of_method(method), s)});
+                       .base = by_shard ? colour_of_shard(shards[s]) : colour_of_method(method),
+                       .shade = by_shard ? 0 : s,
+                       .shades = by_shard ? 1 : shards.size()});
     }
   }
 }
+
+std::string Series::colour(size_t line) const { return shade_of(base, shade + line * shades); }
 
 size_t AllSeries::number(const ResultRow& row) const {
   const auto found = std::find_if(list_.begin(), list_.end(), [&](const auto& series) {
@@ -81,6 +86,22 @@ std::vector<Entry> entries_of(const AllSeries& series, const std::vector<const R
                                                 : place,
                      .label = alone ? place : series.of(*row).word});
     }
+  }
+  return out;
+}
+
+std::vector<BatchLine> batch_lines(const Results& results) {
+  const AllSeries series(results);
+  std::vector<BatchLine> out;
+  std::map<size_t, size_t> lines_of_series;  // further lines of a series have other shades
+  for (const auto& row : results.rows) {
+    const auto rest = row.shape_without({"shard", "batch_size"});
+    const auto& own = series.of(row);
+    const auto name = rest.empty() ? own.word : series.list().size() == 1 ? rest : text(own.word, ", ", rest);
+    auto found = std::find_if(out.begin(), out.end(), [&](const auto& line) { return line.name == name; });
+    if (found == out.end())
+      found = out.insert(out.end(), {name, own.colour(lines_of_series[series.number(row)]++), {}});
+    found->rows.push_back(&row);
   }
   return out;
 }

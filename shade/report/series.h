@@ -8,8 +8,12 @@ namespace shade::report {
 
 struct Series {
   std::string method, shard;
-  std::string word;    // "ghost_fsdp"; "zero2" where only strategies differ; else both
-  std::string colour;  // of the method, of the strategy where only those differ, else the method's in another shade
+  std::string word;   // "ghost_fsdp"; "zero2" where only strategies differ; else both
+  std::string base;   // the colour of the method, or of the strategy where only those differ
+  size_t shade = 0;   // of it, where both differ
+  size_t shades = 1;  // all that are in use
+
+  std::string colour(size_t line = 0) const;  // of its further lines: in shades that nobody uses
 };
 
 class AllSeries {
@@ -34,5 +38,12 @@ struct Entry {
 };
 // By place, then by series. One series alone is labelled by its places, and has no headings.
 std::vector<Entry> entries_of(const AllSeries& series, const std::vector<const ResultRow*>& rows);
+
+// A line over batch sizes: all that is equal but the batch size.
+struct BatchLine {
+  std::string name, colour;
+  std::vector<const ResultRow*> rows;
+};
+std::vector<BatchLine> batch_lines(const Results& results);
 
 }  // namespace shade::report

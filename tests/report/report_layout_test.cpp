@@ -120,7 +120,7 @@ TEST_F(Layout, StrategiesOfOneShapeAreOneGroup) {
   const auto results = read_results(scratch_.path());
   const AllSeries series(results);
   ASSERT_EQ(series.list().size(), 2U);
-  EXPECT_NE(series.list()[0].colour, series.list()[1].colour);
+  EXPECT_NE(series.list()[0].colour(), series.list()[1].colour());
   std::vector<const ResultRow*> rows;
   for (const auto& row : results.rows) rows.push_back(&row);
   const auto entries = entries_of(series, rows);

@@ -1,0 +1,49 @@
+#include "shade/report/facts.h"
+
+#include <set>
+
+#include "shade/base/error.h"
+#include "shade/base/strings.h"
+
+namespace shade::report {
+namespace {
+
+std::set<std::string> values_of(const Results& results, const std::string& key) {
+  std::set<std::string> out;
+  for (const auto* rows : {&results.rows, &results.failures})
+    for (const auto& row : *rows)
+      if (const auto found = row.environment.find(key); found != row.environment.end()) out.insert(found->second);
+  return out;
+}
+
+// Rows of one run say the same; of a folder that was filled by hand, the first few are shown.
+std::string listed(const std::set<std::string>& values, const std::string& before = "", const std::string& after = "") {
+  constexpr size_t kShown = 3;
+  std::vector<std::string> words;
+  for (const auto& value : values)
+    if (words.size() < kShown) words.push_back(before + value + after);
+  const auto rest = values.size() - words.size();
+  return join(words, "; ") + (rest > 0 ? text("; and ", rest, " more") : "");
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> facts_of(const Results& results) {
+  std::vector<std::pair<std::string, std::string>> out;
+  const auto add = [&](const char* about, const std::string& words) {
+    if (!words.empty()) out.emplace_back(about, words);
+  };
+  const auto dates = values_of(results, "date");  // in ISO 8601 their order is that of time
+  if (!dates.empty()) add("date", dates.size() == 1 ? *dates.begin() : text(*dates.begin(), " to ", *dates.rbegin()));
+  add("host", listed(values_of(results, "host")));
+  add("processor", listed(values_of(results, "cpu")));
+  add("cores", listed(values_of(results, "cores")));
+  add("command", listed(values_of(results, "command")));
+  std::vector<std::string> versions;
+  for (const auto* name : {"shade", "commit", "libtorch"})
+    if (const auto found = values_of(results, name); !found.empty()) versions.push_back(listed(found, text(name, " ")));
+  add("versions", join(versions, ", "));
+  return out;
+}
+
+}  // namespace shade::report

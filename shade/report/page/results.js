@@ -1,0 +1,77 @@
+// ---- a folder of results
+const rows = report.rows ?? [], failures = report.failures ?? [];
+const colour = row => report.series[row.series].colour, word = row => report.series[row.series].word;
+const seriesLegend = list => { const used = unique(list.map(r => r.series)).sort((a, b) => a - b); return used.length > 1 ? legend(used.map(i => [report.series[i].word, report.series[i].colour])) : ""; };
+// Rows by place, then by series: a heading for each place, unless one series is all there is.
+function entries(list) {
+  const places = unique(list.map(r => r.place)), alone = unique(list.map(r => r.series)).length === 1;
+  return places.flatMap(place => list.filter(r => r.place === place).sort((a, b) => a.series - b.series).map((row, i) => ({ row,
+    heading: i === 0 && !alone && places.length > 1 ? place || "all others" : "", name: alone && place ? place : word(row) })));
+}
+function findings() {
+  const [first, ...rest] = report.findings;
+  if (!first) return;
+  add(main, `<b>${safe(first.about)}.</b> ${safe(first.text)}`, "p", "lead");
+  add(main, rest.map(f => `<dt${f.about === "Did not run" ? ' class="bad"' : ""}>${safe(f.about)}</dt><dd>${safe(f.text)}</dd>`).join(""), "dl");
+}
+// A figure as its unit wants it; the spread of the steps stands beside their average.
+const formats = { "MiB": megabytes, "bytes": v => megabytes(v / 1048576), "ms": millis, "share": v => percent(100 * v) };
+const at = (row, key) => key.split(".").reduce((part, name) => part?.[name], row);
+function figureColumns({ key, unit, heading }) {
+  const show = formats[unit] || (v => v ? significant(v) : "-");
+  const column = [heading, r => at(r, key), r => at(r, key) === undefined ? "-" : show(at(r, key))];
+  return key === "avg_time_ms" ? [column, ["fastest .. slowest", r => r.min_time_ms, r => spread(r.min_time_ms, r.max_time_ms)]] : [column];
+}
+function allRows() {
+  const part = section("All rows", "Click a heading to sort. Time and memory over no_dp are against the row of the same shape.");
+  sortable(part, [
+    ["mode", r => r.mode, r => `<i class="dot" style="background:${colour(r)}"></i>${safe(r.mode)}`],
+    ["shape", r => r.group, r => safe(r.group)],
+    ...report.figures.flatMap(figureColumns),
+    ["time over no_dp", r => r.cost?.time_percent, r => r.cost ? signedPercent(r.cost.time_percent) : "-"],
+    ["memory over no_dp", r => r.cost?.memory_percent, r => r.cost ? signedPercent(r.cost.memory_percent) : "-"],
+    ["file", r => r.file, r => safe(r.file)],
+  ].filter(([, key]) => rows.some(r => key(r) !== undefined)), rows);
+}
+// A card with one bar for each row that `value` knows: {value, words, low, high}.
+function barCard(parent, title, heading, format, value, withFailures) {
+  const known = rows.filter(value), shown = withFailures ? known.concat(failures) : known;
+  if (!known.length) return;
+  const card = add(parent, `<h3>${safe(title)}</h3>` + seriesLegend(shown) + bars(entries(shown).map(({ row, heading, name }) => {
+    if (row.failed) return { heading, name, parts: [], words: "did not run", bad: true, tip: `${row.name}\n${row.reason}` };
+    const v = value(row), words = v.words ?? format(v.value);
+    return { heading, name, parts: [{ value: v.value, colour: colour(row) }], low: v.low, high: v.high, words, tip: `${row.name}\n${words}` };
+  })), "div", "card");
+  tableOf(card, known.map(r => ({ row: r.name, [heading]: cell(value(r).value, format), ...(value(r).high === undefined ? {} :
+    { fastest: cell(value(r).low, format), slowest: cell(value(r).high, format) }) })));
+}
+function sideBySide() {
+  const grid = add(section("Side by side", "A bar is one experiment; thin lines run from the fastest to the slowest measured step."), "", "div", "grid");
+  barCard(grid, "Time of a step", "step", millis, r => ({ value: r.avg_time_ms, low: r.min_time_ms, high: r.max_time_ms }), true);
+  barCard(grid, "Peak memory of the largest rank", "peak memory", megabytes, r => ({ value: r.peak_memory_mb }), true);
+  barCard(grid, "Time over no_dp", "time over no_dp", signedPercent, r => r.cost && { value: r.cost.time_percent });
+  barCard(grid, "Memory over no_dp", "memory over no_dp", megabytes, r => r.cost && { value: r.cost.memory_mb, words: `${megabytes(r.cost.memory_mb)} (${signedPercent(r.cost.memory_percent)})` });
+  barCard(grid, "Throughput of all ranks", report.throughput, v => `${significant(v)} ${report.throughput}`, r => r.tokens_per_second > 0 && { value: r.tokens_per_second });
+}
+function overBatch() {
+  const batches = unique(rows.map(r => r.batch_size)).sort((a, b) => a - b);
+  if (batches.length < 2 || batches[0] < 1) return;
+  const grid = add(section("Over batch size", "Samples per rank, on a logarithmic axis; one line for each strategy, method and shape."), "", "div", "grid");
+  const chart = (title, format, point) => {
+    const known = rows.filter(r => point(r)[0] > 0), lines = unique(known.map(r => r.line.name)).map(name => {
+      const own = known.filter(r => r.line.name === name).sort((a, b) => a.batch_size - b.batch_size);
+      return { name, colour: own[0].line.colour, points: own.map(r => [r.batch_size, ...point(r)]) };
+    });
+    if (!lines.length) return;
+    const card = add(grid, `<h3>${safe(title)}</h3>` + legend(lines.map(l => [l.name, l.colour])), "div", "card");
+    fitting(card, wide => linePlot(wide, lines, { xs: batches, format, xLabel: "batch size per rank" }));
+    tableOf(card, lines.map(l => ({ line: l.name, ...Object.fromEntries(batches.map(b => ["batch " + b, cell(l.points.find(p => p[0] === b)?.[1], format)])) })));
+  };
+  chart(`Throughput of all ranks (${report.throughput})`, significant, r => [r.tokens_per_second, r.tokens_per_second * r.avg_time_ms / r.max_time_ms, r.tokens_per_second * r.avg_time_ms / r.min_time_ms]);
+  chart("Peak memory of the largest rank", megabytes, r => [r.peak_memory_mb]);
+}
+function leftOut() {
+  if (!failures.length && !report.skipped.length) return;
+  add(section("Left out"), failures.map(r => `<dt class="bad">${safe(r.name)}</dt><dd>did not run: ${safe(r.reason)} <span class="note">${safe(r.file)}</span></dd>`).join("") +
+    report.skipped.map(s => `<dt>${safe(s.file)}</dt><dd>${safe(s.reason)}</dd>`).join(""), "dl");
+}
