@@ -35,8 +35,10 @@ void add_times(Series& series, const Json& result) {
 void add_memory(Series& series, const Json& result) {
   const auto length = result.at("seq_length").get<double>();
   series["total"].emplace_back(length, result.at("peak_memory_mb").get<double>());
-  if (!result.contains("breakdown")) return;
-  for (const auto& [kind, mb] : result["breakdown"].items()) series[kind].emplace_back(length, mb.get<double>());
+  // Each category at its own highest moment: at the peak's moment they change with what the peak is made of.
+  const auto* kinds = result.contains("breakdown_max") ? "breakdown_max" : "breakdown";
+  if (!result.contains(kinds)) return;
+  for (const auto& [kind, mb] : result[kinds].items()) series[kind].emplace_back(length, mb.get<double>());
 }
 
 std::vector<double> lengths_of(const Points& points) {

@@ -35,7 +35,7 @@ struct Bottleneck {
 
 struct ScanVerdict {
   std::vector<FigureGrowth> phases;  // all, and `step`; phases don't overlap: they add up to the step
-  std::vector<FigureGrowth> memory;  // the peak of the largest rank, by category at that moment, and `total`
+  std::vector<FigureGrowth> memory;  // the peak of the largest rank, by category at its own highest moment, and `total`
   std::vector<Bottleneck> methods;   // one for each, in the order of the results
 
   const Bottleneck& worst() const;  // the one that takes most time
