@@ -1,6 +1,7 @@
 #include "shade/report/time_ratio.h"
 
 #include "shade/base/error.h"
+#include "shade/base/percent.h"
 #include "shade/report/findings.h"
 
 namespace shade::report {
@@ -34,11 +35,11 @@ bool distinguishable(const ResultRow& a, const ResultRow& b) {
 }
 
 std::string time_cost_text(const ResultRow& row, const ResultRow& reference) {
-  const auto percent = [](double ratio) { return signed_text(100 * (ratio - 1)); };
+  const auto change = [](double ratio) { return signed_percent(100 * (ratio - 1)); };
   const auto* ratio = ratio_between(row, reference);
-  if (ratio == nullptr) return percent(row.time_ms / reference.time_ms) + " %";
-  if (!ratio->interval) return percent(ratio->value) + " % (no interval)";
-  return text(percent(ratio->value), " % (", percent(ratio->interval->first), " to ", percent(ratio->interval->second),
+  if (ratio == nullptr) return change(row.time_ms / reference.time_ms);
+  if (!ratio->interval) return change(ratio->value) + " (no interval)";
+  return text(change(ratio->value), " (", change(ratio->interval->first), " to ", change(ratio->interval->second),
               ratio->distinguishable() ? ")" : ", not distinguishable)");
 }
 
