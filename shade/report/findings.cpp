@@ -42,7 +42,7 @@ std::string describe(const Results& results, const ResultRow& row) {
   auto out = text(row.mode, ": ", time_text(row.time_ms), " a step, ", memory_text(row.peak_mb), " a rank");
   if (const auto cost = cost_of(results, row))
     out += text(" (time ", time_cost_text(row, *results.without_privacy(row)), ", ",
-                signed_percent(cost->memory_percent), " memory over no_dp)");
+                signed_percent(cost->memory_percent), " memory over ", results.baseline(), ")");
   return out;
 }
 
@@ -107,8 +107,8 @@ void costs(const Results& results, std::vector<Finding>& out) {
       if (!distinguishable(row, *results.without_privacy(row))) ++unsure;
     }
     if (time.empty()) continue;
-    auto words = text(range_text(time, " time"), ", ", range_text(memory, " memory"), " over no_dp at the same shape (",
-                      time.size(), time.size() == 1 ? " shape)." : " shapes).");
+    auto words = text(range_text(time, " time"), ", ", range_text(memory, " memory"), " over ", results.baseline(),
+                      " at the same shape (", time.size(), time.size() == 1 ? " shape)." : " shapes).");
     if (unsure > 0)
       words += text(" At ", unsure, " of ", time.size(),
                     " the times are not distinguishable: more repeats (--time-budget, --repeats) would tell.");

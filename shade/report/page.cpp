@@ -116,6 +116,7 @@ Json report_json(const Results& results, const std::vector<Finding>& findings) {
   out["facts"] = Json::array();
   for (const auto& [about, words] : facts_of(results)) out["facts"].push_back({{"about", about}, {"text", words}});
   out["throughput"] = results.throughput_unit();
+  out["baseline"] = results.baseline();
   for (const auto* skipped : {&results.broken, &results.foreign})
     for (const auto& [file, reason] : *skipped) out["skipped"].push_back({{"file", file}, {"reason", reason}});
   out["common"] = results.common;

@@ -85,9 +85,10 @@ Picture overhead_analysis(const Results& results) {
   if (!any) return {};
   const AllSeries series(results);
   const auto unit = memory_unit(largest);
-  Canvas canvas("What privacy costs: private rows over no_dp of the same shape", results.common);
+  const auto over = "over " + results.baseline();
+  Canvas canvas(text("What privacy costs: private rows ", over, " of the same shape"), results.common);
   canvas.legend(legend_of(series, true));
-  add_bars(canvas, "Peak memory", text("over no_dp (", unit.name, ")"),
+  add_bars(canvas, "Peak memory", text(over, " (", unit.name, ")"),
            bars_of(results, series, false, [&](const ResultRow& row, const std::string& colour, Bar& bar) {
              const auto cost = cost_of(results, row);
              if (!cost) return false;
@@ -95,7 +96,7 @@ Picture overhead_analysis(const Results& results) {
              bar.words = text(memory_text(cost->memory_mb), " (", signed_percent(cost->memory_percent), ")");
              return true;
            }));
-  add_bars(canvas, "Time", "over no_dp (%)",
+  add_bars(canvas, "Time", over + " (%)",
            bars_of(results, series, false, [&](const ResultRow& row, const std::string& colour, Bar& bar) {
              const auto cost = cost_of(results, row);
              if (!cost) return false;

@@ -309,6 +309,14 @@ std::string Results::throughput_unit() const {
   return std::string(catalog::throughput_unit(longest));
 }
 
+std::string Results::baseline() const {
+  std::set<std::string> words;
+  for (const auto& row : rows)
+    if (!row.is_private()) words.insert(row.mode);
+  const bool one = words.size() == 1 && catalog::find_row<catalog::MethodInfo>(catalog::kMethods, *words.begin());
+  return one ? *words.begin() : catalog::mode_of("none");
+}
+
 const ResultRow* Results::without_privacy(const ResultRow& row) const {
   for (const auto& other : rows)
     if (!other.is_private() && other.seq_length == row.seq_length && other.settings == row.settings) return &other;

@@ -73,7 +73,8 @@ struct Results {
   std::vector<SkippedFile> broken;   // no JSON, or not the types that were expected
 
   double largest_peak_mb() const;
-  std::string throughput_unit() const;                           // "tokens/s"; of samples without a length "samples/s"
+  std::string throughput_unit() const;  // "tokens/s"; of samples without a length "samples/s"
+  std::string baseline() const;  // the word of rows that are not private: no_dp, or vanilla if they are all called so
   const ResultRow* without_privacy(const ResultRow& row) const;  // the same shape; nullptr: it wasn't measured
 };
 

@@ -119,9 +119,9 @@ std::string summary_of(const Results& results, const std::vector<Finding>& findi
     Table table({"mode", "shape", "peak memory", "step", "fastest .. slowest", results.throughput_unit(), "waits",
                  "time", "memory"});
     for (const auto& row : results.rows) table.add(table_line(results, row));
-    out += table.str() +
-           "\npeak memory: tensors of the largest rank. waits: for traffic, in a step. time, memory: over no_dp at the "
-           "same shape; in parentheses the 99 % interval.\n\n";
+    out += text(table.str(),
+                "\npeak memory: tensors of the largest rank. waits: for traffic, in a step. time, memory: over ",
+                results.baseline(), " at the same shape; in parentheses the 99 % interval.\n\n");
   }
   for (const auto& [about, words] : findings) out += text(about, ": ", words, "\n");
   for (const auto& [file, reason] : results.broken) out += text("Broken: ", file, ": ", reason, "\n");

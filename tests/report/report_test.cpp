@@ -178,6 +178,25 @@ TEST_F(Report, CallsAModelByWhatItIs) {
         << row.group;
 }
 
+TEST_F(Report, CallsTheBaselineAsItsRowsAre) {
+  add_methods();
+  const auto over = [&](const char* word) {
+    const auto report = write();
+    return report.summary.find(text("memory: over ", word, " at the same shape")) != std::string::npos;
+  };
+  EXPECT_TRUE(over("no_dp"));
+  for (const auto* seq : {"64", "128"}) {
+    auto plain = read_json(folder_ / text("none_", seq, ".json"));
+    plain["mode"] = "vanilla";
+    add(text("none_", seq, ".json"), plain);
+  }
+  EXPECT_TRUE(over("vanilla"));
+  auto plain = read_json(folder_ / "none_64.json");
+  plain["mode"] = "no_dp";
+  add("none_64.json", plain);
+  EXPECT_TRUE(over("no_dp")) << "two words";
+}
+
 TEST_F(Report, KnowsEveryRankAndDrawsTheStagesOfOne) {
   auto result = result_of({});
   auto other = result["snapshots"][0];

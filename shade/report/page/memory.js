@@ -7,7 +7,12 @@ function memoryAtPeak() {
   const card = add(part, legend(kinds.map(k => [spoken(k), report.colours.memory[k]])) + bars(entries(known).map(({ row, heading, name }) => ({ heading, name,
     parts: kinds.map(k => ({ value: row.breakdown[k] ?? 0, colour: report.colours.memory[k] })), words: megabytes(row.peak_memory_mb),
     tip: `${row.name}\n` + kinds.map(k => `${spoken(k)}: ${megabytes(row.breakdown[k] ?? 0)}`).join("\n") + (row.peak_owner ? `\nreached by ${row.peak_owner}` : "") }))), "div", "card");
-  tableOf(card, known.map(r => ({ row: r.name, peak: cell(r.peak_memory_mb, megabytes), ...Object.fromEntries(kinds.map(k => [spoken(k), cell(r.breakdown[k], megabytes)])),
+  // Gram matrices and norms are seldom there at the peak: behind each category stands its own highest moment.
+  const most = (r, k) => r.breakdown_max?.[k], any = k => known.some(r => r.breakdown[k] > 0 || most(r, k) > 0), ranks = Math.max(...known.map(r => r.rank_peaks_mb?.length ?? 0));
+  tableOf(card, known.map(r => ({ row: r.name, peak: cell(r.peak_memory_mb, megabytes),
+    ...Object.fromEntries(ranks > 1 ? [...Array(ranks).keys()].map(i => ["rank " + i, cell(r.rank_peaks_mb?.[i], megabytes)]) : []),
+    ...Object.fromEntries(Object.keys(report.colours.memory).filter(any).flatMap(k => [[spoken(k), cell(r.breakdown[k], megabytes)],
+      ...(known.some(x => most(x, k) > x.breakdown[k]) ? [[spoken(k) + ", at most", cell(most(r, k), megabytes)]] : [])])),
     ...(known.some(x => x.peak_owner) ? { "reached by": r.peak_owner ?? "-" } : {}) })));
 }
 const largestPlace = list => unique(list.map(r => r.place)).map((place, i) => [Math.max(...list.filter(r => r.place === place).map(r => r.peak_memory_mb)), i]).sort((a, b) => b[0] - a[0])[0][1];

@@ -15,7 +15,9 @@ function findings() {
   add(main, rest.map(f => `<dt${f.about === "Did not run" ? ' class="bad"' : ""}>${safe(f.about)}</dt><dd>${safe(f.text)}</dd>`).join(""), "dl");
 }
 // A figure as its unit wants it; the spread of the steps stands beside their average.
-const formats = { "MiB": megabytes, "bytes": v => megabytes(v / 1048576), "ms": millis, "share": v => percent(100 * v) };
+const formats = { "MiB": megabytes, "bytes": v => megabytes(v / 1048576), "ms": millis, "share": v => percent(100 * v), "s": v => millis(1000 * v),
+  "count": v => v >= 1e9 ? significant(v / 1e9) + " G" : v >= 1e6 ? significant(v / 1e6) + " M" : String(v) };
+const overBaseline = "over " + (report.baseline ?? "no_dp");
 const at = (row, key) => key.split(".").reduce((part, name) => part?.[name], row);
 function figureColumns({ key, unit, heading }) {
   const show = formats[unit] || (v => v ? significant(v) : "-");
@@ -23,13 +25,13 @@ function figureColumns({ key, unit, heading }) {
   return key === "avg_time_ms" ? [column, ["fastest .. slowest", r => r.min_time_ms, r => spread(r.min_time_ms, r.max_time_ms)]] : [column];
 }
 function allRows() {
-  const part = section("All rows", "Click a heading to sort. Time and memory over no_dp are against the row of the same shape.");
+  const part = section("All rows", `Click a heading to sort. Time and memory ${overBaseline} are against the row of the same shape.`);
   sortable(part, [
     ["mode", r => r.mode, r => `<i class="dot" style="background:${colour(r)}"></i>${safe(r.mode)}`],
     ["shape", r => r.group, r => safe(r.group)],
     ...report.figures.flatMap(figureColumns),
-    ["time over no_dp", r => r.cost?.time_percent, r => r.cost ? signedPercent(r.cost.time_percent) : "-"],
-    ["memory over no_dp", r => r.cost?.memory_percent, r => r.cost ? signedPercent(r.cost.memory_percent) : "-"],
+    ["time " + overBaseline, r => r.cost?.time_percent, r => r.cost ? signedPercent(r.cost.time_percent) : "-"],
+    ["memory " + overBaseline, r => r.cost?.memory_percent, r => r.cost ? signedPercent(r.cost.memory_percent) : "-"],
     ["file", r => r.file, r => safe(r.file)],
   ].filter(([, key]) => rows.some(r => key(r) !== undefined)), rows);
 }
@@ -49,8 +51,8 @@ function sideBySide() {
   const grid = add(section("Side by side", "A bar is one experiment; thin lines run from the fastest to the slowest measured step."), "", "div", "grid");
   barCard(grid, "Time of a step", "step", millis, r => ({ value: r.avg_time_ms, low: r.min_time_ms, high: r.max_time_ms }), true);
   barCard(grid, "Peak memory of the largest rank", "peak memory", megabytes, r => ({ value: r.peak_memory_mb }), true);
-  barCard(grid, "Time over no_dp", "time over no_dp", signedPercent, r => r.cost && { value: r.cost.time_percent });
-  barCard(grid, "Memory over no_dp", "memory over no_dp", megabytes, r => r.cost && { value: r.cost.memory_mb, words: `${megabytes(r.cost.memory_mb)} (${signedPercent(r.cost.memory_percent)})` });
+  barCard(grid, "Time " + overBaseline, "time " + overBaseline, signedPercent, r => r.cost && { value: r.cost.time_percent });
+  barCard(grid, "Memory " + overBaseline, "memory " + overBaseline, megabytes, r => r.cost && { value: r.cost.memory_mb, words: `${megabytes(r.cost.memory_mb)} (${signedPercent(r.cost.memory_percent)})` });
   barCard(grid, "Throughput of all ranks", report.throughput, v => `${significant(v)} ${report.throughput}`, r => r.tokens_per_second > 0 && { value: r.tokens_per_second });
 }
 function overBatch() {
