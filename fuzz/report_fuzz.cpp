@@ -80,7 +80,7 @@ void report_runs(const std::vector<fs::path>& folders, const std::string& words)
   const auto runs = read_training_runs(folders);
   const auto summary = summary_of(runs);
   SHADE_CHECK(visible_lines(summary) == summary, "a terminal would obey the summary");
-  (void)json_of(runs).dump(-1, ' ', false, Json::error_handler_t::replace);
+  check_page(page_of(json_of(runs), summary));
   check_script(training_picture(runs, {{.value = 1, .words = words}}).script);
 }
 

@@ -88,8 +88,8 @@ int run_compare(const Arguments& arguments) {
   if (!outcome.advice.empty()) std::printf("%s\n", outcome.advice.c_str());
   const auto report = report::write_report(line.options.folder, line.options.folder);
   for (const auto& warning : report.warnings) log::warning(warning);
-  std::printf("\n%zu experiments, %zu failed; results, %sreport.html in %s\n", rows.size(), failed,
-              report.has_pictures() ? "pictures and " : "", visible(line.options.folder.string()).c_str());
+  std::printf("\n%zu experiments, %zu failed; results%s report.html in %s\n", rows.size(), failed,
+              report.has_pictures() ? ", pictures and" : " and", visible(line.options.folder.string()).c_str());
   if (!line.json_file.empty()) write_json(line.json_file, {{"rows", results}});
   return failed == 0 ? 0 : 1;
 }

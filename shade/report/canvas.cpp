@@ -67,6 +67,7 @@ void Canvas::x_label(const Panel& panel, const std::string& words) {
 }
 
 Picture Canvas::picture() const {
+  if (panels_.empty()) return {};
   const int height = static_cast<int>(std::ceil(y_ + kMargin));
   const auto across = [&](double px) { return px / width_; };
   const auto up = [&](double px) { return 1 - px / height; };
@@ -90,7 +91,7 @@ Picture Canvas::picture() const {
 
 std::vector<double> round_steps(double low, double high, int most) {
   const double least = (high - low) / most;
-  if (!(least > 0) || !std::isfinite(least)) return {low};
+  if (!(least > 1e-300) || !std::isfinite(least)) return {low};
   const double power = std::pow(10, std::floor(std::log10(least)));
   double step = 10 * power;
   for (const double part : {5, 2, 1})

@@ -29,6 +29,13 @@ TEST(Bench, WritesTheKeysThatStay) {
     const auto json = read_json(file);
     for (const auto& key : result_keys()) EXPECT_TRUE(json.contains(key)) << key;
     EXPECT_EQ(json["total_batch_size"], 8);
+    for (const auto* key : {"date", "host", "command", "shade", "commit", "libtorch"})
+      EXPECT_TRUE(json["environment"].contains(key)) << key;
+    const auto command = json["environment"]["command"].get<std::string>();
+    EXPECT_TRUE(command.starts_with("shade bench --model llama-nano")) << command;
+    EXPECT_EQ(command.find(file.parent_path().string()), std::string::npos)
+        << "the folder of a path stays: " << command;
+    EXPECT_NE(command.find(".../shade_bench_test.json"), std::string::npos) << command;
     EXPECT_EQ(json["num_ranks"], 2);
     EXPECT_GT(json["communication"]["bytes"].get<int64_t>(), 0);
     EXPECT_GT(json["average_memory_mb"].get<double>(), 0);
