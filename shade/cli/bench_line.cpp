@@ -25,11 +25,11 @@ std::optional<int> BenchLine::parse(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return status;
   if (line.has_file()) experiment.take(recipe, recipe_config, config);
   notes = experiment.resolve(config, expected_place(line).size);
-  experiment.finish(config);
   auto& bench = experiment.bench;
   if (!line.given("bench.enable_profiling") && !bench.bare && asks_for_profile()) bench.enable_profiling = true;
   SHADE_REQUIRE(!bench.bare || !bench.enable_profiling,
                 "--bare measures no phases, and --enable-profiling prints them; drop one of them");
+  experiment.finish(config);  // the last: it keeps every field as it is now
   return std::nullopt;
 }
 
