@@ -29,7 +29,7 @@ std::optional<int> BenchLine::parse(const Arguments& arguments) {
   if (!line.given("bench.enable_profiling") && !bench.bare && asks_for_profile()) bench.enable_profiling = true;
   SHADE_REQUIRE(!bench.bare || !bench.enable_profiling,
                 "--bare measures no phases, and --enable-profiling prints them; drop one of them");
-  experiment.finish(config);
+  experiment.finish(config);  // the last: it keeps every field as it is now
   return std::nullopt;
 }
 
