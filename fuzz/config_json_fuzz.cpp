@@ -27,7 +27,7 @@ Json written(const Json& json) {
   if (json.contains("patch_size")) return models::DitConfig::from_json(json, "config.json").to_json();
   if (json.contains("model_type") && json["model_type"] == "linear")
     return models::LinearStackConfig::from_json(json, "config.json").to_json();
-  return models::DecoderConfig::from_hf(json, "config.json").to_hf();
+  return models::DecoderConfig::from_json(json, "config.json").to_json();
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ void DecoderConfig::check(const std::string& source) const {
   if (rope_scaling) check_scaling(*rope_scaling, source);
 }
 
-DecoderConfig DecoderConfig::from_hf(const Json& json, const std::string& source) {
+DecoderConfig DecoderConfig::from_json(const Json& json, const std::string& source) {
   const ConfigFile file(json, source);
   DecoderConfig c;
   c.family = file.need<std::string>("model_type");
@@ -106,7 +106,7 @@ DecoderConfig DecoderConfig::from_hf(const Json& json, const std::string& source
   return c;
 }
 
-Json DecoderConfig::to_hf() const {
+Json DecoderConfig::to_json() const {
   const std::string prefix = family == "qwen2" ? "Qwen2" : "Llama";
   Json out{{"architectures", {prefix + (classifier ? "ForSequenceClassification" : "ForCausalLM")}},
            {"model_type", family},

@@ -3,13 +3,17 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 
 #include "shade/base/json.h"
+#include "shade/models/sizes.h"
 #include "shade/nn/rope.h"
 
 namespace shade::models {
+
+class Decoder;
 
 struct DecoderConfig {
   std::string family = "llama";  // or qwen2; decides the biases' defaults and what is written to config.json
@@ -35,8 +39,16 @@ struct DecoderConfig {
   void check(const std::string& source = "") const;
 
   // Hugging Face's config.json, in the keys of transformers 4 and 5.
-  static DecoderConfig from_hf(const Json& json, const std::string& source);
-  Json to_hf() const;
+  static DecoderConfig from_json(const Json& json, const std::string& source);
+  Json to_json() const;
+
+  // For the registry.
+  using Built = Decoder;
+  static const std::map<std::string, DecoderConfig>& named();
+  static bool describes(const Json& /*config*/) { return true; }  // what no other family does
+  void resize(const SizeOverrides& s);
+  int64_t& blocks() { return layers; }
+  std::string sizes() const { return text(family, " ", hidden, " x ", layers); }
 };
 
 }  // namespace shade::models

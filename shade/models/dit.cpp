@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "shade/base/error.h"
+#include "shade/base/strings.h"
 #include "shade/models/config_file.h"
 #include "shade/nn/activated_linear.h"
 #include "shade/nn/diffusion.h"
@@ -29,6 +30,35 @@ nn::Linear::Options linear(int64_t in, int64_t out, nn::Init init) {
 }
 
 }  // namespace
+
+const std::map<std::string, DitConfig>& DitConfig::named() {
+  static const std::map<std::string, DitConfig> table{
+      {"dit-s", {.hidden = 384, .layers = 12, .heads = 6}},
+      {"dit-b", {.hidden = 768, .layers = 12, .heads = 12}},
+      {"dit-l", {.hidden = 1024, .layers = 24, .heads = 16}},
+      {"dit-xl", {.hidden = 1152, .layers = 28, .heads = 16}},
+      {"dit-nano", {.hidden = 32, .layers = 2, .heads = 4, .image = 16, .patch = 4, .classes = 10}},
+  };
+  return table;
+}
+
+void DitConfig::resize(const SizeOverrides& s) {
+  replace(hidden, s.hidden_dim);
+  replace(layers, s.num_layers);
+  replace(heads, s.num_heads);
+  replace(image, s.image_size);
+  replace(patch, s.patch_size);
+  replace(channels, s.in_channels);
+  replace(classes, s.num_classes);
+  if (s.positions != nn::Positions::automatic) positions = s.positions;
+  learn_sigma = learn_sigma || s.learn_sigma;
+}
+
+void DitConfig::vary(const std::string& word, const std::string& name) {
+  const auto size = parse_integer(word);
+  SHADE_REQUIRE(size && *size > 0, "model '", name, "': expected a patch size after the slash, e.g. dit-xl/2");
+  patch = *size;
+}
 
 void DitConfig::check(const std::string& source) const {
   for (const auto& count : {Count{"hidden_size", "--hidden-dim", hidden, kMostWidth},

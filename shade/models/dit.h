@@ -3,15 +3,19 @@
 #pragma once
 
 #include <deque>
+#include <map>
 
 #include "shade/base/json.h"
 #include "shade/models/model.h"
+#include "shade/models/sizes.h"
 #include "shade/nn/embedding.h"
 #include "shade/nn/patch.h"
 #include "shade/nn/positions.h"
 #include "shade/nn/unit.h"
 
 namespace shade::models {
+
+class Dit;
 
 struct DitConfig {
   int64_t hidden = 0, layers = 0, heads = 0;
@@ -28,6 +32,15 @@ struct DitConfig {
   void check(const std::string& source = "") const;  // throws UsageError naming the field
   static DitConfig from_json(const Json& json, const std::string& source);
   Json to_json() const;
+
+  // For the registry.
+  using Built = Dit;
+  static const std::map<std::string, DitConfig>& named();
+  static bool describes(const Json& config) { return config.contains("patch_size"); }
+  void resize(const SizeOverrides& s);
+  void vary(const std::string& word, const std::string& name);  // dit-xl/2: the patch
+  int64_t& blocks() { return layers; }
+  std::string sizes() const { return text("dit ", hidden, " x ", layers); }
 };
 
 class Dit : public Model {

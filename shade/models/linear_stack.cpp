@@ -27,6 +27,22 @@ Json LinearStackConfig::to_json() const {
   return {{"model_type", "linear"}, {"width", width}, {"depth", depth}, {"bias", bias}};
 }
 
+const std::map<std::string, LinearStackConfig>& LinearStackConfig::named() {
+  static const std::map<std::string, LinearStackConfig> table{{"linear", {}},
+                                                              {"linear-nano", {.width = 24, .depth = 3}}};
+  return table;
+}
+
+bool LinearStackConfig::describes(const Json& config) {
+  return config.contains("model_type") && config["model_type"] == "linear";
+}
+
+void LinearStackConfig::resize(const SizeOverrides& s) {
+  refuse_dit_choices(s);
+  replace(width, s.hidden_dim);
+  replace(depth, s.num_layers);
+}
+
 LinearStack::LinearStack(LinearStackConfig config, const ModelOptions& options) : config_(config), options_(options) {
   config_.check();
   SHADE_REQUIRE(options_.task == Task::automatic || options_.task == Task::regress,

@@ -2,11 +2,15 @@
 #pragma once
 
 #include <deque>
+#include <map>
 
 #include "shade/models/model.h"
+#include "shade/models/sizes.h"
 #include "shade/nn/unit.h"
 
 namespace shade::models {
+
+class LinearStack;
 
 struct LinearStackConfig {
   int64_t width = 1024, depth = 8;
@@ -15,6 +19,15 @@ struct LinearStackConfig {
   void check(const std::string& source = "") const;  // throws UsageError naming the field
   static LinearStackConfig from_json(const Json& json, const std::string& source);
   Json to_json() const;
+
+  // For the registry.
+  using Built = LinearStack;
+  static const std::map<std::string, LinearStackConfig>& named();
+  static bool describes(const Json& config);
+  void resize(const SizeOverrides& s);
+  int64_t& blocks() { return depth; }
+  std::string sizes() const { return text("linear ", width, " x ", depth); }
+  static constexpr bool kCalledBySizes = true;  // "linear" alone says nothing
 };
 
 class LinearStack : public Model {

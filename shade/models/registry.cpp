@@ -16,145 +16,53 @@
 namespace shade::models {
 namespace {
 
-const std::map<std::string, DecoderConfig>& decoders() {
-  static const nn::RopeScaling llama31{
-      .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4, .original_max_position = 8192};
-  static const nn::RopeScaling llama32{
-      .factor = 32, .low_freq_factor = 1, .high_freq_factor = 4, .original_max_position = 8192};
-  static const DecoderConfig qwen15{.family = "qwen2",
-                                    .hidden = 1536,
-                                    .layers = 28,
-                                    .heads = 12,
-                                    .kv_heads = 2,
-                                    .ffn = 8960,
-                                    .vocab = 151936,
-                                    .norm_eps = 1e-6,
-                                    .rope_theta = 1e6,
-                                    .tied = true,
-                                    .qkv_bias = true};
-  static const DecoderConfig llama3{.hidden = 4096,
-                                    .layers = 32,
-                                    .heads = 32,
-                                    .kv_heads = 8,
-                                    .ffn = 14336,
-                                    .vocab = 128256,
-                                    .rope_theta = 500000,
-                                    .max_positions = 8192};
-  static const DecoderConfig longer = [] {  // Llama 3.1: the same for 131072 positions
-    auto config = llama3;
-    config.rope_scaling = llama31;
-    config.max_positions = 131072;
-    return config;
-  }();
-  static const std::map<std::string, DecoderConfig> table{
-      {"llama3-8b", llama3},
-      {"llama3.1-8b", longer},
-      {"llama3.2-1b",
-       {.hidden = 2048,
-        .layers = 16,
-        .heads = 32,
-        .kv_heads = 8,
-        .ffn = 8192,
-        .vocab = 128256,
-        .head_dim = 64,
-        .rope_theta = 500000,
-        .rope_scaling = llama32,
-        .tied = true}},
-      {"qwen2-1.5b", qwen15},
-      {"qwen2.5-1.5b", qwen15},
-      {"llama-nano",
-       {.hidden = 32, .layers = 2, .heads = 4, .kv_heads = 2, .ffn = 56, .vocab = 256, .rope_theta = 500000}},
-      {"qwen2-nano",
-       {.family = "qwen2",
-        .hidden = 32,
-        .layers = 2,
-        .heads = 4,
-        .kv_heads = 2,
-        .ffn = 56,
-        .vocab = 256,
-        .norm_eps = 1e-6,
-        .rope_theta = 1e6,
-        .tied = true,
-        .qkv_bias = true}},
-  };
-  return table;
+// The families of models. A config says what its names and sizes are, which config.json describes one (the last: what
+// no other does), how sizes are overridden, how many blocks are alike and what its sizes read like; Built is made from
+// it and the options. What follows a slash in a name varies it (dit-xl/2), if the family can.
+using AnyConfig = std::variant<DitConfig, LinearStackConfig, DecoderConfig>;
+
+// Calls `body` with an empty config of each family until it answers.
+template <class Body>
+auto first_of(const Body& body) {
+  return [&]<size_t... I>(std::index_sequence<I...>) {
+    decltype(body(DecoderConfig{})) out{};
+    static_cast<void>(((out = body(std::variant_alternative_t<I, AnyConfig>{})) || ...));
+    return out;
+  }(std::make_index_sequence<std::variant_size_v<AnyConfig>>{});
 }
 
-const std::map<std::string, DitConfig>& dits() {
-  static const std::map<std::string, DitConfig> table{
-      {"dit-s", {.hidden = 384, .layers = 12, .heads = 6}},
-      {"dit-b", {.hidden = 768, .layers = 12, .heads = 12}},
-      {"dit-l", {.hidden = 1024, .layers = 24, .heads = 16}},
-      {"dit-xl", {.hidden = 1152, .layers = 28, .heads = 16}},
-      {"dit-nano", {.hidden = 32, .layers = 2, .heads = 4, .image = 16, .patch = 4, .classes = 10}},
-  };
-  return table;
-}
-
-const std::map<std::string, LinearStackConfig>& stacks() {
-  static const std::map<std::string, LinearStackConfig> table{{"linear", {}},
-                                                              {"linear-nano", {.width = 24, .depth = 3}}};
-  return table;
-}
-
-void replace(int64_t& value, int64_t override_value) {
-  if (override_value > 0) value = override_value;
-}
-
-// What a name stands for, with its sizes overridden.
-using AnyConfig = std::variant<DecoderConfig, DitConfig, LinearStackConfig>;
-
-void refuse_dit_choices(const SizeOverrides& s) {
-  SHADE_REQUIRE(s.positions == nn::Positions::automatic && !s.learn_sigma,
-                "--positions and --learn-sigma are for DiT models; drop them");
-  SHADE_REQUIRE(s.in_channels == 0, "--in-channels is for DiT models; drop it");
-}
-
-AnyConfig resized(DecoderConfig c, const SizeOverrides& s) {
-  refuse_dit_choices(s);
-  if (s.hidden_dim > 0 || s.num_heads > 0) c.head_dim = 0;
-  replace(c.hidden, s.hidden_dim);
-  replace(c.layers, s.num_layers);
-  replace(c.heads, s.num_heads);
-  replace(c.kv_heads, s.num_kv_heads);
-  replace(c.ffn, s.ffn_dim);
-  replace(c.vocab, s.vocab_size);
-  replace(c.classes, s.num_classes);
-  c.classes_stated = c.classes_stated || s.num_classes > 0;
-  return c;
-}
-
-AnyConfig resized(DitConfig c, const SizeOverrides& s) {
-  replace(c.hidden, s.hidden_dim);
-  replace(c.layers, s.num_layers);
-  replace(c.heads, s.num_heads);
-  replace(c.image, s.image_size);
-  replace(c.patch, s.patch_size);
-  replace(c.channels, s.in_channels);
-  replace(c.classes, s.num_classes);
-  if (s.positions != nn::Positions::automatic) c.positions = s.positions;
-  c.learn_sigma = c.learn_sigma || s.learn_sigma;
-  return c;
-}
-
-AnyConfig resized(LinearStackConfig c, const SizeOverrides& s) {
-  refuse_dit_choices(s);
-  replace(c.width, s.hidden_dim);
-  replace(c.depth, s.num_layers);
-  return c;
-}
-
-AnyConfig from_folder(const std::filesystem::path& folder, const SizeOverrides& s) {
+AnyConfig from_folder(const std::filesystem::path& folder, const SizeOverrides& sizes) {
   const auto file = folder / "config.json";
   const auto json = read_json(file);
-  if (json.contains("patch_size")) return resized(DitConfig::from_json(json, file.string()), s);
-  if (json.contains("model_type") && json["model_type"] == "linear")
-    return resized(LinearStackConfig::from_json(json, file.string()), s);
-  return resized(DecoderConfig::from_hf(json, file.string()), s);
+  auto config = first_of([&]<class Config>(const Config&) -> std::optional<AnyConfig> {
+    if (!Config::describes(json)) return std::nullopt;
+    return Config::from_json(json, file.string());
+  });
+  std::visit([&](auto& found) { found.resize(sizes); }, *config);
+  return *config;
+}
+
+template <class Config>
+constexpr bool kVaries = requires(Config config) { config.vary("2", "dit-xl/2"); };
+
+template <class Config>
+auto find_named(const std::string& name) {
+  return Config::named().find(kVaries<Config> ? name.substr(0, name.find('/')) : name);
 }
 
 bool is_size(const std::string& name) {
-  return decoders().contains(name) || stacks().contains(name) || dits().contains(name.substr(0, name.find('/')));
+  return first_of([&]<class Config>(const Config&) { return find_named<Config>(name) != Config::named().end(); });
+}
+
+std::optional<AnyConfig> by_name(const std::string& name) {
+  return first_of([&]<class Config>(const Config&) -> std::optional<AnyConfig> {
+    const auto found = find_named<Config>(name);
+    if (found == Config::named().end()) return std::nullopt;
+    auto config = found->second;
+    if constexpr (kVaries<Config>)
+      if (const auto slash = name.find('/'); slash != std::string::npos) config.vary(name.substr(slash + 1), name);
+    return config;
+  });
 }
 
 // The name of a size in lower case (DiT-XL/2 is dit-xl/2), a folder, or the name as it is.
@@ -169,17 +77,9 @@ std::string own_name(const std::string& name) {
 
 AnyConfig find(const std::string& given, const SizeOverrides& sizes) {
   const auto name = own_name(given);
-  if (const auto found = decoders().find(name); found != decoders().end()) return resized(found->second, sizes);
-  if (const auto found = stacks().find(name); found != stacks().end()) return resized(found->second, sizes);
-  const auto slash = name.find('/');
-  if (const auto found = dits().find(name.substr(0, slash)); found != dits().end()) {
-    auto config = found->second;
-    if (slash != std::string::npos) {
-      const auto patch = parse_integer(name.substr(slash + 1));
-      SHADE_REQUIRE(patch && *patch > 0, "model '", name, "': expected a patch size after the slash, e.g. dit-xl/2");
-      config.patch = *patch;
-    }
-    return resized(config, sizes);
+  if (auto found = by_name(name)) {
+    std::visit([&](auto& config) { config.resize(sizes); }, *found);
+    return *found;
   }
   if (const auto folder = model_folder(name)) return from_folder(*folder, sizes);
   const auto names = model_names();
@@ -194,27 +94,10 @@ AnyConfig find(const std::string& given, const SizeOverrides& sizes) {
                         join(names, ", "), suggestion(name, names)));
 }
 
-std::unique_ptr<Model> build(const DecoderConfig& c, const ModelOptions& options) {
-  return std::make_unique<Decoder>(c, options);
+template <class Config>
+std::unique_ptr<Model> build(const Config& config, const ModelOptions& options) {
+  return std::make_unique<typename Config::Built>(config, options);
 }
-std::unique_ptr<Model> build(const DitConfig& c, const ModelOptions& options) {
-  return std::make_unique<Dit>(c, options);
-}
-std::unique_ptr<Model> build(const LinearStackConfig& c, const ModelOptions& options) {
-  return std::make_unique<LinearStack>(c, options);
-}
-
-int64_t& blocks(DecoderConfig& c) { return c.layers; }
-int64_t& blocks(DitConfig& c) { return c.layers; }
-int64_t& blocks(LinearStackConfig& c) { return c.depth; }
-
-Json json_of(const DecoderConfig& c) { return c.to_hf(); }
-Json json_of(const DitConfig& c) { return c.to_json(); }
-Json json_of(const LinearStackConfig& c) { return c.to_json(); }
-
-std::string sizes_of(const DecoderConfig& c) { return text(c.family, " ", c.hidden, " x ", c.layers); }
-std::string sizes_of(const DitConfig& c) { return text("dit ", c.hidden, " x ", c.layers); }
-std::string sizes_of(const LinearStackConfig& c) { return text("linear ", c.width, " x ", c.depth); }
 
 // first + (count - 1) * (second - first)
 int64_t extrapolated(int64_t first, int64_t second, int64_t count) {
@@ -228,35 +111,12 @@ int64_t extrapolated(int64_t first, int64_t second, int64_t count) {
 
 }  // namespace
 
-void SizeOverrides::declare(Fields& fields) {
-  const auto add = [&](const char* key, int64_t& value, const char* flag, const char* help) {
-    fields.add(key, value, {.help = text(help, "; 0: the model's own"), .min = 0, .flags = {flag}});
-  };
-  add("hidden_dim", hidden_dim, "--hidden-dim", "width of the model");
-  add("num_layers", num_layers, "--num-layers", "number of blocks");
-  add("num_heads", num_heads, "--num-heads", "attention heads");
-  add("num_kv_heads", num_kv_heads, "--num-kv-heads", "key-value heads");
-  add("ffn_dim", ffn_dim, "--ffn-dim", "inner width of the feed-forward");
-  add("vocab_size", vocab_size, "--vocab-size", "vocabulary");
-  add("image_size", image_size, "--image-size", "side of the image in pixels");
-  add("patch_size", patch_size, "--patch-size", "side of a patch in pixels");
-  add("in_channels", in_channels, "--in-channels", "DiT: channels of the image");
-  add("num_classes", num_classes, "--num-classes",
-      "classes; of a text classifier only if neither --classes nor the data says");
-  fields.add("positions", positions,
-             {.help = "DiT: learned vectors, or fixed sines and cosines as in published checkpoints; auto: the model's "
-                      "own, learned unless its config.json says otherwise",
-              .flags = {"--positions"}});
-  fields.add("learn_sigma", learn_sigma,
-             {.help = "DiT: predict a variance too, trained by the variational bound, as in published checkpoints",
-              .flags = {"--learn-sigma"}});
-}
-
 std::vector<std::string> model_names() {
   std::vector<std::string> names;
-  for (const auto& [name, config] : decoders()) names.push_back(name);
-  for (const auto& [name, config] : dits()) names.push_back(name);
-  for (const auto& [name, config] : stacks()) names.push_back(name);
+  first_of([&]<class Config>(const Config&) {
+    for (const auto& [name, config] : Config::named()) names.push_back(name);
+    return false;
+  });
   return names;
 }
 
@@ -277,6 +137,16 @@ Json config_in(const std::filesystem::path& folder) {
   return std::visit([](const auto& config) { return build(config, {})->config_json(); }, from_folder(folder, {}));
 }
 
+std::string model_title(const std::string& name, const SizeOverrides& sizes) {
+  const auto used = find(name, sizes);
+  const auto words = std::visit([](const auto& config) { return config.sizes(); }, used);
+  if (std::visit([]<class Config>(const Config&) { return requires { Config::kCalledBySizes; }; }, used)) return words;
+  const auto json = [](const auto& config) { return config.to_json(); };
+  const auto called = model_folder(name) ? (std::filesystem::path(name) / "").parent_path().filename().string() : name;
+  const bool own = std::visit(json, find(name, {})) == std::visit(json, used);
+  return own ? called : text(words, ", shape of ", called);
+}
+
 std::vector<std::string> not_trained_with(const std::filesystem::path& folder) {
   const auto file = folder / "config.json";
   const auto json = read_json(file);
@@ -287,21 +157,12 @@ std::unique_ptr<Model> make_model(const std::string& name, const SizeOverrides& 
   return std::visit([&](const auto& config) { return build(config, options); }, find(name, sizes));
 }
 
-std::string model_title(const std::string& name, const SizeOverrides& sizes) {
-  const auto own = find(name, {}), used = find(name, sizes);
-  const auto words = std::visit([](const auto& config) { return sizes_of(config); }, used);
-  if (std::holds_alternative<LinearStackConfig>(used)) return words;
-  const auto json = [](const auto& config) { return json_of(config); };
-  const auto called = model_folder(name) ? (std::filesystem::path(name) / "").parent_path().filename().string() : name;
-  return std::visit(json, own) == std::visit(json, used) ? called : text(words, ", shape of ", called);
-}
-
 ModelSize size_of(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options) {
   const auto count = [&](auto config) {
     config.check();
-    const auto all = std::exchange(blocks(config), 1);
+    const auto all = std::exchange(config.blocks(), 1);
     const auto one = build(config, options);
-    blocks(config) = 2;
+    config.blocks() = 2;
     const auto two = build(config, options);
     const auto of = [&](int64_t (nn::Parameters::*number)() const) {
       return extrapolated((one->parameters().*number)(), (two->parameters().*number)(), all);

@@ -4,21 +4,10 @@
 #include <filesystem>
 #include <optional>
 
-#include "shade/base/config.h"
 #include "shade/models/model.h"
-#include "shade/nn/positions.h"
+#include "shade/models/sizes.h"
 
 namespace shade::models {
-
-// 0 leaves the named model's own number.
-struct SizeOverrides {
-  int64_t hidden_dim = 0, num_layers = 0, num_heads = 0, num_kv_heads = 0, ffn_dim = 0, vocab_size = 0;
-  int64_t image_size = 0, patch_size = 0, in_channels = 0, num_classes = 0;
-  nn::Positions positions = nn::Positions::automatic;  // of a DiT
-  bool learn_sigma = false;                            // of a DiT; false leaves the named model's own
-
-  void declare(Fields& fields);
-};
 
 std::vector<std::string> model_names();
 
@@ -31,16 +20,16 @@ std::string describe_hub_name(const std::string& name);
 // The config.json of a folder as a model made from it would write it: every field has its value, defaults too.
 Json config_in(const std::filesystem::path& folder);
 
+// What a model of these sizes may be called: its name, or "llama 256 x 2, shape of llama3-8b" if a size is not the
+// named model's own; a stack of linear layers is called by its sizes alone. The same errors as make_model().
+std::string model_title(const std::string& name, const SizeOverrides& sizes);
+
 // Fields of a folder's config.json that transformers trains with and we don't: "attention_dropout 0.1".
 std::vector<std::string> not_trained_with(const std::filesystem::path& folder);
 
 // A name of model_names() in any case, "dit-xl/2" for another patch, a folder with a config.json, or a name of the
 // Hugging Face hub (models/hub.h). Throws UsageError with the nearest name. Weights are declared, not bound.
 std::unique_ptr<Model> make_model(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options);
-
-// What a model of these sizes may be called: its name, or "llama 256 x 2, shape of llama3-8b" if a size is not the
-// named model's own; a stack of linear layers is called by its sizes alone. The same errors as make_model().
-std::string model_title(const std::string& name, const SizeOverrides& sizes);
 
 struct ModelSize {
   int64_t parameters = 0, trainable = 0;

@@ -85,17 +85,18 @@ TEST(Registry, UnknownNamesAreAnswered) {
 TEST(HfConfig, BothGenerationsOfKeysMeanTheSame) {
   for (const char* name : {"llama_lm", "llama_lm_rope_llama3", "qwen2_lm_tied", "llama_classify"}) {
     const auto folder = std::filesystem::path(test::source_root()) / "tests/golden" / name;
-    const auto five = DecoderConfig::from_hf(read_json(folder / "config.json"), "5");
-    const auto four = DecoderConfig::from_hf(read_json(folder / "config_v4.json"), "4");
-    EXPECT_EQ(five.to_hf(), four.to_hf()) << name;
-    EXPECT_EQ(DecoderConfig::from_hf(five.to_hf(), "again").to_hf(), five.to_hf()) << "what we write we read back";
+    const auto five = DecoderConfig::from_json(read_json(folder / "config.json"), "5");
+    const auto four = DecoderConfig::from_json(read_json(folder / "config_v4.json"), "4");
+    EXPECT_EQ(five.to_json(), four.to_json()) << name;
+    EXPECT_EQ(DecoderConfig::from_json(five.to_json(), "again").to_json(), five.to_json())
+        << "what we write we read back";
   }
 }
 
 TEST(HfConfig, WhatOnlyTransformersReadsIsKept) {
   Json json{{"model_type", "qwen2"},    {"hidden_size", 8},       {"num_hidden_layers", 1}, {"head_dim", 6},
             {"num_attention_heads", 2}, {"intermediate_size", 8}, {"vocab_size", 9},        {"eos_token_id", {7, 8}}};
-  const auto again = [&] { return DecoderConfig::from_hf(json, "c.json").to_hf(); };
+  const auto again = [&] { return DecoderConfig::from_json(json, "c.json").to_json(); };
   EXPECT_EQ(again()["eos_token_id"], Json({7, 8}));
   EXPECT_FALSE(again().contains("bos_token_id")) << "absent means transformers' default, which null doesn't";
   EXPECT_EQ(again()["head_dim"], 6);
@@ -109,17 +110,17 @@ TEST(HfConfig, AClassifierWithoutLabelsHasTwo) {
             {"intermediate_size", 8},
             {"vocab_size", 9},
             {"architectures", {"LlamaForSequenceClassification"}}};
-  EXPECT_EQ(DecoderConfig::from_hf(json, "c.json").classes, 2) << "transformers leaves its default out";
+  EXPECT_EQ(DecoderConfig::from_json(json, "c.json").classes, 2) << "transformers leaves its default out";
 }
 
 TEST(HfConfig, WhatIsNotSupportedIsSaid) {
   Json json{{"model_type", "llama"},    {"hidden_size", 8},       {"num_hidden_layers", 1},
             {"num_attention_heads", 2}, {"intermediate_size", 8}, {"vocab_size", 9}};
-  EXPECT_EQ(fault([&] { DecoderConfig::from_hf(json, "c.json"); }), "no error");
+  EXPECT_EQ(fault([&] { DecoderConfig::from_json(json, "c.json"); }), "no error");
   const auto with = [&](const char* key, Json value) {
     auto changed = json;
     changed[key] = std::move(value);
-    return fault([&] { DecoderConfig::from_hf(changed, "c.json"); });
+    return fault([&] { DecoderConfig::from_json(changed, "c.json"); });
   };
   EXPECT_EQ(with("model_type", "mamba"), "c.json: model_type 'mamba' is not supported; expected llama or qwen2");
   EXPECT_EQ(with("hidden_act", "gelu"), "c.json: hidden_act 'gelu' is not supported; expected silu");
@@ -142,7 +143,7 @@ TEST(HfConfig, ASlidingWindowLimitsTheSequence) {
     auto json = sound;
     json.erase("layer_types");
     json.merge_patch(change);
-    return DecoderConfig::from_hf(json, "c.json");
+    return DecoderConfig::from_json(json, "c.json");
   };
   const auto length = golden.batch(at::kFloat).ids_BT.size(1);
   EXPECT_EQ(with({{"sliding_window", 4}}).window, 0) << "not used";
@@ -153,7 +154,7 @@ TEST(HfConfig, ASlidingWindowLimitsTheSequence) {
   EXPECT_EQ(with({{"use_sliding_window", true}, {"sliding_window", 4}, {"layer_types", {"full_attention"}}}).window, 0);
   EXPECT_EQ(with({{"use_sliding_window", true}, {"sliding_window", 4}, {"layer_types", {"sliding_attention"}}}).window,
             4);
-  for (const auto& [key, value] : slides.items()) EXPECT_EQ(narrow.to_hf()[key], value) << "transformers needs it";
+  for (const auto& [key, value] : slides.items()) EXPECT_EQ(narrow.to_json()[key], value) << "transformers needs it";
   Decoder model(narrow, {});
   nn::bind_all(model.parameters(), at::kFloat, 1);
   EXPECT_EQ(fault([&] { model.outputs(golden.batch(at::kFloat)); }),
@@ -221,7 +222,7 @@ void expect_refused(const Json& sound, std::span<const Refused> table,
 }
 
 TEST(ConfigChecks, EveryFieldOfADecoder) {
-  const auto read = [](const Json& json, const std::string& source) { DecoderConfig::from_hf(json, source); };
+  const auto read = [](const Json& json, const std::string& source) { DecoderConfig::from_json(json, source); };
   const std::vector<Json> no_token{9, 10, -2, 0.5, "0", true};
   const std::vector<Json> no_spread{-1, -0.02, "0.02", true};
   const std::vector<Refused> table{{"model_type", kNoText},
@@ -306,7 +307,7 @@ TEST(ConfigChecks, ADitAsPublished) {
 TEST(ConfigChecks, SizesThatDontFitEachOther) {
   const auto with = [](Json json, const Json& more) {
     json.update(more);
-    return fault([&] { DecoderConfig::from_hf(json, "c.json"); });
+    return fault([&] { DecoderConfig::from_json(json, "c.json"); });
   };
   EXPECT_EQ(with(kLlama, {{"num_key_value_heads", 3}}), "c.json: 2 heads don't divide by 3 key-value heads");
   EXPECT_EQ(with(kLlama, {{"num_attention_heads", 3}}), "c.json: hidden size 8 doesn't divide by 3 heads");
@@ -316,7 +317,7 @@ TEST(ConfigChecks, SizesThatDontFitEachOther) {
   EXPECT_EQ(with(kLlama, {{"num_hidden_layers", 1'000'000'000}}),
             "c.json: num_hidden_layers is 1000000000; expected a whole number from 1 to 100000");
   EXPECT_EQ(with(kLlama, {{"num_hidden_layers", 2.0}}), "no error") << "a whole number, however it is written";
-  EXPECT_EQ(fault([] { DecoderConfig::from_hf(Json::array({1}), "c.json"); }),
+  EXPECT_EQ(fault([] { DecoderConfig::from_json(Json::array({1}), "c.json"); }),
             "c.json is [1]; expected an object with a model's sizes");
 }
 

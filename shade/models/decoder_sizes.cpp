@@ -1,0 +1,82 @@
+#include "shade/models/decoder_config.h"
+
+namespace shade::models {
+
+const std::map<std::string, DecoderConfig>& DecoderConfig::named() {
+  static const nn::RopeScaling llama31{
+      .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4, .original_max_position = 8192};
+  static const nn::RopeScaling llama32{
+      .factor = 32, .low_freq_factor = 1, .high_freq_factor = 4, .original_max_position = 8192};
+  static const DecoderConfig qwen15{.family = "qwen2",
+                                    .hidden = 1536,
+                                    .layers = 28,
+                                    .heads = 12,
+                                    .kv_heads = 2,
+                                    .ffn = 8960,
+                                    .vocab = 151936,
+                                    .norm_eps = 1e-6,
+                                    .rope_theta = 1e6,
+                                    .tied = true,
+                                    .qkv_bias = true};
+  static const DecoderConfig llama3{.hidden = 4096,
+                                    .layers = 32,
+                                    .heads = 32,
+                                    .kv_heads = 8,
+                                    .ffn = 14336,
+                                    .vocab = 128256,
+                                    .rope_theta = 500000,
+                                    .max_positions = 8192};
+  static const DecoderConfig longer = [] {  // Llama 3.1: the same for 131072 positions
+    auto config = llama3;
+    config.rope_scaling = llama31;
+    config.max_positions = 131072;
+    return config;
+  }();
+  static const std::map<std::string, DecoderConfig> table{
+      {"llama3-8b", llama3},
+      {"llama3.1-8b", longer},
+      {"llama3.2-1b",
+       {.hidden = 2048,
+        .layers = 16,
+        .heads = 32,
+        .kv_heads = 8,
+        .ffn = 8192,
+        .vocab = 128256,
+        .head_dim = 64,
+        .rope_theta = 500000,
+        .rope_scaling = llama32,
+        .tied = true}},
+      {"qwen2-1.5b", qwen15},
+      {"qwen2.5-1.5b", qwen15},
+      {"llama-nano",
+       {.hidden = 32, .layers = 2, .heads = 4, .kv_heads = 2, .ffn = 56, .vocab = 256, .rope_theta = 500000}},
+      {"qwen2-nano",
+       {.family = "qwen2",
+        .hidden = 32,
+        .layers = 2,
+        .heads = 4,
+        .kv_heads = 2,
+        .ffn = 56,
+        .vocab = 256,
+        .norm_eps = 1e-6,
+        .rope_theta = 1e6,
+        .tied = true,
+        .qkv_bias = true}},
+  };
+  return table;
+}
+
+void DecoderConfig::resize(const SizeOverrides& s) {
+  refuse_dit_choices(s);
+  if (s.hidden_dim > 0 || s.num_heads > 0) head_dim = 0;
+  replace(hidden, s.hidden_dim);
+  replace(layers, s.num_layers);
+  replace(heads, s.num_heads);
+  replace(kv_heads, s.num_kv_heads);
+  replace(ffn, s.ffn_dim);
+  replace(vocab, s.vocab_size);
+  replace(classes, s.num_classes);
+  classes_stated = classes_stated || s.num_classes > 0;
+}
+
+}  // namespace shade::models
