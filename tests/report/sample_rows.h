@@ -21,7 +21,7 @@ inline Json result_of(const SampleRow& row) {
   const auto stage = [&](const char* name, double now, double highest) {
     return Json{{"stage", name}, {"allocated_mb", now}, {"max_allocated_mb", highest}};
   };
-  return {{"mode", catalog::mode_of(row.dp, row.shard)},
+  return {{"mode", catalog::mode_of(row.dp)},
           {"model", row.model},
           {"shard", row.shard},
           {"dp", row.dp},
