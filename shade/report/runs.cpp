@@ -1,7 +1,11 @@
 #include "shade/report/runs.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <ctime>
 #include <fstream>
 #include <limits>
 
@@ -65,6 +69,15 @@ TrainingRun read_run(const std::filesystem::path& folder) {
   return run;
 }
 
+std::string written_at(const std::filesystem::path& file) {
+  struct stat facts{};
+  std::tm utc{};
+  if (::stat(file.c_str(), &facts) != 0 || ::gmtime_r(&facts.st_mtime, &utc) == nullptr) return "";
+  std::array<char, 32> out{};
+  std::strftime(out.data(), out.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return out.data();
+}
+
 std::string name_of(const std::filesystem::path& folder) {
   const auto whole = std::filesystem::absolute(folder / "").lexically_normal();  // ends with a separator
   return whole.parent_path().filename().string();
@@ -111,6 +124,7 @@ std::vector<TrainingRun> read_training_runs(const std::vector<std::filesystem::p
     SHADE_REQUIRE(is_training_run(folder), folder.string(),
                   " has no metrics.jsonl; expected run directories of shade train, if several are given");
     runs.push_back(read_run(folder));
+    runs.back().date = written_at(metrics_of(folder));
   }
   name_runs(runs, folders);
   return runs;
@@ -135,6 +149,7 @@ Json json_of(const std::vector<TrainingRun>& runs) {
     out["runs"].push_back({{"name", run.name},
                            {"colour", colour_of_run(out["runs"].size())},
                            {"privacy", run.privacy()},
+                           {"date", run.date},
                            {"steps", run.steps()},
                            {"private", run.is_private},
                            {"epsilon_void", run.void_epsilon},

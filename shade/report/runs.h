@@ -16,6 +16,7 @@ using Curve = std::map<int64_t, double>;  // by the number of updates made; a va
 
 struct TrainingRun {
   std::string name;  // of the directory; the path where two are called the same
+  std::string date;  // when its metrics were last written, in UTC
   Curve loss;        // of the batch
   Curve held_out;    // of records never trained on
   Curve epsilon;     // spent

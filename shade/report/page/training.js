@@ -9,6 +9,7 @@ function trainingRuns() {
     ["held-out loss", r => final(r.held_out_loss), r => four(final(r.held_out_loss))],
     ["lowest held-out loss", r => lowest(r.held_out_loss)?.[1], r => lowest(r.held_out_loss) ? `${four(lowest(r.held_out_loss)[1])} at step ${lowest(r.held_out_loss)[0]}` : "-"],
     ["privacy", r => r.privacy, r => safe(r.privacy || "none")],
+    ["last written", r => r.date, r => safe(r.date)],
   ], runs);
   const part = section("Curves", runs.some(r => r.private) ? "Losses of private runs are not private: they are for those who may see the data." : "");
   const chart = (title, curves, format, options) => {
@@ -20,7 +21,7 @@ function trainingRuns() {
     const every = Math.ceil(steps.length / 400), found = lines.map(l => new Map(l.points));  // a table of ten thousand lines helps nobody
     tableOf(card, steps.filter((s, i) => i % every === 0 || i === steps.length - 1).map(step => ({ step, ...Object.fromEntries(lines.map((l, i) => [l.name, cell(found[i].get(step), format)])) })));
   };
-  chart("Loss", runs.flatMap(r => [{ name: `${r.name}, batch`, colour: r.colour, points: r.loss, thin: true }, { name: `${r.name}, held out`, colour: r.colour, points: r.held_out_loss }]),
+  chart("Loss", runs.flatMap(r => [{ name: `${r.name}, batch (thin)`, colour: r.colour, points: r.loss, thin: true }, { name: `${r.name}, held out`, colour: r.colour, points: r.held_out_loss }]),
     four, { zero: false, references: report.lines });
   chart("Epsilon spent", runs.map(r => ({ name: r.name + (r.epsilon_void ? " (void: seeded)" : ""), colour: r.colour, points: r.epsilon, dashed: r.epsilon_void, thin: true })), significant, {});
 }
