@@ -51,7 +51,10 @@ int run_audit(const Arguments& arguments) {
         table.str().c_str(), what.audit.delta, static_cast<long long>(result.runs),
         static_cast<long long>(result.false_alarms), static_cast<long long>(result.misses),
         significant(result.canary, 4).c_str(),
-        pass ? "the claim stands" : coloured("the claim is WRONG", Colour::red).c_str());
+        pass                  ? "the claim stands"
+        : result.conclusive() ? coloured("the claim is WRONG", Colour::red).c_str()
+                              : "nothing is shown: a canary of less than 0.9 clip norms hides faults; lower "
+                                "--max-grad-norm");
     if (line.json_file.empty()) return;
     auto json = result.json();
     json["config"] = config.json();

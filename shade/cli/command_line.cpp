@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <map>
 
 #include "shade/base/log.h"
 #include "shade/base/output_file.h"
@@ -98,10 +99,30 @@ Arguments CommandLine::with_values(const Arguments& arguments) const {
   return out;
 }
 
+// The same spelling twice is a script's way to override; two of them read like two quantities.
+void CommandLine::require_one_spelling(const Arguments& arguments) const {
+  std::map<const Field*, std::pair<std::string, std::string>> seen;  // spelling and value
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto equals = arguments[i].find('=');
+    const auto option = arguments[i].substr(0, equals);
+    const auto* field = field_of(option);
+    if (field == nullptr) continue;
+    const auto value = equals != std::string::npos ? arguments[i].substr(equals + 1)
+                       : i + 1 < arguments.size()  ? arguments[i + 1]
+                                                   : "";
+    const auto [before, first] = seen.try_emplace(field, option, value);
+    SHADE_REQUIRE(first || before->second.first == option || before->second.second == value, before->second.first, " ",
+                  before->second.second, " and ", option, " ", value, " are two names of one option; drop one of them");
+    before->second = {option, value};
+  }
+}
+
 std::optional<int> CommandLine::parse(const Arguments& arguments) {
   const auto aliases = foreign_words_help(own_options());
   app_.footer(text(aliases, aliases.empty() ? "" : "\n", "Example:\n  ", example_));
-  if (const auto status = parse_words(app_, with_values(in_own_words(arguments)))) return status;
+  const auto words = with_values(in_own_words(arguments));
+  if (const auto status = parse_words(app_, words)) return status;
+  require_one_spelling(words);
   for (const auto& word : app_.remaining()) {
     if (word.starts_with("-")) throw UsageError(text("unknown option '", word, "'", suggestion_for(word)));
     throw UsageError(text("unexpected argument '", word, "'"));

@@ -66,6 +66,7 @@ class CommandLine {
   std::string suggestion_for(const std::string& word) const;
   const Field* field_of(const std::string& option) const;  // null: none is spelled so
   Arguments with_values(const Arguments& arguments) const;
+  void require_one_spelling(const Arguments& arguments) const;
 
   std::string verb_, example_;
   CLI::App app_;

@@ -69,8 +69,9 @@ std::optional<AnyConfig> by_name(const std::string& name) {
 std::string own_name(const std::string& name) {
   std::string lower = name;
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (is_size(lower)) return lower;
+  if (is_size(name)) return name;
   if (std::filesystem::exists(std::filesystem::path(name) / "config.json")) return name;
+  if (is_size(lower)) return lower;
   if (const auto copy = hub_copy(name)) return copy->string();
   return hub_size(name).value_or(name);
 }

@@ -39,9 +39,9 @@ void draw_pictures(WrittenReport& report, const std::vector<Picture>& pictures, 
   }
 }
 
-std::filesystem::path pictures_folder(const std::filesystem::path& output) {
+std::filesystem::path pictures_folder(const std::filesystem::path& output, Readers readers = Readers::by_umask) {
   auto folder = output / "visualizations";
-  make_folder(folder, Readers::by_umask);
+  make_folder(folder, readers);
   return folder;
 }
 
@@ -86,8 +86,12 @@ WrittenReport write_training_report(const std::vector<std::filesystem::path>& fo
   report.json = json_of(runs);
   report.json["lines"] = Json::array();
   for (const auto& line : lines) report.json["lines"].push_back({{"value", line.value}, {"words", line.words}});
-  const auto pictures = pictures_folder(output);
+  // Losses of a private run are not private.
+  const bool any_private = std::any_of(runs.begin(), runs.end(), [](const auto& run) { return run.is_private; });
+  const auto readers = any_private ? Readers::owner : Readers::by_umask;
+  const auto pictures = pictures_folder(output, readers);
   write_text(report, pictures / "summary.txt", report.summary);
+  if (any_private) make_file(output / "report.html", readers);
   write_text(report, output / "report.html", page_of(report.json, report.summary));
   const auto picture = training_picture(runs, lines);
   remove_pictures(pictures, {picture.name});

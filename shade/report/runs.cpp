@@ -111,8 +111,7 @@ int64_t TrainingRun::steps() const {
 std::string TrainingRun::privacy() const {
   if (!is_private) return "";
   if (epsilon.empty()) return "private, no epsilon";
-  const auto spent =
-      text("epsilon ", significant(epsilon.rbegin()->second, 3), unit.empty() ? "" : text(" per ", unit));
+  const auto spent = text("epsilon ", rounded_up(epsilon.rbegin()->second), unit.empty() ? "" : text(" per ", unit));
   return void_epsilon ? spent + ", void: seeded" : text(spent, " at delta ", delta);
 }
 

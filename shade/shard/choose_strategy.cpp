@@ -1,5 +1,6 @@
 #include "shade/shard/choose_strategy.h"
 
+#include "shade/base/error.h"
 #include "shade/catalog/methods.h"
 
 namespace shade::shard {
@@ -10,6 +11,7 @@ std::string choose_strategy(ShardConfig& shard, const Config& config, int ranks)
   const bool named = std::any_of(std::begin(catalog::kMethods), std::end(catalog::kMethods),
                                  [&](const auto& row) { return !row.fsdp.empty() && row.fsdp == method; });
   if (!named && ranks == 1) return {};
+  SHADE_REQUIRE(!config.given("shard.replicate"), "--replicate is for --shard hsdp, and no --shard was given; add it");
   shard.shard = Strategy::zero3;
   return text("zero3: ", named ? text(method, " is sharded fully") : text("there are ", ranks, " ranks"),
               ", and --shard was not given");

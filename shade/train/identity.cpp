@@ -32,8 +32,8 @@ Json variables() {
   Json out = Json::array();
   for (auto** at = environ; *at != nullptr; ++at)
     for (const std::string_view prefix :
-         {"MKL_", "OMP_", "GOMP_", "KMP_", "DNNL_", "ONEDNN_", "ATEN_", "TORCH_", "PYTORCH_", "OPENBLAS_",
-          "LD_AUDIT=", "LD_PRELOAD=", "LD_LIBRARY_PATH=", "GLIBC_TUNABLES="})
+         {"MKL_", "OMP_", "GOMP_", "KMP_", "DNNL_", "ONEDNN_", "ATEN_", "TORCH_LINEAR_", "TORCH_MKLDNN_", "TORCH_BLAS_",
+          "PYTORCH_", "OPENBLAS_", "LD_AUDIT=", "LD_PRELOAD=", "LD_LIBRARY_PATH=", "GLIBC_TUNABLES="})
       if (std::string_view(*at).starts_with(prefix)) out.push_back(*at);
   std::sort(out.begin(), out.end());
   return out;

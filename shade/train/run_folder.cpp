@@ -30,7 +30,7 @@ int64_t step_of(const std::string& line) {
 }
 
 bool is_of_a_run(std::string_view name) {
-  for (const auto* whole : {"checkpoints", "ledger", "key", ".key", "visualizations"})
+  for (const auto* whole : {"checkpoints", "ledger", "key", ".key", "visualizations", "report.html"})
     if (name == whole) return true;
   for (const auto* begin : {"recipe.", "metrics.jsonl", "events.out.tfevents."})
     if (name.starts_with(begin)) return true;

@@ -35,6 +35,9 @@ TEST(Cli, HelpShowsDefaultsUnitsAndAnExample) {
 }
 
 TEST(Cli, TyposAreAnsweredWithWhatWasMeant) {
+  EXPECT_NE(shade({"bench", "--dp", "flash", "--mode", "none"})
+                .output.find("--dp flash and --mode none are two names of one option; drop one of them"),
+            std::string::npos);
   EXPECT_EQ(shade({"com"}).output, "shade: unknown verb 'com'; did you mean 'comm'? (shade --help lists them)\n");
   const auto seen = shade({"comm", "--szies", "1MiB"});
   EXPECT_EQ(seen.status, 2);

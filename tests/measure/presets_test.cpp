@@ -163,7 +163,7 @@ TEST_P(Presets, WriteEveryFileTheirDocumentNames) {
     if (entry.path().extension() != ".png") continue;
     const auto picture = test::decode_picture(entry.path());
     EXPECT_GE(picture.width, 600u) << entry.path();
-    EXPECT_GE(picture.height, 400u) << entry.path();
+    EXPECT_GE(picture.height, 200u) << entry.path();  // bars lie: few rows make a low picture
     EXPECT_GT(picture.colours, 10u) << entry.path() << ": is anything drawn?";
     EXPECT_GT(picture.drawn, 0.01) << entry.path() << ": is anything drawn?";
   }

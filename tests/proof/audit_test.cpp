@@ -30,6 +30,12 @@ TEST(Audit, BoundsAreThoseOfTheBinomial) {
   EXPECT_EQ(upper_rate(10, 10, 0.95), 1);
 }
 
+TEST(Audit, AShortCanaryShowsNothing) {
+  EXPECT_TRUE((AuditResult{.canary = 1, .claimed_epsilon = 4, .lower_epsilon = 3}).pass());
+  EXPECT_FALSE((AuditResult{.canary = 1, .claimed_epsilon = 4, .lower_epsilon = 5}).pass());
+  EXPECT_FALSE((AuditResult{.canary = 0.4, .claimed_epsilon = 4, .lower_epsilon = 3}).pass());
+}
+
 // 2,000 runs of each world where ctest runs in every change; `shade audit` makes 20,000.
 TEST(Audit, TheStepKeepsItsClaimAndBrokenOnesDont) {
   for (const auto& [ranks, strategy] : {std::pair{1, shard::Strategy::none}, {2, shard::Strategy::zero3}}) {

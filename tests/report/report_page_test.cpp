@@ -134,7 +134,7 @@ TEST_F(Page, TrainingRunsHaveOneToo) {
       write_training_report(runs, {{.value = 2.89, .words = "bytes by frequency"}}, scratch_.path() / "out");
   EXPECT_NE(std::find(report.files.begin(), report.files.end(), scratch_.path() / "out/report.html"),
             report.files.end());
-  expect_readable({"2 training runs", "Epsilon spent", "epsilon 0.775 at delta 1e-05", "bytes by frequency: 2.890",
+  expect_readable({"2 training runs", "Epsilon spent", "epsilon 0.7746 at delta 1e-05", "bytes by frequency: 2.890",
                    "last written", "Z", "not private"});
 }
 

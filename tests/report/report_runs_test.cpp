@@ -59,12 +59,15 @@ TEST_F(Runs, AreDrawnWithACurveEach) {
   const auto plain = add_plain("plain"), secret = add_private("secret");
   const auto report = write({plain, secret});
   EXPECT_TRUE(report.warnings.empty()) << report.warnings.front();
+  EXPECT_EQ(fs::status(report.files.at(1)).permissions(), fs::perms::owner_read | fs::perms::owner_write)
+      << report.files.at(1) << " has losses of a private run";
+  EXPECT_EQ(fs::status(report.files.at(0).parent_path()).permissions(), fs::perms::owner_all);
   const auto both = picture();
   EXPECT_EQ(both.width, 1000u);
   EXPECT_GT(both.drawn, 0.01);
   EXPECT_GT(both.count(kFirst), 500u);
   EXPECT_GT(both.count(kSecond), 500u);
-  EXPECT_NE(report.summary.find("epsilon 6.32 at delta 1e-05"), std::string::npos) << report.summary;
+  EXPECT_NE(report.summary.find("epsilon 6.3246 at delta 1e-05"), std::string::npos) << report.summary;
 
   write({plain});
   const auto alone = picture();
@@ -114,13 +117,13 @@ TEST_F(Runs, AreNamedByTheirDirectory) {
 
 TEST_F(Runs, AnEpsilonThatProtectsNobodyIsMarked) {
   auto line = private_step(1, 2, 3);
-  EXPECT_EQ(read_training_runs({add("secret", line.dump())}).front().privacy(), "epsilon 3.00 at delta 1e-05");
+  EXPECT_EQ(read_training_runs({add("secret", line.dump())}).front().privacy(), "epsilon 3.0000 at delta 1e-05");
   line["privacy_unit"] = "window";
   EXPECT_EQ(read_training_runs({add("windows", line.dump())}).front().privacy(),
-            "epsilon 3.00 per window at delta 1e-05");
+            "epsilon 3.0000 per window at delta 1e-05");
   line["privacy_unit"] = "record";
   line["epsilon_void"] = "the noise has a seed";
-  EXPECT_EQ(read_training_runs({add("seeded", line.dump())}).front().privacy(), "epsilon 3.00, void: seeded");
+  EXPECT_EQ(read_training_runs({add("seeded", line.dump())}).front().privacy(), "epsilon 3.0000, void: seeded");
   line.erase("epsilon");
   EXPECT_EQ(read_training_runs({add("shuffled", line.dump())}).front().privacy(), "private, no epsilon");
   EXPECT_EQ(read_training_runs({add_plain("plain")}).front().privacy(), "");

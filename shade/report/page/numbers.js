@@ -6,6 +6,8 @@ function significant(v, digits = 3) {
   if (magnitude < -3 || magnitude > 15) return mantissa + "e" + (magnitude < 0 ? "-" : "+") + String(Math.abs(magnitude)).padStart(2, "0");
   return (+v.toExponential(digits - 1)).toFixed(Math.max(0, digits - 1 - magnitude));
 }
+// At the fourth digit after the point, as rounded_up(): no epsilon looks smaller than it is.
+const roundedUp = v => v < 1e-3 ? significant(v * (1 + 1e-3), 4) : (Math.ceil(v * 1e4 - 1e-9) / 1e4).toFixed(4);
 const percent = v => Math.abs(v) < 0.005 ? "0 %" : (Math.abs(v) >= 1 ? significant(v) : v.toFixed(2)) + " %";
 const signedPercent = v => (v >= 0.005 ? "+" : "") + percent(v);
 function megabytes(mb) {
