@@ -51,9 +51,7 @@ Json world_words(const comm::World& world) {
   return {{"backend", to_string(world.backend())},  // what `backend` stands for
           {"segment", segment.count},
           {"rank", place.rank},
-          {"size", place.size},
-          {"local_rank", place.local_rank},
-          {"local_size", place.local_size}};
+          {"size", place.size}};
 }
 
 Json shared_words(const JobOptions& options) {

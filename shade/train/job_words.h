@@ -17,7 +17,7 @@ Json record_words(const JobOptions& options);
 // How samples are clipped.
 Json clip_words(privacy::Method& method);
 
-// By what sums travel, and between which ranks.
+// By what sums travel, and between which ranks; not on which hosts, because sums are made in the order of ranks.
 Json world_words(const comm::World& world);
 
 // What every rank must have alike: the first, and how far to go.
