@@ -101,19 +101,17 @@ Arguments CommandLine::with_values(const Arguments& arguments) const {
 
 // The same spelling twice is a script's way to override; two of them read like two quantities.
 void CommandLine::require_one_spelling(const Arguments& arguments) const {
-  std::map<const Field*, std::pair<std::string, std::string>> seen;  // spelling and value
+  std::map<const Field*, Given> seen;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    const auto equals = arguments[i].find('=');
-    const auto option = arguments[i].substr(0, equals);
-    const auto* field = field_of(option);
+    const auto given = given_at(arguments, i);
+    const auto* field = field_of(given.option);
     if (field == nullptr) continue;
-    const auto value = equals != std::string::npos ? arguments[i].substr(equals + 1)
-                       : i + 1 < arguments.size()  ? arguments[i + 1]
-                                                   : "";
-    const auto [before, first] = seen.try_emplace(field, option, value);
-    SHADE_REQUIRE(first || before->second.first == option || before->second.second == value, before->second.first, " ",
-                  before->second.second, " and ", option, " ", value, " are two names of one option; drop one of them");
-    before->second = {option, value};
+    const auto [before, first] = seen.try_emplace(field, given);
+    auto& earlier = before->second;
+    SHADE_REQUIRE(first || earlier.option == given.option || earlier.value == given.value, earlier.option, " ",
+                  earlier.value.value_or(""), " and ", given.option, " ", given.value.value_or(""),
+                  " are two names of one option; drop one of them");
+    earlier = given;
   }
 }
 

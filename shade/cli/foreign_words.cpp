@@ -81,20 +81,6 @@ std::vector<const ForeignWord*> rows_of(std::string_view word, const OwnOptions&
   return out;
 }
 
-struct Given {
-  std::string option;
-  std::optional<std::string> value;  // what follows '=', or the next word
-  bool joined = false;
-};
-
-Given given_at(const Words& arguments, size_t i) {
-  const auto equals = arguments[i].find('=');
-  if (equals != std::string::npos)
-    return {.option = arguments[i].substr(0, equals), .value = arguments[i].substr(equals + 1), .joined = true};
-  const bool more = i + 1 < arguments.size() && !arguments[i + 1].starts_with("--");
-  return {.option = arguments[i], .value = more ? std::optional(arguments[i + 1]) : std::nullopt};
-}
-
 // The row for this value. A switch takes a value only if it is one.
 const ForeignWord& chosen(const std::vector<const ForeignWord*>& rows, Given& given) {
   if (rows.front()->value.empty()) {
@@ -121,6 +107,14 @@ Words translated(const ForeignWord& row, const Given& given) {
 }
 
 }  // namespace
+
+Given given_at(const Words& arguments, size_t i) {
+  const auto equals = arguments[i].find('=');
+  if (equals != std::string::npos)
+    return {.option = arguments[i].substr(0, equals), .value = arguments[i].substr(equals + 1), .joined = true};
+  const bool more = i + 1 < arguments.size() && !arguments[i + 1].starts_with("--");
+  return {.option = arguments[i], .value = more ? std::optional(arguments[i + 1]) : std::nullopt};
+}
 
 Words in_own_words(const Words& arguments, const OwnOptions& own) {
   Words out;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,14 @@ struct ForeignWord {
   std::string_view refusal = {};  // why there is no such option, and which is ours
   std::string_view verbs = {};    // "bench train": the row is for these; empty: for all
 };
+
+// A word of a command line with its value.
+struct Given {
+  std::string option;
+  std::optional<std::string> value;  // what follows '=', or the next word
+  bool joined = false;
+};
+Given given_at(const std::vector<std::string>& arguments, size_t i);
 
 // What a command line knows of its own options.
 struct OwnOptions {

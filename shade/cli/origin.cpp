@@ -6,20 +6,11 @@
 #include <ctime>
 #include <filesystem>
 
-#include "shade/base/error.h"
+#include "shade/base/utc.h"
 #include "shade/cli/version.h"
 
 namespace shade::cli {
 namespace {
-
-std::string now() {
-  const auto seconds = std::time(nullptr);
-  std::tm utc{};
-  ::gmtime_r(&seconds, &utc);
-  std::array<char, 32> out{};
-  std::strftime(out.data(), out.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return out.data();
-}
 
 std::string host() {
   std::array<char, 256> out{};
@@ -50,17 +41,12 @@ std::string quoted(const std::string& word) {
 
 std::string command_text(const std::string& verb, const Arguments& arguments) {
   auto out = "shade " + verb;
-  bool secret = false;
-  for (const auto& word : arguments) {
-    const bool joined = word.starts_with("--token=");
-    out += " " + (secret ? "..." : joined ? "--token=..." : quoted(without_folders(word)));
-    secret = word == "--token";
-  }
+  for (const auto& word : arguments) out += " " + quoted(without_folders(word));
   return out;
 }
 
 void add_origin(Json& environment, const std::string& verb, const Arguments& arguments) {
-  environment.update({{"date", now()},
+  environment.update({{"date", utc_text(std::time(nullptr))},
                       {"host", host()},
                       {"command", command_text(verb, arguments)},
                       {"shade", version()},

@@ -6,8 +6,8 @@
 
 namespace shade::cli {
 
-// "shade bench --model llama-nano": what was typed, without what must not be kept. The value of a token is left out,
-// and of an absolute path only the last name stays.
+// "shade bench --model llama-nano": what the verb was given, so without --token (cli/foreign_words.h). Of an absolute
+// path only the last name stays.
 std::string command_text(const std::string& verb, const Arguments& arguments);
 
 void add_origin(Json& environment, const std::string& verb, const Arguments& arguments);  // beside what is there

@@ -10,6 +10,7 @@
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/matrix_verbs.h"
+#include "shade/measure/mib.h"
 #include "shade/measure/scan.h"
 #include "shade/report/report.h"
 
@@ -30,7 +31,7 @@ Arguments words_of(const MatrixLine& line) {
     out = {"--model",      "llama3-8b", "--task",         "classify", "--hidden-dim", "256", "--num-layers", "2",
            "--num-heads",  "4",         "--num-kv-heads", "2",        "--ffn-dim",    "768", "--vocab-size", "1024",
            "--batch-size", "1",         "--num-iter",     "2"};
-  if (!given(words, "--seq") && !given(words, "--max-length") && !given(words, "--image-size"))
+  if (!given(words, "--seq-length") && !given(words, "--image-size"))
     out.insert(out.end(), {"--seq-length", "512,1024,2048,4096"});
   out.insert(out.end(), words.begin(), words.end());
   return out;
@@ -46,7 +47,7 @@ std::string series_of(const measure::MatrixRow& row, const Json& result) {
 }
 
 std::string with_unit(double value, bool memory) {
-  return memory ? to_string(Bytes{std::llround(value * 1024 * 1024)}) : to_string(Seconds(value / 1e3));
+  return memory ? to_string(measure::from_mib(value)) : to_string(Seconds(value / 1e3));
 }
 
 // Exponents: two digits after the point, as many as they are worth.

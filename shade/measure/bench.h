@@ -139,7 +139,7 @@ struct BenchResult : catalog::Figures {
   Bytes peer_peak;                              // of the largest rank
   std::vector<RankMemory> memory;               // by rank
   std::map<std::string, double> phases_ms;      // of a step, this rank; they nest
-  std::map<std::string, double> own_ms;         // the same, without what is inside of each; and `other`: they add up
+  std::map<std::string, double> own_ms;         // the same without nested phases; and `other`: they add up
   std::map<std::string, double> waits_ms;       // for other ranks, by phase
   std::map<std::string, double> norms_ms;       // the phase `norm` by the weight's name
   std::vector<TrafficSum> traffic;              // of a step, by collective and unit

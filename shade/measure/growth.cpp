@@ -32,8 +32,8 @@ struct Shape {
 
 double value(const Shares& shares, double t) { return shares[0] + t * (shares[1] + t * shares[2]); }
 
-// Vertices, edges and inside of the triangle of shares. Even steps of an angle, share = cos^2, are dense near the pure
-// laws, where a small term of lower order changes the figure at short lengths most (Jeffreys' prior of shares).
+// Vertices, edges and interior of the triangle of shares. Even steps of an angle, share = cos^2, are dense near the
+// pure laws, where a small term of lower order changes the figure at short lengths most (Jeffreys' prior of shares).
 std::vector<Shape> all_shapes() {
   constexpr int kSteps = 32;
   constexpr double kStep = std::numbers::pi / 2 / kSteps;

@@ -20,7 +20,7 @@ struct Interval {
 };
 
 struct Growth {
-  // How the figure grows at the longest length, s1 + 2 s2. Without a law, outside of the model or with two lengths: the
+  // How the figure grows at the longest length, s1 + 2 s2. Without a law, outside the model or with two lengths: the
   // mean slope of log(figure) over log(length). Empty: fewer than two lengths.
   std::optional<double> exponent;
   std::optional<Interval> interval;   // 95 % of it; empty: fewer than three lengths
@@ -29,7 +29,7 @@ struct Growth {
   double probability = 0;             // of the verdict
   double scale = 0, longest = 0;      // the fitted figure at the longest length; that length
   // "constant", "O(T)", "O(T^2)": the term that has at least 80 % at the longest length; "mixed": none has;
-  // "faster than O(T^2)", "falling": outside of the model; "undecided": the points don't tell, or too few lengths.
+  // "faster than O(T^2)", "falling": outside the model; "undecided": the points don't tell, or too few lengths.
   std::string verdict = "undecided";
 
   bool decided() const { return verdict != "undecided"; }

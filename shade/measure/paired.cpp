@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kFirstLook = 9;  // the fewest runs that can be sure to 0.6 %: 2 / 2^9
 
-// How many of the smallest (and of the largest) means lie outside of the interval; -1: there is none.
+// How many of the smallest (and of the largest) means lie outside the interval; -1: there is none.
 // The sum of the ranks of positive differences is the sum of coins worth 1, 2, ..., n.
 int64_t outside(size_t runs, double error) {
   std::vector<double> chance{1};

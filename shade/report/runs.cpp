@@ -12,6 +12,7 @@
 #include "shade/base/error.h"
 #include "shade/base/terminal.h"
 #include "shade/base/units.h"
+#include "shade/base/utc.h"
 #include "shade/report/palette.h"
 
 namespace shade::report {
@@ -71,11 +72,7 @@ TrainingRun read_run(const std::filesystem::path& folder) {
 
 std::string written_at(const std::filesystem::path& file) {
   struct stat facts{};
-  std::tm utc{};
-  if (::stat(file.c_str(), &facts) != 0 || ::gmtime_r(&facts.st_mtime, &utc) == nullptr) return "";
-  std::array<char, 32> out{};
-  std::strftime(out.data(), out.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return out.data();
+  return ::stat(file.c_str(), &facts) == 0 ? utc_text(facts.st_mtime) : "";
 }
 
 std::string name_of(const std::filesystem::path& folder) {

@@ -23,7 +23,7 @@ struct ResultRow;
 const TimeRatio* ratio_between(const ResultRow& row, const ResultRow& reference);  // nullptr: not measured
 // By their ratio; without one, by the spread of their steps.
 bool distinguishable(const ResultRow& a, const ResultRow& b);
-// "+31 % (+25 to +38)", "-4.1 % (-9.0 to +1.2, not distinguishable)"; without a ratio "+31 %".
+// "+31.0 % (+25.0 % to +38.0 %)", "-4.10 % (-9.00 % to +1.20 %, not distinguishable)"; without a ratio "+31.0 %".
 std::string time_cost_text(const ResultRow& row, const ResultRow& reference);
 
 }  // namespace shade::report

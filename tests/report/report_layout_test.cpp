@@ -74,12 +74,7 @@ TEST_F(Layout, NineRows) {
 }
 
 TEST_F(Layout, EighteenRowsWithStrategiesSideBySide) {
-  std::vector<SampleRow> rows;
-  for (const int64_t batch : {2, 4, 8})
-    for (const int64_t accum : {1, 2, 4})
-      for (const auto* shard : {"zero2", "zero3"})
-        rows.push_back({.shard = shard, .batch = batch, .accum = accum, .grows = static_cast<double>(batch)});
-  write(rows);
+  write(test::eighteen_rows());
   expect_readable();
   const auto drawn = test::decode_picture(scratch_.path() / "out/visualizations/memory_comparison.png");
   EXPECT_GT(drawn.count(0xe69f00), 1000U) << "zero2";
@@ -87,13 +82,7 @@ TEST_F(Layout, EighteenRowsWithStrategiesSideBySide) {
 }
 
 TEST_F(Layout, FortyRows) {
-  std::vector<SampleRow> rows;
-  for (const int64_t seq : {512, 1024})
-    for (const int64_t batch : {1, 2, 4, 8, 16})
-      for (const auto* shard : {"zero2", "zero3"})
-        for (const auto* dp : {"none", "flash_bookkeeping"})
-          rows.push_back(
-              {.dp = dp, .shard = shard, .seq = seq, .batch = batch, .grows = static_cast<double>(seq * batch) / 512});
+  const auto rows = test::forty_rows();
   ASSERT_EQ(rows.size(), 40U);
   write(rows);
   expect_readable();

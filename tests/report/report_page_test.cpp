@@ -88,29 +88,17 @@ TEST_F(Page, OneRowSaysWhenWhereAndHow) {
 }
 
 TEST_F(Page, EighteenRows) {
-  std::vector<SampleRow> rows;
-  for (const int64_t batch : {2, 4, 8})
-    for (const int64_t accum : {1, 2, 4})
-      for (const auto* shard : {"zero2", "zero3"})
-        rows.push_back({.shard = shard, .batch = batch, .accum = accum, .grows = static_cast<double>(batch)});
-  write_rows(rows);
+  write_rows(test::eighteen_rows());
   expect_readable({"Over batch size", "batch 8, grad accum 4", "zero2", "zero3"});
 }
 
 TEST_F(Page, FortyRowsAndOneThatFailed) {
-  std::vector<SampleRow> rows;
-  for (const int64_t seq : {512, 1024})
-    for (const int64_t batch : {1, 2, 4, 8, 16})
-      for (const auto* shard : {"zero2", "zero3"})
-        for (const auto* dp : {"none", "flash_bookkeeping"})
-          rows.push_back(
-              {.dp = dp, .shard = shard, .seq = seq, .batch = batch, .grows = static_cast<double>(seq * batch) / 512});
   const Json failed{{"failed", true},
                     {"reason", "out of memory"},
                     {"log_key", "x"},
                     {"arguments", {"--dp", "flash", "--ranks", "2"}}};
   std::ofstream(scratch_.path() / "failed.json") << failed.dump();
-  write_rows(rows);
+  write_rows(test::forty_rows());
   expect_readable({"did not run", "Memory through one step", "flash_bookkeeping, zero3"});
 }
 

@@ -13,6 +13,27 @@ struct SampleRow {
   double grows = 1;  // time and memory
 };
 
+// Strategies over batch sizes and accumulation.
+inline std::vector<SampleRow> eighteen_rows() {
+  std::vector<SampleRow> rows;
+  for (const int64_t batch : {2, 4, 8})
+    for (const int64_t accum : {1, 2, 4})
+      for (const auto* shard : {"zero2", "zero3"})
+        rows.push_back({.shard = shard, .batch = batch, .accum = accum, .grows = static_cast<double>(batch)});
+  return rows;
+}
+
+inline std::vector<SampleRow> forty_rows() {
+  std::vector<SampleRow> rows;
+  for (const int64_t seq : {512, 1024})
+    for (const int64_t batch : {1, 2, 4, 8, 16})
+      for (const auto* shard : {"zero2", "zero3"})
+        for (const auto* dp : {"none", "flash_bookkeeping"})
+          rows.push_back(
+              {.dp = dp, .shard = shard, .seq = seq, .batch = batch, .grows = static_cast<double>(seq * batch) / 512});
+  return rows;
+}
+
 inline Json result_of(const SampleRow& row) {
   const double peak = (row.dp == "none" ? 100 : 130) * row.grows, ms = (row.dp == "none" ? 50 : 80) * row.grows;
   const bool sharded = row.shard != "none";
