@@ -113,10 +113,10 @@ std::filesystem::path regular_output(const std::filesystem::path& file) {
   return target.file;
 }
 
-void write_output(const std::filesystem::path& file, std::string_view content) {
+void write_output(const std::filesystem::path& file, std::string_view content, Readers readers) {
   const auto target = target_of(file);
   if (target.descriptor) return Descriptor(file, *target.descriptor).write(content);
-  NewFile fresh(target.file, target.mode);
+  NewFile fresh(target.file, readers == Readers::owner ? file_mode(readers) : target.mode);
   fresh.write_at(0, std::as_bytes(std::span(content)));
   fresh.commit();
 }

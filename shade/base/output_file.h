@@ -13,6 +13,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "shade/base/private_file.h"
+
 namespace shade {
 
 // Whether `file` can be written by these rules, without touching it. Throws UsageError: before an hour's work is better
@@ -22,7 +24,8 @@ void check_output(const std::filesystem::path& file);
 // For writers that take a name and replace what has it: the file itself, links resolved. Devices are refused as well.
 std::filesystem::path regular_output(const std::filesystem::path& file);
 
-// Throws UsageError as check_output() does, Error if the system refuses a write.
-void write_output(const std::filesystem::path& file, std::string_view content);
+// Throws UsageError as check_output() does, Error if the system refuses a write. For `owner` a regular file gets mode
+// 0600, also where one that others may read is replaced.
+void write_output(const std::filesystem::path& file, std::string_view content, Readers readers = Readers::by_umask);
 
 }  // namespace shade

@@ -3,13 +3,23 @@
 
 #include <cstdio>
 
+#include "shade/base/error.h"
 #include "shade/base/terminal.h"
+#include "shade/base/without_folders.h"
 #include "shade/cli/verb.h"
 #include "shade/shard/choose_strategy.h"
 #include "shade/train/model_states.h"
 #include "shade/train/recipe.h"
 
 namespace shade::cli {
+namespace {
+
+std::string claim(proof::Verdict verdict) {
+  if (verdict == proof::Verdict::wrong) return coloured("the claim is WRONG", Colour::red);
+  return verdict == proof::Verdict::stands ? "the claim stands" : "nothing is shown";
+}
+
+}  // namespace
 
 int run_audit(const Arguments& arguments) {
   proof::Audit what;
@@ -29,6 +39,9 @@ int run_audit(const Arguments& arguments) {
       "shade audit --ranks 2 --shard zero3\n  shade audit --fault half_noise      (must fail)");
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
+  SHADE_REQUIRE(recipe.budget.target_epsilon == 0 || config.given("dp.sigma"),
+                "the recipe states target_epsilon, from which shade train finds sigma by its data and steps; state "
+                "--sigma (shade account finds it)");
   const auto place = expected_place(line);
   what.audit.use_folder();
   const auto strategy = shard::choose_strategy(what.shard, config, place.size);
@@ -47,17 +60,15 @@ int run_audit(const Arguments& arguments) {
     table.add({"claimed", significant(result.claimed_mu, 4), significant(result.claimed_epsilon, 4)});
     table.add({"at least", significant(result.lower_mu, 4), significant(result.lower_epsilon, 4)});
     std::printf(
-        "%s\ndelta %g; %lld runs of each world: %lld false alarms, %lld misses; the canary is %s clip norms\n%s\n",
-        table.str().c_str(), what.audit.delta, static_cast<long long>(result.runs),
-        static_cast<long long>(result.false_alarms), static_cast<long long>(result.misses),
-        significant(result.canary, 4).c_str(),
-        pass                  ? "the claim stands"
-        : result.conclusive() ? coloured("the claim is WRONG", Colour::red).c_str()
-                              : "nothing is shown: a canary of less than 0.9 clip norms hides faults; lower "
-                                "--max-grad-norm");
+        "%s\nsigma %g, %s; delta %g; %lld runs of each world: %lld false alarms, %lld misses; the canary is %s clip "
+        "norms\n%s%s%s\n",
+        table.str().c_str(), what.dp.sigma, to_string(what.audit.dtype).c_str(), what.audit.delta,
+        static_cast<long long>(result.runs), static_cast<long long>(result.false_alarms),
+        static_cast<long long>(result.misses), significant(result.canary, 4).c_str(), claim(result.verdict()).c_str(),
+        result.pass() ? "" : ": ", result.why().c_str());
     if (line.json_file.empty()) return;
     auto json = result.json();
-    json["config"] = config.json();
+    json["config"] = without_folders(config.json());
     write_json(line.json_file, json);
   });
   return pass ? 0 : 1;

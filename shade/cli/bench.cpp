@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
@@ -93,7 +94,7 @@ int run_bench(const Arguments& arguments) {
   if (!folder.empty()) std::filesystem::create_directories(folder);
   const auto deliver = [&](const measure::BenchResult& result) {
     auto json = result.json(experiment);
-    add_origin(json["environment"], "bench", arguments);
+    json["environment"] = origin("bench", arguments);
     print(result, experiment, json);
     print_phases(result, bench.enable_profiling ? kEveryLayer : kSlowestLayers);
     if (!bench.tensorboard.empty()) result.write_events(experiment);
@@ -114,10 +115,13 @@ int run_bench(const Arguments& arguments) {
     use_threads(bench.threads, world.place());
     if (world.rank() == 0)
       for (const auto& note : own.notes) std::printf("%s\n", visible(note).c_str());
-    const auto result = measure::measure_training(world, experiment);
+    bool first = true;
+    const auto result = measure::measure_training(world, experiment, [&](const auto& by_rank, bool on_gpu) {
+      print_stage(by_rank, on_gpu, std::exchange(first, false));
+    });
     if (world.rank() != 0) return;
+    std::printf("\n");
     deliver(result);
-    print_stages(result);
   });
   return 0;
 }

@@ -24,12 +24,11 @@ BenchLine::BenchLine(std::string summary, std::string example) : line("bench", s
 std::optional<int> BenchLine::parse(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return status;
   if (line.has_file()) experiment.take(recipe, recipe_config, config);
-  notes = experiment.resolve(config, expected_place(line).size);
   auto& bench = experiment.bench;
   if (!line.given("bench.enable_profiling") && !bench.bare && asks_for_profile()) bench.enable_profiling = true;
   SHADE_REQUIRE(!bench.bare || !bench.enable_profiling,
                 "--bare measures no phases, and --enable-profiling prints them; drop one of them");
-  experiment.finish(config);  // the last: it keeps every field as it is now
+  notes = experiment.resolve(config, expected_place(line).size);
   return std::nullopt;
 }
 

@@ -49,12 +49,14 @@ void print_phases(const measure::BenchResult& result, size_t layers) {
   std::printf("\nphases of rank 0; they nest: a norm is part of its backward\n%s", table.str().c_str());
 }
 
-void print_stages(const measure::BenchResult& result) {
-  std::printf("\nmemory by stage and rank%s\n",
-              result.gpus > 0 ? "" : "; on a CPU the keys cuda_* hold the tensor memory of the CPU");
-  for (int rank = 0; rank < std::ssize(result.memory); ++rank)
-    for (const auto& line : result.memory[static_cast<size_t>(rank)].stages)
-      std::printf("%s\n", measure::stage_record(line, rank, result.gpus > 0).dump().c_str());
+void print_stage(const std::vector<measure::MemoryLine>& by_rank, bool on_gpu, bool first) {
+  if (is_terminal(stderr)) std::fprintf(stderr, "\r\033[K");  // a line of progress
+  if (first)
+    std::printf("memory by stage and rank%s\n",
+                on_gpu ? "" : "; on a CPU the keys cuda_* hold the tensor memory of the CPU");
+  for (int rank = 0; rank < std::ssize(by_rank); ++rank)
+    std::printf("%s\n", measure::stage_record(by_rank[static_cast<size_t>(rank)], rank, on_gpu).dump().c_str());
+  std::fflush(stdout);
 }
 
 }  // namespace shade::cli

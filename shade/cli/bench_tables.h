@@ -1,4 +1,4 @@
-// What `shade bench` prints below its first table: where the time of a step goes, and the memory of each stage.
+// What `shade bench` prints beside its first table: the memory of each stage, and where the time of a step goes.
 #pragma once
 
 #include <limits>
@@ -15,7 +15,7 @@ void add_memory(Table& table, const measure::BenchResult& result);
 inline constexpr size_t kSlowestLayers = 3, kEveryLayer = std::numeric_limits<size_t>::max();
 void print_phases(const measure::BenchResult& result, size_t layers);
 
-// A line of JSON per rank and stage, with the keys of PyTorch's FSDP example.
-void print_stages(const measure::BenchResult& result);
+// A line of JSON per rank, with the keys of PyTorch's FSDP example; a heading before the first stage.
+void print_stage(const std::vector<measure::MemoryLine>& by_rank, bool on_gpu, bool first);
 
 }  // namespace shade::cli

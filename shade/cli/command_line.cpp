@@ -71,6 +71,16 @@ Arguments CommandLine::in_own_words(const Arguments& arguments) const {
   return cli::in_own_words(arguments, own_options());
 }
 
+std::string CommandLine::aliases(const CLI::App* outer) const {
+  const auto own = own_options();
+  const auto words = foreign_words_help({.verb = own.verb, .find = [&](const std::string& word) {
+                                           const void* found =
+                                               outer == nullptr ? nullptr : outer->get_option_no_throw(word);
+                                           return found != nullptr ? found : own.find(word);
+                                         }});
+  return words.empty() ? words : words + "\n";
+}
+
 const Field* CommandLine::field_of(const std::string& option) const {
   if (config_ == nullptr) return nullptr;
   for (const auto& field : config_->fields()) {
@@ -116,8 +126,7 @@ void CommandLine::require_one_spelling(const Arguments& arguments) const {
 }
 
 std::optional<int> CommandLine::parse(const Arguments& arguments) {
-  const auto aliases = foreign_words_help(own_options());
-  app_.footer(text(aliases, aliases.empty() ? "" : "\n", "Example:\n  ", example_));
+  app_.footer(text(aliases(), "Example:\n  ", example_));
   const auto words = with_values(in_own_words(arguments));
   if (const auto status = parse_words(app_, words)) return status;
   require_one_spelling(words);

@@ -62,6 +62,16 @@ int fail(const std::string& verb, const std::string& what, int status) {
   return status;
 }
 
+// Ranks that torchrun, Slurm or mpirun started on a host have the same words and files: one of them prints what is
+// wrong with those.
+bool speaks_for_its_host() {
+  try {
+    return comm::place_from_environment().local_rank == 0;
+  } catch (const UsageError&) {
+    return true;
+  }
+}
+
 // Options may be spelled with underscores, as Python's scripts do; what follows a bare -- is not ours.
 Arguments own_spelling(Arguments words) {
   const auto end = std::find(words.begin(), words.end(), "--");
@@ -85,8 +95,10 @@ int run(const Arguments& arguments) {
     return found.run(without_token(own_spelling({arguments.begin() + 1, arguments.end()})));
   } catch (const Told& told) {
     return told.status;
-  } catch (const UsageError& fault) {
+  } catch (const RankUsageError& fault) {
     return fail(verb, fault.what(), kUsageStatus);
+  } catch (const UsageError& fault) {
+    return speaks_for_its_host() ? fail(verb, fault.what(), kUsageStatus) : kUsageStatus;
   } catch (const comm::PeerLost& fault) {
     return fail(verb, fault.what(), comm::kPeerLostStatus);
   } catch (const c10::Error& fault) {

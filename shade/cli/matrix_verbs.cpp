@@ -39,11 +39,7 @@ size_t count_failed(const std::vector<Json>& results) {
 }
 
 MatrixLine::MatrixLine(const std::string& verb, const std::string& summary, const std::string& example)
-    : app_(summary, "shade " + verb) {
-  app_.footer(
-      "All options of `shade bench` are taken too; one with a list of values is an axis of the matrix.\n\nExample:\n "
-      " " +
-      example);
+    : app_(summary, "shade " + verb), example_(example) {
   app_.get_formatter()->column_width(36);
   app_.allow_extras();
   app_.add_option("--output-dir,--output", folder_, "where results go [results/run_YYYYMMDD_HHMMSS]")->type_name("DIR");
@@ -70,6 +66,9 @@ MatrixLine::MatrixLine(const std::string& verb, const std::string& summary, cons
 }
 
 std::optional<int> MatrixLine::parse(const Arguments& arguments) {
+  app_.footer(
+      text("All options of `shade bench` are taken too; one with a list of values is an axis of the matrix.\n\n",
+           BenchLine().line.aliases(&app_), "Example:\n  ", example_));
   for (const auto& word : arguments)
     SHADE_REQUIRE(!word.starts_with("--") || !word.ends_with('='), "'", word,
                   "' has no value; expected one after the equals sign");

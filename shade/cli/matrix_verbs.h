@@ -29,6 +29,7 @@ class MatrixLine {
 
  private:
   CLI::App app_;
+  std::string example_;
   Arguments rest_;
   std::string folder_, row_limit_, memory_limit_, budget_, log_level_ = "warning";
 };

@@ -1,13 +1,17 @@
 #include "shade/cli/origin.h"
 
+#include <ATen/Parallel.h>
+#include <torch/version.h>
 #include <unistd.h>
 
 #include <array>
 #include <ctime>
-#include <filesystem>
+#include <thread>
 
 #include "shade/base/utc.h"
+#include "shade/base/without_folders.h"
 #include "shade/cli/version.h"
+#include "shade/profile/cpu.h"
 
 namespace shade::cli {
 namespace {
@@ -15,15 +19,6 @@ namespace {
 std::string host() {
   std::array<char, 256> out{};
   return ::gethostname(out.data(), out.size() - 1) == 0 ? out.data() : "?";
-}
-
-std::string without_folders(const std::string& word) {
-  const auto equals = word.starts_with("--") ? word.find('=') : std::string::npos;
-  const auto begin = equals == std::string::npos ? 0 : equals + 1;
-  if (word.size() <= begin || word[begin] != '/') return word;
-  auto path = std::filesystem::path(word.substr(begin)).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();
-  return word.substr(0, begin) + ".../" + path.filename().string();
 }
 
 // So that a shell reads it as one word.
@@ -45,12 +40,16 @@ std::string command_text(const std::string& verb, const Arguments& arguments) {
   return out;
 }
 
-void add_origin(Json& environment, const std::string& verb, const Arguments& arguments) {
-  environment.update({{"date", utc_text(std::time(nullptr))},
-                      {"host", host()},
-                      {"command", command_text(verb, arguments)},
-                      {"shade", version()},
-                      {"commit", commit()}});
+Json origin(const std::string& verb, const Arguments& arguments) {
+  return {{"libtorch", TORCH_VERSION},
+          {"threads", at::get_num_threads()},
+          {"cpu", profile::cpu_name()},
+          {"cores", std::thread::hardware_concurrency()},
+          {"date", utc_text(std::time(nullptr))},
+          {"host", host()},
+          {"command", command_text(verb, arguments)},
+          {"shade", version()},
+          {"commit", commit()}};
 }
 
 }  // namespace shade::cli

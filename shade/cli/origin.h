@@ -1,4 +1,4 @@
-// Where a result comes from: when, on which host, by which command and version it was made.
+// Where a result or a run comes from: when, on which host, by which command and versions it was made.
 #pragma once
 
 #include "shade/base/json.h"
@@ -10,6 +10,6 @@ namespace shade::cli {
 // path only the last name stays.
 std::string command_text(const std::string& verb, const Arguments& arguments);
 
-void add_origin(Json& environment, const std::string& verb, const Arguments& arguments);  // beside what is there
+Json origin(const std::string& verb, const Arguments& arguments);  // `environment` of results
 
 }  // namespace shade::cli

@@ -67,10 +67,10 @@ void in_world(std::optional<int> stated_ranks, const comm::CommConfig& config,
                                     }});
   try {
     body(world);
-  } catch (const UsageError&) {
+  } catch (const UsageError& fault) {
     world.fail(std::current_exception());
     if (std::getenv(kLauncherSpeaks) != nullptr) throw Told{kUsageStatus};
-    throw;
+    throw RankUsageError(fault.what());
   } catch (...) {
     world.fail(std::current_exception());
     throw;

@@ -4,6 +4,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/log.h"
+#include "shade/base/output_file.h"
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
@@ -57,7 +58,7 @@ int run_report(const Arguments& arguments) {
   std::printf("%s\n", report.summary.c_str());
   for (const auto& file : report.files) std::printf("wrote %s\n", visible(file.string()).c_str());
   for (const auto& warning : report.warnings) log::warning(warning);
-  if (!line.json_file.empty()) write_json(line.json_file, report.json);
+  if (!line.json_file.empty()) write_output(line.json_file, report.json.dump(2) + "\n", report.readers);
   return 0;
 }
 

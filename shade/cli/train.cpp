@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "shade/cli/verb.h"
+#include "shade/base/output_file.h"
+#include "shade/base/without_folders.h"
+#include "shade/cli/origin.h"
 #include "shade/train/model_states.h"
 #include "shade/train/records.h"
 
@@ -61,7 +63,8 @@ int run_train(const Arguments& arguments) {
   if (const auto status = start_ranks(line, "train", arguments, recipe.comm)) return *status;
   in_world(line.ranks, recipe.comm, [&](comm::World& world) {
     use_threads(recipe.train.threads, world.place());
-    train::Trainer trainer(world, recipe, config, nullptr, {.answer_signals = true});
+    train::Trainer trainer(world, recipe, config, nullptr,
+                           {.answer_signals = true, .environment = origin("train", arguments)});
     const auto result = trainer.run();
     if (world.rank() != 0 || line.json_file.empty()) return;
     Json out{{"steps", result.steps}, {"ended", to_string(result.ended)}};
@@ -80,8 +83,8 @@ int run_train(const Arguments& arguments) {
     if (recipe.dp.is_private()) out["adjacency"] = adjacency(recipe.budget.privacy_unit);
     if (result.spent && recipe.dp.noise_seed >= 0) out["epsilon_void"] = true;
     out["run"] = recipe.train.output;
-    out["config"] = config.json();
-    write_json(line.json_file, out);
+    out["config"] = without_folders(config.json());
+    write_output(line.json_file, out.dump(2) + "\n", recipe.dp.is_private() ? Readers::owner : Readers::by_umask);
   });
   return 0;
 }

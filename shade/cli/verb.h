@@ -58,6 +58,9 @@ class CommandLine {
   std::optional<int> ranks;                                  // --ranks
   bool given(const std::string& key) const;                  // on the command line, in whatever spelling
   Arguments in_own_words(const Arguments& arguments) const;  // cli/foreign_words.h
+  // For --help, with an empty line after them, or nothing. Options of `outer`, which this line is the rest of, are
+  // none.
+  std::string aliases(const CLI::App* outer = nullptr) const;
   bool has_file() const { return !config_file_.empty(); }
   std::string config_name() const;  // of the TOML file, without folder and ending; the verb if none was given
 
@@ -102,8 +105,14 @@ struct Told {
   int status;
 };
 
-// Joins the world, runs the body, leaves; if the body throws, the other ranks are told why. A usage error is printed
-// once for all ranks of start_ranks().
+// A usage error that was found in a world, perhaps by this rank alone. One from before, such as an unknown option, is
+// found by all ranks of a host.
+struct RankUsageError : UsageError {
+  using UsageError::UsageError;
+};
+
+// Joins the world, runs the body, leaves; if the body throws, the other ranks are told why. A usage error becomes a
+// RankUsageError, and is printed once for all ranks of start_ranks().
 void in_world(std::optional<int> stated_ranks, const comm::CommConfig& config,
               const std::function<void(comm::World&)>& body);
 

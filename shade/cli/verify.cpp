@@ -3,6 +3,7 @@
 
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
+#include "shade/base/without_folders.h"
 #include "shade/cli/verb.h"
 #include "shade/profile/phases.h"
 #include "shade/proof/verify.h"
@@ -116,7 +117,7 @@ int run_verify(const Arguments& arguments) {
         "time\n(marks: 1e-5 fp32, 1e-10 fp64, 1e-2 bf16); noise: bit by bit, against one process.\n",
         world.size(), world.size() == 1 ? "" : "s", rows.size(), failed);
     if (line.json_file.empty()) return;
-    Json out{{"rows", Json::array()}, {"config", config.json()}};
+    Json out{{"rows", Json::array()}, {"config", without_folders(config.json())}};
     for (const auto& row : rows) out["rows"].push_back(row.json());
     write_json(line.json_file, out);
   });

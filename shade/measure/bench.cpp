@@ -3,24 +3,22 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/version.h>
 
 #include <filesystem>
 #include <numeric>
 #include <optional>
-#include <thread>
 
 #include "shade/base/error.h"
 #include "shade/base/span.h"
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
+#include "shade/base/without_folders.h"
 #include "shade/catalog/methods.h"
 #include "shade/io/digest.h"
 #include "shade/measure/mib.h"
 #include "shade/measure/peer.h"
 #include "shade/models/flops.h"
 #include "shade/nn/gradients.h"
-#include "shade/profile/cpu.h"
 #include "shade/profile/memory.h"
 #include "shade/profile/trace.h"
 #include "shade/shard/choose_strategy.h"
@@ -64,15 +62,12 @@ std::vector<std::string> Experiment::resolve(const Config& own, int ranks) {
   notes.push_back(models::describe_hub_name(bench.model));
   notes.push_back(shard::choose_strategy(shard, own, ranks));
   std::erase(notes, "");
-  return notes;
-}
-
-void Experiment::finish(const Config& config) {
-  options = config.json();
-  const auto& word = config.word("dp.dp");
+  options = own.json();
+  const auto& word = own.word("dp.dp");
   // A method that follows from other options wasn't named.
   const bool named = !word.empty() && parse_name<privacy::MethodName>(word) == dp.dp;
   mode = catalog::mode_of(named ? word : to_string(dp.dp));
+  return notes;
 }
 
 // Zero until measured: a result file has these keys, whatever was measured.
@@ -242,7 +237,7 @@ Json BenchResult::json(const Experiment& experiment) const {
   const auto& [c, shard, dp] = std::tie(experiment.bench, experiment.shard, experiment.dp);
   Json out{{"mode", experiment.mode},
            {"experiment", row_at(catalog::kMethods, dp.dp).experiment_word()},
-           {"model", c.model},
+           {"model", without_folders(c.model)},
            {"shard", to_string(shard.shard)},
            {"dp", to_string(dp.dp)},
            {"clip_style", to_string(dp.clip_style)},
@@ -258,7 +253,11 @@ Json BenchResult::json(const Experiment& experiment) const {
   catalog::write_figures(out, *this);
   out["losses"] = losses;
   out["log_key"] = log_key;
-  if (dp.is_private()) out["not_private"] = {{"clipped_samples", clipped}, {"not_finite_samples", not_finite}};
+  const bool of_records = dp.is_private() && records > 0;  // results are shared; these say something of single records
+  if (of_records)
+    for (const auto* key : {"loss", "losses"}) out.erase(key);
+  else if (dp.is_private())
+    out["not_private"] = {{"clipped_samples", clipped}, {"not_finite_samples", not_finite}};
   out["data"] = data;
   out["phases_ms"] = phases_ms;
   out["own_ms"] = own_ms;
@@ -293,17 +292,13 @@ Json BenchResult::json(const Experiment& experiment) const {
     out["rows"] = Json::array({row.json()});
     out["peer_times_ms"] = peer_times_ms;
   }
-  out["config"] = experiment.options;
+  out["config"] = without_folders(experiment.options);
   // Under the names of the documents, beside ours.
   out["config"].update({{"model_name", model_name},
                         {"vocab_size", vocabulary > 0 ? Json(vocabulary) : Json()},
                         {"learning_rate", experiment.optim.lr},
                         {"sigma", dp.sigma},
                         {"max_grad_norm", dp.max_grad_norm}});
-  out["environment"] = {{"libtorch", TORCH_VERSION},
-                        {"threads", at::get_num_threads()},
-                        {"cpu", profile::cpu_name()},
-                        {"cores", std::thread::hardware_concurrency()}};
   return out;
 }
 

@@ -1,6 +1,7 @@
 // One measured experiment: warm-up, measured steps, memory, traffic.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -102,9 +103,9 @@ struct Experiment {
   // What a recipe says elsewhere: in [train], and of privacy without a method. `recipe_config` knows what its file
   // gave, `own` what was given here, which wins.
   void take(const train::Recipe& recipe, const Config& recipe_config, const Config& own);
-  // What follows from what was given and from the number of ranks; what is to be announced of it, line by line.
+  // What follows from what was given and from the number of ranks, and of that `mode` and `options`; what is to be
+  // announced of it, line by line. After the last change of a field.
   std::vector<std::string> resolve(const Config& own, int ranks);
-  void finish(const Config& config);  // mode and options, after the last option was read
   // Of its trace and its TensorBoard events.
   Readers readers() const { return dp.is_private() ? Readers::owner : Readers::by_umask; }
 };
@@ -170,7 +171,11 @@ std::vector<std::string> peer_words(const BenchConfig& config, const models::Mod
 
 BenchResult measure_forward_backward(const Experiment& experiment);
 
-// Every rank of the world calls it and gets the same times; rank 0 drives the peers.
-BenchResult measure_training(comm::World& world, const Experiment& experiment);
+// The memory of all ranks at a stage that was just reached.
+using StageListener = std::function<void(const std::vector<MemoryLine>& by_rank, bool on_gpu)>;
+
+// Every rank of the world calls it and gets the same times; rank 0 drives the peers and calls `stage_reached`.
+BenchResult measure_training(comm::World& world, const Experiment& experiment,
+                             const StageListener& stage_reached = nullptr);
 
 }  // namespace shade::measure

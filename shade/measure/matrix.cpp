@@ -8,6 +8,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
+#include "shade/base/without_folders.h"
 #include "shade/catalog/methods.h"
 #include "shade/measure/bench.h"
 #include "shade/measure/median.h"
@@ -184,7 +185,7 @@ Json run_row(const MatrixOptions& options, const MatrixRow& row, int64_t repeat)
               {"out_of_memory", outcome.out_of_memory},
               {"log_key", row.name},
               {"config", {{"model_name", row.model_name}}},
-              {"arguments", row.arguments}};
+              {"arguments", without_folders(Json(row.arguments))}};
   if (outcome.ok) result = read_json(unfinished);
   result["load"] = outcome.load.json();
   write_json(unfinished, result);

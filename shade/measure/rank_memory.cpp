@@ -81,6 +81,14 @@ std::vector<RankMemory> gathered(const comm::Group& group, const RankMemory& min
   return out;
 }
 
+std::vector<MemoryLine> last_stage(const comm::Group& group, const RankMemory& mine) {
+  RankMemory last;
+  last.stages = {mine.stages.back()};
+  std::vector<MemoryLine> out;
+  for (auto& rank : gathered(group, last)) out.push_back(std::move(rank.stages.front()));
+  return out;
+}
+
 Json by_kind(const profile::MemoryBreakdown& memory) {
   Json out = Json::object();
   for (const auto& [name, kind] : names_of(MemoryKind{})) out[std::string(name)] = mib(memory.of(kind));

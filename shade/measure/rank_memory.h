@@ -35,6 +35,7 @@ void add_peak(RankMemory& to, c10::Device device);  // at_peak, most, peak_resid
 
 // Of every rank, by rank. Collective; every rank has the same stages.
 std::vector<RankMemory> gathered(const comm::Group& group, const RankMemory& mine);
+std::vector<MemoryLine> last_stage(const comm::Group& group, const RankMemory& mine);
 
 Json by_kind(const profile::MemoryBreakdown& memory);  // {"parameters": MiB, ...}
 

@@ -92,13 +92,15 @@ void add_traffic(BenchResult& result, std::span<const comm::TrafficRecord> recor
 
 }  // namespace
 
-BenchResult measure_training(comm::World& world, const Experiment& experiment) {
+BenchResult measure_training(comm::World& world, const Experiment& experiment, const StageListener& stage_reached) {
   const auto& [config, sizes, shard, optim, dp] =
       std::tie(experiment.bench, experiment.sizes, experiment.shard, experiment.optim, experiment.dp);
   if (!config.bare) profile::TensorMemory::track();
   const auto device = train::device_of(world);
   const auto type = train::scalar_type(config.dtype);
   const auto model = models::make_model(config.model, sizes, config.options());
+  const auto groups = shard::connect_groups(world, shard::policy_of(shard, world.size()));
+  const auto& control = groups.control;
   const models::BatchShape shape{config.batch_size * config.grad_accum, config.seq_length};
 
   BenchResult result;
@@ -107,7 +109,12 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   result.data = feed.describe();
   result.records = feed.records();
   RankMemory memory;
-  add_stage(memory, "after data creation", device);
+  const auto reach = [&](const char* stage) {
+    add_stage(memory, stage, device);
+    const auto by_rank = last_stage(control, memory);
+    if (stage_reached && world.rank() == 0) stage_reached(by_rank, !device.is_cpu());
+  };
+  reach("after data creation");
 
   const int64_t samples = config.batch_size * config.grad_accum * world.size();
   train::Job job(world, {.model = model.get(),
@@ -120,12 +127,13 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
                          .dtype = train::dtype_of(config.dtype),
                          .micro_batch = config.batch_size,
                          .seed = static_cast<uint64_t>(config.seed),
+                         .groups = groups,
                          .before_noise = [](int64_t, const io::Digest&) {},  // where training writes its ledger
                          .unaccounted = true,
                          .rehearsal = dp.norm_timing || shard.reduce_dtype != nn::DType::fp32});
   auto& runtime = job.runtime();
   profile::return_unused_heap();  // what only the beginning needed
-  add_stage(memory, "after model creation", device);
+  reach("after model creation");
 
   result.describe(experiment, *model, world.size());
   result.length = model->tokens(shape);
@@ -140,7 +148,6 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
     return "";
   };
 
-  const auto& control = runtime.groups().control;
   auto peer = start_peer(world, experiment, *model);
   const auto meter = profile::DeviceMeter::open(device);
   std::vector<double> mine;
@@ -156,9 +163,10 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
   for (int64_t i = 0; i < config.warmup_iter + config.num_iter; ++i) {
     const bool measured = i >= config.warmup_iter, ends = i + 1 == config.warmup_iter + config.num_iter;
     if (i == config.warmup_iter) {
-      add_stage(memory, "after warmup", device);
       const auto warmup = world.traffic().drain();
       if (trace) trace->collectives(warmup);
+      reach("after warmup");
+      world.traffic().drain();  // what it has sent is of no step
       profile::TensorMemory::restart_average();
     }
     control.barrier().wait();
@@ -195,7 +203,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment) {
     trace->collectives(traffic);
     trace->save(trace_file(experiment, result.log_key, world.rank(), world.size()), experiment.readers());
   }
-  add_stage(memory, "after training", device);
+  reach("after training");
   add_traffic(result, traffic, config.num_iter);
   if (phases) {
     result.timeline = timeline_of(last, phases->records(), traffic, course, name_of);

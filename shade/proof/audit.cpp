@@ -27,6 +27,7 @@ void AuditConfig::declare(Fields& f) {
 void Audit::declare(Config& config) {
   Fields model("model", config.fields());
   audit.declare_options(model);
+  model.add("dtype", audit.dtype, {.help = "of computation; masters are fp32", .flags = {"--dtype"}});
   config.add("audit", audit);
   config.add("model", sizes);
   config.add("shard", shard);
@@ -54,6 +55,21 @@ double upper_rate(int64_t count, int64_t runs, double confidence) {
   return high;
 }
 
+Verdict AuditResult::verdict() const {
+  if (canary > longest || lower_epsilon > claimed_epsilon) return Verdict::wrong;
+  return canary >= 0.9 && visible_epsilon > claimed_epsilon ? Verdict::stands : Verdict::nothing;
+}
+
+std::string AuditResult::why() const {
+  if (canary > longest) return text("one record moved the sum by ", significant(canary, 4), " clip norms");
+  if (lower_epsilon > claimed_epsilon) return "the observer tells the worlds apart better than the claim allows";
+  if (canary < 0.9) return "a canary of less than 0.9 clip norms hides faults; lower --max-grad-norm";
+  if (visible_epsilon <= claimed_epsilon)
+    return text("if the noise were half as large, ", runs, " runs would find an epsilon of ",
+                significant(visible_epsilon, 4), ", which the claim allows; raise --runs, or choose a --sigma near 1");
+  return {};
+}
+
 Json AuditResult::json() const {
   return {{"runs", runs},
           {"false_alarms", false_alarms},
@@ -63,6 +79,9 @@ Json AuditResult::json() const {
           {"claimed_epsilon", claimed_epsilon},
           {"lower_mu", lower_mu},
           {"lower_epsilon", lower_epsilon},
+          {"visible_epsilon", visible_epsilon},
+          {"verdict", to_string(verdict())},
+          {"why", why()},
           {"pass", pass()}};
 }
 
@@ -78,6 +97,14 @@ double point_of(double rate) {
   }
   return low;
 }
+
+// The mu that a mechanism has at least whose observer was wrong so often; both bounds hold together.
+double lower_mu(int64_t false_alarms, int64_t misses, int64_t runs, double confidence) {
+  const double each = 1 - (1 - confidence) / 2;
+  return std::max(0.0, point_of(upper_rate(false_alarms, runs, each)) + point_of(upper_rate(misses, runs, each)));
+}
+
+double epsilon_of(double mu, double delta) { return mu > 0 ? privacy::gaussian_epsilon(delta, mu) : 0; }
 
 using Parts = std::vector<at::Tensor>;  // one for each shard of this rank
 
@@ -112,7 +139,8 @@ AuditResult audit(comm::World& world, const Audit& what) {
                 "noise by rank 0 alone is no fault in a world of one rank; add --ranks 2 --shard zero3");
   AuditResult out{.runs = config.runs,
                   .claimed_mu = 1 / dp.sigma,
-                  .claimed_epsilon = privacy::gaussian_epsilon(config.delta, 1 / dp.sigma)};
+                  .claimed_epsilon = privacy::gaussian_epsilon(config.delta, 1 / dp.sigma),
+                  .longest = config.dtype == train::ComputeType::fp32 ? 1.001 : 1.02};
   const double clip_norm = dp.max_grad_norm;
   if (config.fault == AuditFault::half_noise) dp.sigma /= 2;
   if (config.fault == AuditFault::no_clip) {  // a bound that nothing reaches, and the same noise
@@ -127,6 +155,7 @@ AuditResult audit(comm::World& world, const Audit& what) {
                          .method = privacy::method_of(dp),
                          .noise_seed = dp.seed(),
                          .shard = what.shard,
+                         .dtype = train::dtype_of(config.dtype),
                          .seed = static_cast<uint64_t>(config.seed),
                          .rehearsal = true});
   auto& runtime = job.runtime();
@@ -161,10 +190,11 @@ AuditResult audit(comm::World& world, const Audit& what) {
   const auto observed = everybody(seen);
   out.false_alarms = (observed[0] > length / 2).sum().item<int64_t>();
   out.misses = (observed[1] <= length / 2).sum().item<int64_t>();
-  const double each = 1 - (1 - config.confidence) / 2;  // both bounds hold together
-  out.lower_mu = std::max(0.0, point_of(upper_rate(out.false_alarms, config.runs, each)) +
-                                   point_of(upper_rate(out.misses, config.runs, each)));
-  out.lower_epsilon = out.lower_mu > 0 ? privacy::gaussian_epsilon(config.delta, out.lower_mu) : 0;
+  out.lower_mu = lower_mu(out.false_alarms, out.misses, config.runs, config.confidence);
+  out.lower_epsilon = epsilon_of(out.lower_mu, config.delta);
+  const double wrong = std::erfc(out.canary * out.claimed_mu / std::sqrt(2.0)) / 2;  // at a distance of 2 mu
+  const auto expected = static_cast<int64_t>(std::ceil(wrong * static_cast<double>(config.runs)));
+  out.visible_epsilon = epsilon_of(lower_mu(expected, expected, config.runs, config.confidence), config.delta);
   runtime.updated();
   return out;
 }

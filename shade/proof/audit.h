@@ -43,14 +43,25 @@ struct Audit {
   void declare(Config& config);
 };
 
+enum class Verdict { stands, wrong, nothing };  // nothing: a fault could hide from this audit
+inline std::span<const Name<Verdict>> names_of(Verdict) {
+  static constexpr Name<Verdict> kNames[] = {
+      {"stands", Verdict::stands}, {"wrong", Verdict::wrong}, {"nothing shown", Verdict::nothing}};
+  return kNames;
+}
+
 struct AuditResult {
   int64_t runs = 0;  // of each world
   int64_t false_alarms = 0, misses = 0;
   double canary = 0;  // length of what it adds to the sum, in clip norms
   double claimed_mu = 0, claimed_epsilon = 0;
-  double lower_mu = 0, lower_epsilon = 0;            // the mechanism has at least this, at the stated confidence
-  bool conclusive() const { return canary >= 0.9; }  // a shorter one leaves room for faults that it can't show
-  bool pass() const { return conclusive() && lower_epsilon <= claimed_epsilon; }
+  double lower_mu = 0, lower_epsilon = 0;  // the mechanism has at least this, at the stated confidence
+  double visible_epsilon = 0;              // what these runs would find if the noise were half of what is claimed
+  double longest = 1;                      // a canary may have, in clip norms; rounding makes it more than 1
+
+  Verdict verdict() const;
+  std::string why() const;  // nothing is shown, or the claim is wrong
+  bool pass() const { return verdict() == Verdict::stands; }
   Json json() const;
 };
 

@@ -8,11 +8,10 @@
 namespace shade::report {
 namespace {
 
-std::set<std::string> values_of(const Results& results, const std::string& key) {
+std::set<std::string> values_of(const std::vector<Settings>& environments, const std::string& key) {
   std::set<std::string> out;
-  for (const auto* rows : {&results.rows, &results.failures})
-    for (const auto& row : *rows)
-      if (const auto found = row.environment.find(key); found != row.environment.end()) out.insert(found->second);
+  for (const auto& environment : environments)
+    if (const auto found = environment.find(key); found != environment.end()) out.insert(found->second);
   return out;
 }
 
@@ -28,20 +27,21 @@ std::string listed(const std::set<std::string>& values, const std::string& befor
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> facts_of(const Results& results) {
-  std::vector<std::pair<std::string, std::string>> out;
+Json facts_of(const std::vector<Settings>& environments) {
+  auto out = Json::array();
   const auto add = [&](const char* about, const std::string& words) {
-    if (!words.empty()) out.emplace_back(about, words);
+    if (!words.empty()) out.push_back({{"about", about}, {"text", words}});
   };
-  const auto dates = values_of(results, "date");  // in ISO 8601 their order is that of time
+  const auto dates = values_of(environments, "date");  // in ISO 8601 their order is that of time
   if (!dates.empty()) add("date", dates.size() == 1 ? *dates.begin() : text(*dates.begin(), " to ", *dates.rbegin()));
-  add("host", listed(values_of(results, "host")));
-  add("processor", listed(values_of(results, "cpu")));
-  add("cores", listed(values_of(results, "cores")));
-  add("command", listed(values_of(results, "command")));
+  add("host", listed(values_of(environments, "host")));
+  add("processor", listed(values_of(environments, "cpu")));
+  add("cores", listed(values_of(environments, "cores")));
+  add("command", listed(values_of(environments, "command")));
   std::vector<std::string> versions;
   for (const auto* name : {"shade", "commit", "libtorch"})
-    if (const auto found = values_of(results, name); !found.empty()) versions.push_back(listed(found, text(name, " ")));
+    if (const auto found = values_of(environments, name); !found.empty())
+      versions.push_back(listed(found, text(name, " ")));
   add("versions", join(versions, ", "));
   return out;
 }

@@ -111,7 +111,7 @@ void costs(const Results& results, std::vector<Finding>& out) {
                       " at the same shape (", time.size(), time.size() == 1 ? " shape)." : " shapes).");
     if (unsure > 0)
       words += text(" At ", unsure, " of ", time.size(),
-                    " the times are not distinguishable: more repeats (--time-budget, --repeats) would tell.");
+                    " the runs are too few to tell the times apart: more (--time-budget, --repeats) would.");
     out.push_back({"Cost of " + word, words});
   }
 }
@@ -147,8 +147,8 @@ std::string over_all_pairs(const std::vector<std::pair<const ResultRow*, const R
     time.push_back(100 * ((ratio != nullptr ? ratio->value : three->time_ms / two->time_ms) - 1));
     if (!distinguishable(*three, *two)) ++unsure;
   }
-  return text(" Over all ", pairs.size(), " pairs: ", range_text(memory, " % memory"), ", ",
-              range_text(time, " % time"), unsure == 0 ? "." : text(" (not distinguishable in ", unsure, " of them)."));
+  return text(" Over all ", pairs.size(), " pairs: ", range_text(memory, " memory"), ", ", range_text(time, " time"),
+              unsure == 0 ? "." : text(" (not distinguishable in ", unsure, " of them)."));
 }
 
 // At the pair where the strategies differ most in bytes, and over all.

@@ -113,8 +113,10 @@ Json report_json(const Results& results, const std::vector<Finding>& findings) {
                                                                              {"colour", line.colour}};
   out["series"] = Json::array();
   for (const auto& one : series.list()) out["series"].push_back({{"word", one.word}, {"colour", one.colour()}});
-  out["facts"] = Json::array();
-  for (const auto& [about, words] : facts_of(results)) out["facts"].push_back({{"about", about}, {"text", words}});
+  std::vector<Settings> environments;
+  for (const auto* rows : {&results.rows, &results.failures})
+    for (const auto& row : *rows) environments.push_back(row.environment);
+  out["facts"] = facts_of(environments);
   out["throughput"] = results.throughput_unit();
   out["baseline"] = results.baseline();
   for (const auto* skipped : {&results.broken, &results.foreign})

@@ -62,10 +62,11 @@ void add_stages(Canvas& canvas, const Rows& rows, const AllSeries& series) {
 }
 
 // Sums over each other: the highest first, so that each leaves its own slice to be seen.
-std::string stacked_course(const Course& course, const std::vector<std::string>& kinds, const Unit& unit) {
+std::string stacked_course(const Course& course, const std::vector<std::string>& kinds, const Unit& unit,
+                           double per_ms) {
   std::vector<std::vector<double>> lines;
   for (size_t i = 0; i < course.ms.size(); ++i) {
-    lines.push_back({course.ms[i]});
+    lines.push_back({course.ms[i] * per_ms});
     double sum = 0;
     for (const auto& kind : kinds) {
       for (const auto& [name, values] : course.kinds_mb)
@@ -94,11 +95,12 @@ double highest_of(const Course& course) {
 void add_courses(Canvas& canvas, const Rows& all, const AllSeries& series) {
   Rows rows;
   std::vector<std::string> kinds;
-  double largest = 0;
+  double largest = 0, longest_ms = 0;
   for (const auto* row : all) {
     if (row->course.ms.size() < 2 || row->course.kinds_mb.empty()) continue;
     rows.push_back(row);
     largest = std::max(largest, highest_of(row->course));
+    longest_ms = std::max(longest_ms, row->course.ms.back());
   }
   for (const auto* row : rows)
     for (const auto& [kind, values] : row->course.kinds_mb)
@@ -107,7 +109,10 @@ void add_courses(Canvas& canvas, const Rows& all, const AllSeries& series) {
         kinds.push_back(kind);
   if (kinds.empty()) return;
   const auto unit = memory_unit(largest);
-  canvas.line(text("Through one step of rank 0 (", unit.name, " over ms), by what it is for"), 13);
+  const bool seconds = longest_ms >= 10'000;
+  const double per_ms = seconds ? 1e-3 : 1;
+  canvas.line(text("Through one step of rank 0 (", unit.name, seconds ? " over s" : " over ms", "), by what it is for"),
+              13);
   std::vector<std::pair<std::string, std::string>> legend;
   for (const auto& kind : kinds) legend.emplace_back(kind, colour_of_memory(kind));
   canvas.legend(legend);
@@ -119,12 +124,12 @@ void add_courses(Canvas& canvas, const Rows& all, const AllSeries& series) {
                 .top = top,
                 .right = left + kWide,
                 .bottom = top + kHigh,
-                .x1 = std::max(1e-9, course.ms.back()),
+                .x1 = std::max(1e-9, course.ms.back() * per_ms),
                 .y1 = std::max(1e-9, 1.05 * largest * unit.per_mb)};
     canvas.text(left, top - 11,
                 fitted(text(series.of(*rows[i]).word, ", highest ", memory_text(highest_of(course))), kTextPx, kWide));
     panel.script = text("set border 3\nset grid ytics\n", tics('x', round_steps(0, panel.x1, 5)),
-                        tics('y', round_steps(0, panel.y1, 4)), stacked_course(course, kinds, unit));
+                        tics('y', round_steps(0, panel.y1, 4)), stacked_course(course, kinds, unit, per_ms));
     const bool last_of_line = i % 2 == 1 || i + 1 == rows.size();
     const double y = canvas.y();
     canvas.panel(panel);

@@ -82,8 +82,9 @@ std::string epsilons(const std::vector<TrainingRun>& runs) {
   for (size_t r = 0; r < runs.size(); ++r) {
     if (runs[r].epsilon.empty()) continue;
     blocks += block(text("epsilon", r), points_of(runs[r].epsilon));
-    parts.push_back(text("$epsilon", r, " using 1:2 with lines lw 2.4 dt ", runs[r].void_epsilon ? 3 : 1, " lc rgb '",
-                         colour_of_run(r), "' notitle"));
+    parts.push_back(text("$epsilon", r, " using 1:2 with lines lw 2.4 dt ",
+                         runs[r].void_epsilon || runs[r].first_without ? 3 : 1, " lc rgb '", colour_of_run(r),
+                         "' notitle"));
   }
   return parts.empty() ? "" : blocks + "plot " + join(parts, ", \\\n  ") + "\n";
 }

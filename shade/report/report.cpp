@@ -5,6 +5,7 @@
 #include "shade/base/error.h"
 #include "shade/base/output_file.h"
 #include "shade/base/private_file.h"
+#include "shade/report/facts.h"
 #include "shade/report/page.h"
 #include "shade/report/text.h"
 
@@ -84,14 +85,17 @@ WrittenReport write_training_report(const std::vector<std::filesystem::path>& fo
   WrittenReport report;
   report.summary = summary_of(runs);
   report.json = json_of(runs);
+  std::vector<Settings> environments;
+  for (const auto& run : runs) environments.push_back(run.environment);
+  report.json["facts"] = facts_of(environments);
   report.json["lines"] = Json::array();
   for (const auto& line : lines) report.json["lines"].push_back({{"value", line.value}, {"words", line.words}});
   // Losses of a private run are not private.
   const bool any_private = std::any_of(runs.begin(), runs.end(), [](const auto& run) { return run.is_private; });
-  const auto readers = any_private ? Readers::owner : Readers::by_umask;
-  const auto pictures = pictures_folder(output, readers);
+  report.readers = any_private ? Readers::owner : Readers::by_umask;
+  const auto pictures = pictures_folder(output, report.readers);
   write_text(report, pictures / "summary.txt", report.summary);
-  if (any_private) make_file(output / "report.html", readers);
+  if (any_private) make_file(output / "report.html", report.readers);
   write_text(report, output / "report.html", page_of(report.json, report.summary));
   const auto picture = training_picture(runs, lines);
   remove_pictures(pictures, {picture.name});

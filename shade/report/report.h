@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shade/base/json.h"
+#include "shade/base/private_file.h"
 #include "shade/report/pictures.h"
 
 namespace shade::report {
@@ -16,6 +17,7 @@ struct WrittenReport {
   std::vector<std::filesystem::path> files;  // that were written
   std::vector<std::string> warnings;         // files that were skipped, pictures that weren't drawn
   Json json;                                 // rows, findings, colours
+  Readers readers = Readers::by_umask;       // of all that is written from it
 
   bool has_pictures() const;
 };

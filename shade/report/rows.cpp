@@ -54,12 +54,16 @@ bool is_about_measuring(const std::string& name) {
   return kNames.contains(name);
 }
 
+}  // namespace
+
 void add_settings(Settings& to, const Json& section) {
   if (!section.is_object()) return;
   for (const auto& [name, value] : section.items())
     if (!is_about_measuring(name) && !value.is_structured())
       to[name] = value.is_string() ? value.get<std::string>() : value.dump();
 }
+
+namespace {
 
 // A row that failed may not say all: what it doesn't say is no value.
 void read_settings(ResultRow& row, const Json& json) {

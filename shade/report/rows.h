@@ -18,6 +18,7 @@ namespace shade::report {
 using Amounts = std::vector<std::pair<std::string, double>>;        // in the order of the file
 double amount_of(const Amounts& amounts, const std::string& name);  // 0: it isn't there
 using Settings = std::map<std::string, std::string>;
+void add_settings(Settings& to, const Json& section);  // what of it is a value, and not about measuring
 
 struct Snapshot {
   std::string stage;

@@ -38,11 +38,15 @@ void add_line(TrainingRun& run, const Json& line) {
   Json own = line;
   if (is_private) own.update(line["not_private"]);
   if (own.contains("test_loss")) return;  // of the end, no part of a curve
-  if (!own.contains("loss") && !own.contains("eval_loss")) throw Error("it has neither 'loss' nor 'eval_loss'");
+  const bool says_spent = line.contains("epsilon") || line.contains("no_epsilon");
+  if (!own.contains("loss") && !own.contains("eval_loss") && !says_spent)
+    throw Error("it has neither 'loss' nor 'eval_loss' nor 'epsilon'");
   if (step < run.steps()) throw Error(text("step ", step, " comes after step ", run.steps()));
   run.is_private = run.is_private || is_private;
   if (own.contains("loss")) run.loss[step] = number(own, "loss");
   if (own.contains("eval_loss")) run.held_out[step] = number(own, "eval_loss");
+  const bool without = line.contains("no_epsilon") || (own.contains("loss") && !line.contains("epsilon"));
+  if (is_private && without && !run.first_without) run.first_without = step;
   if (!line.contains("epsilon")) return;
   run.epsilon[step] = number(line, "epsilon");
   run.delta = line.contains("delta") ? number(line, "delta") : 0;
@@ -68,6 +72,15 @@ TrainingRun read_run(const std::filesystem::path& folder) {
   }
   SHADE_REQUIRE(number > 0, file.string(), " is empty: no step was reported yet");
   return run;
+}
+
+// Host and command stay with the owner of a private run.
+void read_environment(TrainingRun& run, const std::filesystem::path& folder) {
+  const auto file = folder / "environment.json";
+  if (!std::filesystem::exists(file)) return;  // an earlier version, or a program that trains by the library
+  add_settings(run.environment, read_json(file));
+  if (run.is_private || std::filesystem::exists(folder / "ledger"))
+    for (const auto* name : {"host", "command"}) run.environment.erase(name);
 }
 
 std::string written_at(const std::filesystem::path& file) {
@@ -108,6 +121,7 @@ int64_t TrainingRun::steps() const {
 std::string TrainingRun::privacy() const {
   if (!is_private) return "";
   if (epsilon.empty()) return "private, no epsilon";
+  if (first_without) return text("private, no epsilon since step ", *first_without);
   const auto spent = text("epsilon ", rounded_up(epsilon.rbegin()->second), unit.empty() ? "" : text(" per ", unit));
   return void_epsilon ? spent + ", void: seeded" : text(spent, " at delta ", delta);
 }
@@ -121,6 +135,7 @@ std::vector<TrainingRun> read_training_runs(const std::vector<std::filesystem::p
                   " has no metrics.jsonl; expected run directories of shade train, if several are given");
     runs.push_back(read_run(folder));
     runs.back().date = written_at(metrics_of(folder));
+    read_environment(runs.back(), folder);
   }
   name_runs(runs, folders);
   return runs;
@@ -131,7 +146,10 @@ std::string summary_of(const std::vector<TrainingRun>& runs) {
   for (const auto& run : runs)
     table.add({run.name, std::to_string(run.steps()), last_of(run.loss), last_of(run.held_out), lowest_of(run.held_out),
                run.is_private ? run.privacy() : "none"});
-  return table.str() + "\nloss: of the last reported batch. held-out loss: of the last evaluation.\n";
+  return table.str() +
+         "\nloss: of the last reported batch. held-out loss: of the last evaluation. epsilon: at the last reported "
+         "step; "
+         "the ledger of the run counts those after it too.\n";
 }
 
 Json json_of(const std::vector<TrainingRun>& runs) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "shade/base/json.h"
+#include "shade/report/rows.h"
 
 namespace shade::report {
 
@@ -21,12 +22,14 @@ struct TrainingRun {
   Curve held_out;    // of records never trained on
   Curve epsilon;     // spent
   double delta = 0;
-  std::string unit;  // what it protects, if that is not a record
+  std::string unit;      // what it protects, if that is not a record
+  Settings environment;  // of its last start; of a private run without host and command
   bool is_private = false;
-  bool void_epsilon = false;  // the noise has a seed
+  bool void_epsilon = false;             // the noise has a seed
+  std::optional<int64_t> first_without;  // a step that no epsilon was stated of; what came before has none any more
 
   int64_t steps() const;
-  std::string privacy() const;  // "epsilon 8.00 at delta 1e-05", "epsilon 8.00, void: seeded", ""
+  std::string privacy() const;  // "epsilon 8.00 at delta 1e-05", "private, no epsilon since step 7", ""
 };
 
 bool is_training_run(const std::filesystem::path& folder);  // it has metrics.jsonl

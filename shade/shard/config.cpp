@@ -1,12 +1,24 @@
 #include "shade/shard/config.h"
 
+#include "shade/base/strings.h"
+
 namespace shade::shard {
+namespace {
+
+std::string names_for_many() {
+  std::vector<std::string> names;
+  for (const auto& row : catalog::kStrategies)
+    if (row.max_ranks > 1) names.emplace_back(row.name);
+  return join(names, ", ");
+}
+
+}  // namespace
 
 Policy policy_of(const ShardConfig& config, int world_size) {
   switch (config.shard) {
     case Strategy::none:
       SHADE_REQUIRE(world_size == 1, "--shard none is for one process, but this world has ", world_size,
-                    " ranks; choose ddp, zero2, zero3 or hsdp");
+                    " ranks; choose one of ", names_for_many());
       return {};
     case Strategy::ddp: return {.replicate = world_size};
     case Strategy::zero2: return {.shard = world_size};

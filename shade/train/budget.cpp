@@ -102,6 +102,7 @@ Earlier earlier_steps(std::span<const checkpoint::Spent> ledger, const PrivacyEv
     const auto unit = words.contains("unit") ? words["unit"].get<std::string>() : unstated();
     if (unit != to_string(event.unit)) refuse("that protect one ", unit, ", not one ", to_string(event.unit));
     const auto mechanism = mechanism_in(words);
+    if (mechanism && !words.value("seeded", false)) out.protected_steps += steps;
     if (mechanism)
       out.steps.push_back({*mechanism, steps});
     else

@@ -63,6 +63,9 @@ void introduce(Report& report, const Introduction& run) {
   report.say(text("batches  ", run.job.describe_batches(), "; ", run.job.micro_batch(),
                   " samples at a time on each of ", ranks, ranks == 1 ? " rank (" : " ranks (",
                   recipe.decisions.strategy.empty() ? to_string(recipe.shard.shard) : recipe.decisions.strategy, ")"));
+  if (recipe.train.grad_accum > 0)
+    report.say(text("         --grad-accum ", recipe.train.grad_accum, " divides the global batch of ",
+                    recipe.train.batch_size, "; it does not multiply it"));
   report.say(text("privacy  ", privacy_of(run)));
   if (recipe.dp.is_private()) report.say(text("         ", recipe.decisions.privacy));
   tell_history(report, run);

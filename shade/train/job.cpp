@@ -36,6 +36,7 @@ Job::Job(comm::World& world, JobOptions options)
   auto groups = options_.groups ? *options_.groups : shard::connect_groups(world, policy);
   groups.policy = policy;
   require_same(groups.control, shared_words(options_));
+  if (is_private()) require_same_records(groups.control, options_);
   runtime_ = std::make_unique<shard::Runtime>(
       options_.model->parameters(), std::move(groups), options_.shard,
       shard::Runtime::Options{.compute = options_.dtype, .device = options_.device.value_or(device_of(world))});

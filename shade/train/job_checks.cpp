@@ -3,6 +3,8 @@
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
 #include "shade/checkpoint/agreement.h"
+#include "shade/io/digest.h"
+#include "shade/train/job_words.h"
 
 namespace shade::train {
 namespace {
@@ -74,6 +76,17 @@ void require_same(const comm::Group& control, const Json& words) {
         differ.push_back(text(field.substr(1), " is ", mine.value(field, Json()).dump(), ", rank 0 has ",
                               first.value(field, Json()).dump()));
     SHADE_REQUIRE(differ.empty(), join(differ, ", "), "; give every rank the same JobOptions");
+  });
+}
+
+void require_same_records(const comm::Group& control, const JobOptions& options) {
+  if (control.size() == 1 || options.data == nullptr) return;
+  const auto mine = io::to_hex(io::digest_of(record_words(options).dump()));
+  const auto first = checkpoint::from_rank0(control, "reading the records' fingerprint", [&] { return mine; });
+  checkpoint::together(control, "comparing the records with rank 0's", [&] {
+    SHADE_REQUIRE(mine == first, "the records of this rank (", options.data->describe(),
+                  ") or those it holds out are not those of rank 0, or stand in another order: one record could be "
+                  "drawn twice in a step, which no epsilon accounts for. Give every rank the same files");
   });
 }
 

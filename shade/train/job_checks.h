@@ -18,4 +18,8 @@ std::string no_epsilon(const JobOptions& options);
 // Collective. Throws UsageError on every rank, naming the fields in which a rank differs from rank 0.
 void require_same(const comm::Group& control, const Json& words);
 
+// Every rank draws by number from the records it has: if they differ, one record may be drawn twice in a step.
+// Collective. Throws UsageError on all ranks; says nothing that follows from the records.
+void require_same_records(const comm::Group& control, const JobOptions& options);
+
 }  // namespace shade::train

@@ -1,6 +1,21 @@
 #include "shade/train/model_config.h"
 
+#include <filesystem>
+#include <utility>
+
+#include "shade/base/error.h"
+
 namespace shade::train {
+
+void ModelConfig::use_folder() {
+  namespace fs = std::filesystem;
+  if (model_folder.empty()) return;
+  SHADE_REQUIRE(fs::exists(fs::path(model_folder) / "config.json"), "--model-folder ", model_folder,
+                " has no config.json; expected the folder of a model");
+  SHADE_REQUIRE(!fs::exists(fs::path(model) / "config.json") || fs::equivalent(fs::path(model), fs::path(model_folder)),
+                "--model ", model, " is a folder, and so is --model-folder ", model_folder, "; drop one of them");
+  model = std::exchange(model_folder, "");
+}
 
 models::ModelOptions ModelConfig::options() const {
   models::ModelOptions out{.task = task, .attention = attention, .checkpointing = checkpointing};

@@ -38,9 +38,7 @@ struct ModelConfig {
     declare_task(f);
     declare_adapters(f);
   }
-  void use_folder() {
-    if (!model_folder.empty()) model = model_folder;
-  }
+  void use_folder();  // takes the place of `model`, and is what is written down. Throws UsageError
   models::ModelOptions options() const;
   Json adapter_json(bool classifier) const;  // PEFT's adapter_config.json
 

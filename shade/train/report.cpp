@@ -58,13 +58,7 @@ void Report::step(const StepReport& r) {
     own["not_finite"] = samples.not_finite;
     json["clip_norm"] = r.record.clip_norm;
   }
-  if (r.spent) {
-    json["epsilon"] = r.spent->epsilon;
-    json["delta"] = r.spent->delta;
-    json["accountant"] = to_string(r.spent->accountant);
-    json["privacy_unit"] = to_string(options_.unit);
-    if (options_.void_epsilon) json["epsilon_void"] = "the noise has a seed, not a secret key";
-  }
+  add_spent(json, r.spent);
   write(json, own);
   events_->scalar("train/lr", r.record.learning_rate, r.step);
   if (r.record.gradient_norm) events_->scalar("train/grad_norm", *r.record.gradient_norm, r.step);
@@ -75,6 +69,25 @@ void Report::step(const StepReport& r) {
   if (r.spent && !options_.void_epsilon)
     events_->scalar(text("privacy/epsilon_per_", to_string(options_.unit)), r.spent->epsilon, r.step);
   events_->flush();
+}
+
+void Report::before(int64_t step, const std::optional<privacy::Spent>& spent) {
+  if (!options_.speaks) return;
+  Json line{{"step", step}};
+  add_spent(line, spent);
+  write(line, Json::object());
+}
+
+void Report::add_spent(Json& line, const std::optional<privacy::Spent>& spent) const {
+  if (!spent) {
+    if (options_.is_private) line["no_epsilon"] = options_.no_epsilon;
+    return;
+  }
+  line["epsilon"] = spent->epsilon;
+  line["delta"] = spent->delta;
+  line["accountant"] = to_string(spent->accountant);
+  line["privacy_unit"] = to_string(options_.unit);
+  if (options_.void_epsilon) line["epsilon_void"] = "the noise has a seed, not a secret key";
 }
 
 void Report::evaluation(int64_t step, const Evaluation& found, const std::string& what) {

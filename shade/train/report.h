@@ -38,6 +38,7 @@ class Report {
     bool quiet = false;  // metrics alone
     bool is_private = false;
     bool void_epsilon = false;  // the key is a seed: what is computed protects nothing
+    std::string no_epsilon;     // why none is stated
     privacy::PrivacyUnit unit = privacy::PrivacyUnit::record;
     int64_t steps = 0, done = 0;
   };
@@ -46,12 +47,15 @@ class Report {
   void say(const std::string& words);
   void advance();  // a step was made; moves the bar
   void step(const StepReport& report);
+  // What was spent before this run's next step, where the ledger has more than the lines of metrics that were kept.
+  void before(int64_t step, const std::optional<privacy::Spent>& spent);
   // `what` is "eval" for held-out records, "test" for those of the test folder.
   void evaluation(int64_t step, const Evaluation& found, const std::string& what);
 
  private:
   std::string tag(const std::string& name) const;  // in TensorBoard, of what is not private in a private run
-  void write(Json line, const Json& own);          // a line of metrics; `own` comes from the records
+  void add_spent(Json& line, const std::optional<privacy::Spent>& spent) const;
+  void write(Json line, const Json& own);  // a line of metrics; `own` comes from the records
 
   RunFolder* folder_;
   Options options_;

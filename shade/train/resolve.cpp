@@ -148,19 +148,6 @@ bool lies_in(const fs::path& inner, const fs::path& outer) {
   return !below.empty() && *below.begin() != "..";
 }
 
-// The folder takes the place of the name, and is what is written down.
-void take_folder(ModelConfig& model) {
-  if (model.model_folder.empty()) return;
-  SHADE_REQUIRE(fs::exists(fs::path(model.model_folder) / "config.json"), "--model-folder ", model.model_folder,
-                " has no config.json; expected the folder of a model");
-  SHADE_REQUIRE(!fs::exists(fs::path(model.model) / "config.json") ||
-                    fs::equivalent(fs::path(model.model), fs::path(model.model_folder)),
-                "--model ", model.model, " is a folder, and so is --model-folder ", model.model_folder,
-                "; drop one of them");
-  model.use_folder();
-  model.model_folder.clear();
-}
-
 // A run writes, replaces and deletes files below its folders.
 void check_places(const Recipe& recipe) {
   const auto& train = recipe.train;
@@ -195,7 +182,7 @@ std::string asks_for_privacy(const Recipe& recipe, const std::function<bool(cons
 }
 
 Recipe& Recipe::resolve(const Config& config, int ranks) {
-  take_folder(model);
+  model.use_folder();
   if (const auto chosen = shard::choose_strategy(shard, config, ranks); !chosen.empty()) decisions.strategy = chosen;
   if (optim.schedule != optim::Shape::constant && optim.total_steps == 0) optim.total_steps = train.steps;
   SHADE_REQUIRE(train.micro_batch == "auto" || parse_integer(train.micro_batch).value_or(0) > 0, "micro_batch is '",

@@ -30,7 +30,8 @@ int64_t step_of(const std::string& line) {
 }
 
 bool is_of_a_run(std::string_view name) {
-  for (const auto* whole : {"checkpoints", "ledger", "key", ".key", "visualizations", "report.html"})
+  for (const auto* whole :
+       {"checkpoints", "environment.json", "ledger", "key", ".key", "visualizations", "report.html"})
     if (name == whole) return true;
   for (const auto* begin : {"recipe.", "metrics.jsonl", "events.out.tfevents."})
     if (name.starts_with(begin)) return true;
@@ -129,9 +130,17 @@ void RunFolder::write_recipe(const std::string& toml) const {
     while (std::filesystem::exists(path_ / text("recipe.", number, ".toml"))) ++number;
     std::filesystem::rename(place, path_ / text("recipe.", number, ".toml"));
   }
-  NewFile file(place, file_mode(readers_));
-  file.write_at(0, std::as_bytes(std::span(toml)));
-  file.commit();
+  replace(place, toml);
+}
+
+void RunFolder::write_environment(const Json& environment) const {
+  replace(path_ / "environment.json", environment.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+void RunFolder::replace(const std::filesystem::path& file, const std::string& content) const {
+  NewFile whole(file, file_mode(readers_));
+  whole.write_at(0, std::as_bytes(std::span(content)));
+  whole.commit();
 }
 
 bool RunFolder::was_packed() const {

@@ -1,6 +1,7 @@
 // What a run leaves behind, and finds again.
 //
 //   recipe.toml      every field as it was resolved
+//   environment.json date, host, command and versions of the last start
 //   metrics.jsonl    a line for each reported step and each evaluation; steps made again take the place of the first
 //   checkpoints/     committed states; training continues from the last
 //   ledger           privacy spent, written ahead; never gets shorter
@@ -38,6 +39,7 @@ class RunFolder {
   bool destroy_key() const;  // false: there was none
 
   void write_recipe(const std::string& toml) const;
+  void write_environment(const Json& environment) const;
   bool was_packed() const;  // one of its recipes packed records into windows
   void append_metrics(const Json& line);
   bool was_evaluated(int64_t step) const;  // the metrics tell of it
@@ -47,6 +49,7 @@ class RunFolder {
 
  private:
   std::filesystem::path key_file() const { return path_ / "key"; }
+  void replace(const std::filesystem::path& file, const std::string& content) const;
 
   std::filesystem::path path_;
   Readers readers_;

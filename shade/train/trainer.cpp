@@ -182,9 +182,11 @@ void Trainer::begin() {
                                             .quiet = options_.quiet,
                                             .is_private = recipe.dp.is_private(),
                                             .void_epsilon = recipe.dp.seed().has_value(),
+                                            .no_epsilon = spending_ ? spending_->no_epsilon() : "",
                                             .unit = event_.unit,
                                             .steps = recipe.train.steps,
                                             .done = job_->steps()});
+  if (spending_ && spending_->spent() > job_->steps()) report_->before(job_->steps(), spent_after(job_->steps()));
   introduce(*report_, {.recipe = recipe,
                        .event = event_,
                        .job = *job_,
@@ -194,9 +196,17 @@ void Trainer::begin() {
                        .checkpoints = *checkpoints_,
                        .spending = spending_.get(),
                        .last = last_});
-  if (goes_on && world_->rank() == 0) folder_->write_recipe(print_toml(*config_));
+  if (goes_on && world_->rank() == 0) {
+    folder_->write_recipe(print_toml(*config_));
+    if (!options_.environment.is_null()) folder_->write_environment(options_.environment);
+  }
   if (goes_on) job_->end_at(last_);
   checkpoints_->start_clock();
+}
+
+std::optional<privacy::Spent> Trainer::spent_after(int64_t step) const {
+  if (!spending_ || !spending_->budget() || world_->rank() != 0) return std::nullopt;
+  return spending_->budget()->after(step);
 }
 
 StepReport Trainer::measured(const StepRecord& record, Seconds took) const {
@@ -211,7 +221,7 @@ StepReport Trainer::measured(const StepRecord& record, Seconds took) const {
   const double flops = out.tokens_per_second * models::training_flops_per_token(*model_, shape);
   if (peaks_.stated > 0) out.mfu = flops / peaks_.stated;
   if (peaks_.product > 0) out.gemm_share = flops / peaks_.product;
-  if (spending_ && spending_->budget() && world_->rank() == 0) out.spent = spending_->budget()->after(out.step);
+  out.spent = spent_after(out.step);
   return out;
 }
 

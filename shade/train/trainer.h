@@ -46,6 +46,7 @@ class Trainer {
     // While steps are made, SIGTERM and SIGINT ask to stop too, for the whole process (base/stop_signals.h). Before the
     // first step and when the last one is saved there is nothing to lose, and they end the process at once.
     bool answer_signals = false;
+    Json environment{};  // what it was started by, for the run directory; null: nothing is said
   };
 
   // Collective. Reads, checks and loads all that the run needs; nothing of it is changed before run(). `config` has the
@@ -70,6 +71,7 @@ class Trainer {
   void begin();
   void make_steps(TrainResult& result);
   bool evaluate_after(int64_t step, TrainResult& result);
+  std::optional<privacy::Spent> spent_after(int64_t step) const;  // rank 0 alone; none: no epsilon may be stated
   StepReport measured(const StepRecord& record, Seconds took) const;
   void end(TrainResult& result, int64_t first);
   void export_all(bool again);

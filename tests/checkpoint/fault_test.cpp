@@ -334,6 +334,7 @@ TEST(StorageFault, AnInterruptedCallIsMadeAgain) {
          events.scalar("loss", 1, step);
          events.flush();
        }},
+      {"environment.json", [&] { run.write_environment({{"date", step++}}); }},
       {"recipe.toml", [&] { run.write_recipe(text("step = ", step++, "\n")); }}};
   for (const auto& [file, act] : writers)
     for (const auto* call : {"write", "fsync"})

@@ -48,6 +48,26 @@ TEST(Bench, WritesTheKeysThatStay) {
   std::filesystem::remove(file);
 }
 
+// Results are shared: of a path on this machine the last name stays.
+TEST(Bench, AResultHasNoWholePath) {
+  const io::Scratch here;
+  const auto model = source_root() + "/tests/golden/llama_lm", file = (here.path() / "result.json").string();
+  const auto measured =
+      run(bench({"--model-folder", model, "--num-iter", "1", "--trace", here.path().string() + "/", "--json", file}));
+  ASSERT_EQ(measured.status, 0) << measured.output;
+  const auto folder = (here.path() / "rows").string();
+  const auto compared = run({shade_binary(), "compare", "--model", model, "--seq", "16", "--repeat", "1",
+                             "--memory-limit", "40MiB", "--output-dir", folder});
+  EXPECT_EQ(compared.status, 1) << compared.output;
+  const auto result = read_json(file), row = read_json(std::filesystem::path(folder) / "no_dp_result.json");
+  EXPECT_EQ(result["model"], ".../llama_lm");
+  EXPECT_EQ(result["config"]["model"]["model"], ".../llama_lm");
+  EXPECT_EQ(row["arguments"][1], ".../llama_lm") << row;
+  for (const auto& json : {result, row})
+    for (const auto& path : {source_root(), here.path().string()})
+      EXPECT_EQ(json.dump().find(path), std::string::npos) << path << " in " << json;
+}
+
 // A recipe says model, data, sharding, optimizer and privacy as shade train takes them; options win.
 TEST(Bench, MeasuresARecipe) {
   const auto folder = std::filesystem::temp_directory_path();
@@ -140,6 +160,13 @@ TEST(Bench, SaysWhatTheMemoryOfEachStageIs) {
     for (const auto* rank : {" 0", " 1"}) EXPECT_EQ(stages[text(stage, rank)], 1) << outcome.output;
 }
 
+TEST(Bench, PrintsAStageWhenItIsReached) {
+  Running job(bench({"--ranks", "2", "--shard", "zero3", "--num-iter", "10000000"}));
+  for (const auto* stage : {"after data creation", "after model creation", "after warmup"})
+    EXPECT_TRUE(job.says(text("{\"stage\":\"", stage, "\",\"rank\":1"))) << job.output();
+  EXPECT_FALSE(job.gone());
+}
+
 TEST(Bench, PrintsPhasesRanksAndTheTimeOfAnEpoch) {
   const io::Scratch here;
   const auto texts = here.path() / "texts", file = here.path() / "result.json";
@@ -160,10 +187,21 @@ TEST(Bench, PrintsPhasesRanksAndTheTimeOfAnEpoch) {
   EXPECT_EQ(json["memory_by_rank"].size(), 2u);
 }
 
+TEST(Bench, AModelFolderIsCheckedAsInTraining) {
+  const auto folder = source_root() + "/tests/golden";
+  for (const auto* verb : {"bench", "audit"}) {
+    const auto outcome = run({shade_binary(), verb, "--model-folder", folder});
+    EXPECT_EQ(outcome.status, 2) << verb;
+    EXPECT_NE(outcome.output.find("--model-folder " + folder + " has no config.json"), std::string::npos)
+        << verb << "\n"
+        << outcome.output;
+  }
+}
+
 TEST(Bench, RefusesAWorldThatIsNotToBeSharded) {
   const auto outcome = run(bench({"--ranks", "2", "--shard", "none"}));
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_NE(outcome.output.find("choose ddp, zero2, zero3 or hsdp"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("choose one of ddp, zero2, zero3, hsdp"), std::string::npos) << outcome.output;
 }
 
 TEST(Bench, ALostRankEndsTheJobNamingUnitAndCollective) {

@@ -50,6 +50,22 @@ TEST(Cli, TyposAreAnsweredWithWhatWasMeant) {
             std::string::npos);
 }
 
+// As torchrun, Slurm and mpirun start them: files may differ between hosts, so there is one message for each.
+TEST(Cli, AUsageErrorIsPrintedOncePerHost) {
+  const auto as_rank = [](int rank) {
+    return test::run(
+        {test::shade_binary(), "comm", "--szies", "1MiB"},
+        {.environment = {
+             {"RANK", text(rank)}, {"LOCAL_RANK", text(rank % 2)}, {"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", "2"}}});
+  };
+  for (const int rank : {0, 1, 2, 3}) {
+    const auto seen = as_rank(rank);
+    EXPECT_EQ(seen.status, 2) << rank;
+    EXPECT_EQ(seen.output.find("unknown option '--szies'") != std::string::npos, rank % 2 == 0) << seen.output;
+    EXPECT_EQ(seen.output.empty(), rank % 2 == 1) << seen.output;
+  }
+}
+
 // Optimizers are fp32; fp64 is for shade verify.
 TEST(Cli, TrainingInFp64IsNotOffered) {
   for (const std::string verb : {"train", "bench", "compare"}) {

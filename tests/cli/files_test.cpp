@@ -46,7 +46,7 @@ TEST(Files, OnlyTheJsonOfEveryVerbIsOnStandardOutput) {
   const Words tiny{"--model", "linear-nano", "--threads", "1", "--num-iter", "1", "--batch-size", "1"};
   const std::vector<std::pair<Words, std::string>> verbs{
       {kAccount, "epsilon"},
-      {{"audit", "--model", "linear-nano", "--runs", "100", "--batch-size", "2"}, "config"},
+      {{"audit", "--model", "linear-nano", "--runs", "1000", "--batch-size", "2"}, "config"},
       {Words{"bench"} + tiny, "avg_time_ms"},
       {Words{"bench", "--ranks", "2", "--shard", "ddp"} + tiny, "avg_time_ms"},
       {{"comm", "--ranks", "2", "--sizes", "1KiB", "--num-iter", "1"}, "rows"},
@@ -232,11 +232,40 @@ TEST(Files, OfTokenCachesAreReadByTheirOwnerAlone) {
     EXPECT_EQ(entry.status().permissions(), fs::perms(entry.is_directory() ? 0700 : 0600)) << entry.path();
 }
 
+// Losses of a private run are not private: also in a file that others could read before.
+TEST(Files, WrittenFromPrivateRunsAreReadByTheirOwnerAlone) {
+  const io::Scratch here;
+  const Words words = kTrain + Words{"--dp", "auto", "--sigma", "1", "--delta", "1e-5", "--json", "out.json"};
+  here.write("out.json", "{}");
+  fs::permissions(here.path() / "out.json", fs::perms(0644));
+  ASSERT_EQ(shade(here, words, "umask 0").status, 0) << io::content(here.path() / "err");
+  ASSERT_EQ(shade(here, {"report", "run", "--json", "report.json"}, "umask 0").status, 0)
+      << io::content(here.path() / "err");
+  for (const char* name : {"run/metrics.jsonl", "out.json", "report.json"})
+    EXPECT_EQ(fs::status(here.path() / name).permissions(), fs::perms(0600)) << name;
+}
+
+// Results of bench are shared; losses of a batch of one are of single records.
+TEST(Files, ResultsOfPrivateBenchesHaveNoLossesOfRecords) {
+  const io::Scratch here;
+  fs::create_directories(here.path() / "texts");
+  here.write("texts/a.txt", "a text");
+  const Words words = split(
+      "bench --data-folder texts --vocab-size 264 --threads 1 --num-iter 1 --batch-size 1 --seq 8 --json out.json",
+      ' ');
+  for (const auto& [method, has] : {std::pair{"none", true}, {"auto", false}}) {
+    ASSERT_EQ(shade(here, words + Words{"--dp", method}).status, 0) << io::content(here.path() / "err");
+    const auto json = read_json(here.path() / "out.json");
+    for (const char* key : {"loss", "losses"}) EXPECT_EQ(json.contains(key), has) << method << " " << key;
+    EXPECT_FALSE(json.contains("not_private"));
+  }
+}
+
 TEST(Files, OfOtherRunsFollowTheUmask) {
   const io::Scratch here;
   ASSERT_EQ(shade(here, kTrain + Words{"--dp", "none", "--json", "out.json"}, "umask 027").status, 0)
       << io::content(here.path() / "err");
-  for (const char* name : {"run/metrics.jsonl", "run/recipe.toml", "out.json"})
+  for (const char* name : {"run/metrics.jsonl", "run/recipe.toml", "run/environment.json", "out.json"})
     EXPECT_EQ(fs::status(here.path() / name).permissions(), fs::perms(0640)) << name;
   EXPECT_EQ(fs::status(here.path() / "run").permissions(), fs::perms(0750));
 }

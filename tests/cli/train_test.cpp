@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "shade/base/json.h"
 #include "tests/io/scratch.h"
@@ -106,6 +107,13 @@ TEST(Train, ReportDrawsItsRuns) {
     EXPECT_EQ(one["held_out_loss"].size(), 3u) << one;
     EXPECT_EQ(one["epsilon"].size(), one["name"] == "secret" ? 6u : 0u) << one;
   }
+  std::map<std::string, std::string> facts;
+  for (const auto& fact : json["facts"]) facts[fact["about"]] = fact["text"];
+  for (const auto* about : {"date", "host", "processor", "versions"}) EXPECT_NE(facts[about], "") << about;
+  EXPECT_TRUE(facts["command"].starts_with("shade train .../recipe.toml --output .../open --steps 6"))
+      << facts["command"];
+  EXPECT_EQ(facts["command"].find("secret"), std::string::npos) << "of a private run it stays with the owner";
+  EXPECT_NE(io::content(scratch.path() / "out/report.html").find("shade train .../recipe.toml"), std::string::npos);
   const auto picture = test::decode_picture(scratch.path() / "out/visualizations/training.png");
   EXPECT_EQ(picture.width, 1000u);
   for (const uint32_t colour : {0x1f77c9u, 0xd55e00u})

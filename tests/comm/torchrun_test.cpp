@@ -34,8 +34,10 @@ TEST_F(Torchrun, AStatedSizeIsCheckedAgainstItsWorld) {
       test::run({torchrun(), "--no-python", "--nproc_per_node", "2", test::shade_binary(), "comm", "--ranks", "4"},
                 {.limit = Seconds(120)});
   EXPECT_NE(seen.status, 0);
-  EXPECT_NE(seen.output.find("--ranks 4 was asked for, but torchrun made a world of 2"), std::string::npos)
-      << seen.output;
+  const std::string words = "--ranks 4 was asked for, but torchrun made a world of 2";
+  const auto first = seen.output.find(words);
+  EXPECT_NE(first, std::string::npos) << seen.output;
+  EXPECT_EQ(seen.output.rfind(words), first) << "printed once for both ranks\n" << seen.output;
 }
 
 }  // namespace

@@ -31,9 +31,22 @@ TEST(Audit, BoundsAreThoseOfTheBinomial) {
 }
 
 TEST(Audit, AShortCanaryShowsNothing) {
-  EXPECT_TRUE((AuditResult{.canary = 1, .claimed_epsilon = 4, .lower_epsilon = 3}).pass());
-  EXPECT_FALSE((AuditResult{.canary = 1, .claimed_epsilon = 4, .lower_epsilon = 5}).pass());
-  EXPECT_FALSE((AuditResult{.canary = 0.4, .claimed_epsilon = 4, .lower_epsilon = 3}).pass());
+  const auto verdict = [](double canary, double lower, double visible) {
+    return AuditResult{.canary = canary, .claimed_epsilon = 4, .lower_epsilon = lower, .visible_epsilon = visible}
+        .verdict();
+  };
+  EXPECT_EQ(verdict(1, 3, 6), Verdict::stands);
+  EXPECT_EQ(verdict(1, 5, 6), Verdict::wrong);
+  EXPECT_EQ(verdict(0.4, 3, 6), Verdict::nothing);
+  EXPECT_EQ(verdict(1, 3, 3.9), Verdict::nothing) << "half the noise would not be seen";
+  EXPECT_EQ(verdict(2, 3, 6), Verdict::wrong) << "no statistics are needed";
+}
+
+// What too few runs can't find is not called right.
+TEST(Audit, TooFewRunsShowNothing) {
+  const auto few = audited(1, shard::Strategy::none, AuditFault::half_noise, 100);
+  EXPECT_EQ(few.verdict(), Verdict::nothing) << few.json();
+  EXPECT_NE(few.why().find("raise --runs"), std::string::npos) << few.why();
 }
 
 // 2,000 runs of each world where ctest runs in every change; `shade audit` makes 20,000.

@@ -54,6 +54,21 @@ class Runs : public testing::Test {
   io::Scratch scratch_;
 };
 
+TEST_F(Runs, SayWhereTheyComeFromUnlessPrivate) {
+  const auto environment = [](const std::string& host) {
+    return Json{{"host", host}, {"command", "shade train on " + host}, {"libtorch", "2.15.0"}, {"cores", 2}}.dump();
+  };
+  const auto plain = add_plain("plain"), secret = add_private("secret"), older = add_plain("older");
+  scratch_.write("plain/environment.json", environment("ann"));
+  scratch_.write("secret/environment.json", environment("bob"));
+  const Json expected{{{"about", "host"}, {"text", "ann"}},
+                      {{"about", "cores"}, {"text", "2"}},
+                      {{"about", "command"}, {"text", "shade train on ann"}},
+                      {{"about", "versions"}, {"text", "libtorch 2.15.0"}}};
+  EXPECT_EQ(write({plain, secret, older}).json["facts"], expected);
+  EXPECT_EQ(write({older}).json["facts"], Json::array());
+}
+
 TEST_F(Runs, AreDrawnWithACurveEach) {
   if (!find_gnuplot()) GTEST_SKIP() << "gnuplot is not installed";
   const auto plain = add_plain("plain"), secret = add_private("secret");
@@ -73,6 +88,21 @@ TEST_F(Runs, AreDrawnWithACurveEach) {
   const auto alone = picture();
   EXPECT_EQ(alone.count(kSecond), 0u);
   EXPECT_LT(alone.height, both.height) << "nothing is private: no panel for epsilon";
+}
+
+// An epsilon counts for all steps or for none.
+TEST_F(Runs, LaterStepsWithoutAnEpsilonTakeItAway) {
+  const auto first = private_step(1, 3, 2.5).dump() + "\n";
+  const auto said = [&](const std::string& name, const Json& later) {
+    return write({add(name, first + later.dump() + "\n")}).summary;
+  };
+  EXPECT_NE(said("on", private_step(2, 3, 2.75)).find("epsilon 2.7500 at delta"), std::string::npos);
+  const Json without{{"step", 2}, {"not_private", {{"loss", 3.0}}}};
+  EXPECT_NE(said("silent", without).find("no epsilon since step 2"), std::string::npos);
+  const Json stated{{"step", 1}, {"not_private", Json::object()}, {"no_epsilon", "no noise is added"}};
+  EXPECT_NE(said("stated", stated).find("no epsilon since step 1"), std::string::npos);
+  const Json ledger{{"step", 1}, {"not_private", Json::object()}, {"epsilon", 4.5}, {"delta", 1e-5}};
+  EXPECT_NE(said("ledger", ledger).find("epsilon 4.5000 at delta"), std::string::npos);
 }
 
 // 40 steps at a constant epsilon: a line across the lower panel, 700 points or so and two or three of them high.

@@ -380,6 +380,25 @@ TEST(Job, RefusesRanksWithOtherOptions) {
             std::string::npos);
 }
 
+// A record that is another number on another rank could be drawn twice in a step.
+TEST(Job, RefusesRanksWithOtherRecords) {
+  std::vector<std::string> by_rank(2);
+  test::run_ranks(2, test::As::threads, [&](comm::World& world) {
+    const Doubles other("cosines");
+    by_rank[static_cast<size_t>(world.rank())] = fault([&] {
+      trained(world, [&](JobOptions& options) {
+        options.shard.shard = shard::Strategy::zero3;
+        if (world.rank() == 1) options.data = &other;
+      });
+    });
+  });
+  EXPECT_EQ(by_rank[0], by_rank[1]);
+  EXPECT_NE(by_rank[0].find("the records of this rank (40 pairs) or those it holds out are not those of rank 0"),
+            std::string::npos)
+      << by_rank[0];
+  EXPECT_EQ(by_rank[0].find("cosines"), std::string::npos) << "nothing that follows from the records";
+}
+
 // What one job in a folder spends counts for the next one, whose noise is its own.
 TEST(Job, AFolderKeepsTheLedger) {
   const io::Scratch here;

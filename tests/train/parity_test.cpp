@@ -175,12 +175,9 @@ TEST_P(Parity, EveryStrategyEqualsOneProcess) {
   for (const auto& c : kModels) expected(c);
   std::atomic<int> runs{0};
   test::run_ranks(ranks, test::As::threads, [&](comm::World& world) {
-    std::vector<Strategy> strategies{Strategy::ddp, Strategy::zero2, Strategy::zero3};
-    if (ranks == 1) strategies.push_back(Strategy::none);
-    if (ranks == 4) strategies.push_back(Strategy::hsdp);
     std::map<std::pair<int, int>, shard::Groups> meshes;
     std::map<std::string, Tensors> sharded;  // weights of zero2, by the rest of the variant
-    for (const auto strategy : strategies) {
+    for (const auto strategy : catalog::strategies_for(ranks)) {
       shard::ShardConfig config;
       config.shard = strategy;
       const auto policy = shard::policy_of(config, ranks);

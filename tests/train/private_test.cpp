@@ -131,19 +131,12 @@ privacy::DpConfig private_config(MethodName method) {
   return {.dp = method, .sigma = 0.5, .max_grad_norm = 0.3, .noise_seed = 21};
 }
 
-std::vector<Strategy> strategies(int ranks) {
-  std::vector<Strategy> out{Strategy::ddp, Strategy::zero2, Strategy::zero3};
-  if (ranks == 1) out.push_back(Strategy::none);
-  if (ranks == 4) out.push_back(Strategy::hsdp);
-  return out;
-}
-
 // Runs `body(groups, strategy, method)` for every strategy on one world, each with the next of the methods (or all).
 using Body = std::function<void(const shard::Groups&, Strategy, MethodName)>;
 void each_strategy(comm::World& world, const std::vector<MethodName>& methods, const Body& body) {
   std::map<std::pair<int, int>, shard::Groups> meshes;
   auto turn = static_cast<size_t>(world.size());
-  for (const auto strategy : strategies(world.size())) {
+  for (const auto strategy : catalog::strategies_for(world.size())) {
     const auto policy = shard::policy_of(Trained::config_of(strategy), world.size());
     const std::pair shape{policy.replicate, policy.shard};
     if (!meshes.contains(shape)) meshes[shape] = shard::connect_groups(world, policy);

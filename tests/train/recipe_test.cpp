@@ -238,6 +238,24 @@ TEST(Recipe, RandomWeightsAreAskedFor) {
   EXPECT_EQ(Resolved(model + "weights = \"other\"\n").recipe.decisions.weights, "from other");
 }
 
+TEST(ModelConfig, AFolderTakesThePlaceOfTheModel) {
+  const auto golden = std::filesystem::path(test::source_root()) / "tests/golden";
+  const auto use = [&](const std::string& model, const std::string& folder) {
+    ModelConfig config;
+    config.model = model;
+    config.model_folder = folder;
+    config.use_folder();
+    EXPECT_EQ(config.model_folder, "") << "it is said once";
+    return config.model;
+  };
+  const auto folder = (golden / "llama_lm").string();
+  EXPECT_EQ(use("qwen2-nano", ""), "qwen2-nano");
+  EXPECT_EQ(use("Qwen/Qwen2-1.5B", folder), folder);
+  EXPECT_EQ(use(folder + "/.", folder), folder) << "the same one twice";
+  EXPECT_TRUE(has(test::fault([&] { use("llama-nano", golden.string()); }), "has no config.json"));
+  EXPECT_TRUE(has(test::fault([&] { use((golden / "qwen2_lm").string(), folder); }), "drop one of them"));
+}
+
 TEST(Recipe, TheTokenizerIsTheModels) {
   const io::Scratch folder;
   for (const char* name : {"model.safetensors", "tokenizer.json"}) folder.write(name, "{}");
@@ -438,7 +456,8 @@ TEST(RunFolder, OfAPrivateRunIsClosedUnlessItHoldsOtherThings) {
     return folder;
   };
   const auto empty = made("empty"), earlier = made("earlier"), home = made("home"), shared = made("shared");
-  for (const auto* name : {"recipe.toml", "recipe.1.toml", "metrics.jsonl", "events.out.tfevents.1", "ledger"})
+  for (const auto* name :
+       {"recipe.toml", "recipe.1.toml", "environment.json", "metrics.jsonl", "events.out.tfevents.1", "ledger"})
     scratch.write(text("earlier/", name), "");
   for (const auto* name : {"letter.txt", "recipe.toml"}) scratch.write(text("home/", name), "");
   const auto absent = scratch.path() / "new";

@@ -249,6 +249,38 @@ TEST(Trainer, StepsWithSeededNoiseAreNeverCountedAsProtected) {
   EXPECT_TRUE(std::filesystem::exists(here.path() / "recipe.1.toml")) << "what the first steps were made with";
 }
 
+// Steps that have an epsilon would lose it.
+TEST(Trainer, AProtectedRunIsNotContinuedWithoutProtection) {
+  const Scratch here;
+  const auto words = small(
+      with(kPrivate, {{"dp.noise_seed", "-1"}, {"train.save_every", "2"}, {"train.steps", "2"}, {"train.keep", "9"}}));
+  EXPECT_TRUE(train_in(here.path(), 1, words).result.spent);
+  const auto further = with(words, {{"train.steps", "4"}});
+  for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{
+           {"dp.sigma", "0"}, {"dp.sampler", "shuffled"}, {"dp.noise_seed", "3"}}) {
+    const auto said = refused(here.path(), with(further, {{key, value}}));
+    EXPECT_NE(said.find("has made 2 steps that have an epsilon"), std::string::npos) << key << ": " << said;
+  }
+  EXPECT_EQ(train_in(here.path(), 1, further).result.steps, 4);
+}
+
+// The ledger counts steps that were made and left; metrics of a run that goes back say so before its first step.
+TEST(Trainer, MetricsStateWhatTheLedgerHas) {
+  const Scratch here;
+  const auto words = small(with(kPrivate, {{"dp.noise_seed", "-1"},
+                                           {"train.save_every", "2"},
+                                           {"train.keep", "9"},
+                                           {"train.log_every", "1"},
+                                           {"train.steps", "4"}}));
+  const double spent = train_in(here.path(), 1, words).result.spent->epsilon;
+  const auto back =
+      train_in(here.path(), 1,
+               with(words, {{"train.resume_from", "00001_step_2"}, {"dp.max_epsilon", std::to_string(spent + 1e-3)}}));
+  EXPECT_EQ(back.result.steps, 2) << "the budget was used up by the steps that are left";
+  EXPECT_EQ(back.metrics.back().at("step"), 2);
+  EXPECT_NEAR(back.metrics.back().at("epsilon"), spent, 1e-9);
+}
+
 // A run that ends at every step and goes on is the run that never ended: weights, state, ledger, to the bit.
 TEST(Trainer, ResumesToTheBit) {
   for (const auto& kind : {kPrivate, kPlain}) {

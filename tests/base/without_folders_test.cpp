@@ -1,0 +1,33 @@
+#include "shade/base/without_folders.h"
+
+#include <gtest/gtest.h>
+
+namespace shade {
+namespace {
+
+TEST(WithoutFolders, OfAnAbsolutePathTheLastNameStays) {
+  for (const auto& [word, kept] : {std::pair<std::string, std::string>{"/home/ann/llama", ".../llama"},
+                                   {"/home/ann/llama/", ".../llama"},
+                                   {"/home/ann/llama/../qwen", ".../qwen"},
+                                   {"/", ".../"},
+                                   {"--model=/home/ann/llama", "--model=.../llama"},
+                                   {"@/home/ann/classes", "@.../classes"},
+                                   {"--classes=@/home/ann/classes", "--classes=@.../classes"},
+                                   {"runs/llama", "runs/llama"},
+                                   {"Qwen/Qwen2-1.5B", "Qwen/Qwen2-1.5B"},
+                                   {"--model", "--model"},
+                                   {"--model=", "--model="},
+                                   {"a=/b", "a=/b"},
+                                   {"", ""}})
+    EXPECT_EQ(without_folders(word), kept) << word;
+}
+
+TEST(WithoutFolders, ReachesEveryTextOfADocument) {
+  const Json json{
+      {"model", "/home/ann/llama"}, {"data", {{"classes", {"a", "/home/ann/b"}}, {"flip", true}}}, {"n", 3}};
+  EXPECT_EQ(without_folders(json),
+            (Json{{"model", ".../llama"}, {"data", {{"classes", {"a", ".../b"}}, {"flip", true}}}, {"n", 3}}));
+}
+
+}  // namespace
+}  // namespace shade
