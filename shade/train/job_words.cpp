@@ -59,6 +59,7 @@ Json shared_words(const JobOptions& options) {
   out["job"].erase("device");  // each rank has its own
   out["job"]["steps"] = options.steps;
   out["job"]["folder"] = !options.folder.empty();
+  out["job"]["data"] = options.data != nullptr;
   if (!options.privacy) return out;
   out["privacy"]["steps"] = options.privacy->steps;
   out["privacy"]["delta"] = options.privacy->delta;
