@@ -175,7 +175,7 @@ AuditResult audit(comm::World& world, const Audit& what) {
                          .rehearsal = true});
   auto& runtime = job.runtime();
   const train::MadeUpData records(*model, config.batch_size + 1, config.seq_length, static_cast<uint64_t>(config.seed),
-                                  train::dtype_of(config.dtype));
+                                  train::scalar_type(config.dtype));
   const Parts without = sums_of(job, records, config.batch_size);
   const Parts with = sums_of(job, records, config.batch_size + 1);
   Parts canary;

@@ -46,7 +46,7 @@ void add_line(TrainingRun& run, const Json& line) {
   if (own.contains("loss")) run.loss[step] = number(own, "loss");
   if (own.contains("eval_loss")) run.held_out[step] = number(own, "eval_loss");
   const bool without = line.contains("no_epsilon") || (own.contains("loss") && !line.contains("epsilon"));
-  const bool plain = !is_private && (own.contains("loss") || own.contains("eval_loss"));
+  const bool plain = !is_private && own.contains("loss");
   if (plain && !run.first_plain) run.first_plain = step;
   if (is_private && without && !run.first_without) run.first_without = step;
   if (!line.contains("epsilon")) return;

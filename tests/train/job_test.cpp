@@ -404,6 +404,7 @@ TEST(Job, RefusesARankWithoutRecords) {
   test::run_ranks(2, test::As::threads, [&](comm::World& world) {
     by_rank[static_cast<size_t>(world.rank())] = fault([&] {
       trained(world, [&](JobOptions& options) {
+        options.shard.shard = shard::Strategy::zero3;
         if (world.rank() == 1) options.data = nullptr;
       });
     });

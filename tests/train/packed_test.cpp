@@ -214,7 +214,7 @@ TEST(Packed, AProtectedRunKeepsItsUnit) {
   const io::Scratch run;
   const Words both{{"dp.dp", "auto"}, {"dp.sigma", "1"}, {"dp.delta", "1e-3"}};
   auto records = on(folder, both), windows = on(folder, both);
-  records.insert(records.end(), {{"data.packing", "padded"}, {"train.steps", "1"}});
+  records.insert(records.end(), {{"data.packing", "records"}, {"train.steps", "1"}});
   windows.insert(windows.end(), {{"dp.privacy_unit", "window"}, {"train.steps", "2"}});
   EXPECT_TRUE(train_in(run.path(), 1, records).result.spent);
   const auto said = refused(run.path(), windows);
