@@ -43,6 +43,7 @@ struct World::State {
   Place place;
   CommConfig config;
   BackendKind backend = BackendKind::gloo;
+  c10::Device device = c10::kCPU;
   std::optional<Secret> secret;
   c10::intrusive_ptr<c10d::Store> store;
   std::string session;
@@ -205,6 +206,7 @@ World World::connect(const Place& place, const CommConfig& config, c10::intrusiv
   state->place = place;
   state->config = config;
   state->backend = choose(config.backend);
+  if (state->backend == BackendKind::nccl) state->device = nccl_device(place.local_rank);
   SHADE_REQUIRE(state->backend != BackendKind::simulated,
                 "a simulated world has no ranks to connect; use World::simulated");
   if (place.size == 1) return World(std::move(state));
@@ -267,6 +269,7 @@ World::~World() {
 
 const Place& World::place() const { return state_->place; }
 BackendKind World::backend() const { return state_->backend; }
+c10::Device World::device() const { return state_->device; }
 const CommConfig& World::config() const { return state_->config; }
 TrafficLog& World::traffic() { return *state_->traffic; }
 
@@ -292,8 +295,11 @@ Group World::group(const std::string& name, std::vector<int> ranks, Algorithms a
   }
   const int rank = static_cast<int>(self - ranks.begin());
   const int size = static_cast<int>(ranks.size());
-  const BackendOptions options{
-      .name = name, .address = my.address, .timeout = my.config.rendezvous_timeout, .local_rank = my.place.local_rank};
+  const BackendOptions options{.name = name,
+                               .address = my.address,
+                               .timeout = my.config.rendezvous_timeout,
+                               .limit = my.config.stall_timeout,
+                               .device = my.device};
 
   std::unique_ptr<Transport> transport;
   if (my.backend == BackendKind::simulated) {

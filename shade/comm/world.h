@@ -69,6 +69,8 @@ class World {
   int rank() const { return place().rank; }
   int size() const { return place().size; }
   BackendKind backend() const;
+  // Where this rank computes: its GPU if the backend is nccl, else the CPU.
+  c10::Device device() const;
   const CommConfig& config() const;
 
   // A group of these world ranks (sorted, containing this rank; empty: all). Its members must all call this, in the
