@@ -1,6 +1,7 @@
 #include "shade/comm/device_flights.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -152,6 +153,7 @@ void DeviceFlights::settle() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return;
   try {
+    const c10::DeviceGuard on(device_);  // a thread that asks of another device's events would open that device too
     bool in_turn = true;
     std::erase_if(flights_, [&](const std::shared_ptr<Flight>& flight) {
       const bool over = flight->settle(in_turn, flight.use_count() == 1, last_, last_at_);
