@@ -15,6 +15,8 @@ class Store;
 
 namespace shade::comm {
 
+inline constexpr int64_t kStoreSockets = 2;  // of a rank, at whoever hosts the store: the world's and the watchdog's
+
 struct HostedStore {
   c10::intrusive_ptr<c10d::Store> store;
   uint16_t port = 0;

@@ -5,7 +5,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <algorithm>
-#include <array>
+#include <atomic>
 #include <csignal>
 #include <mutex>
 #include <numeric>
@@ -15,6 +15,7 @@
 
 #include "shade/base/log.h"
 #include "shade/base/strings.h"
+#include "shade/comm/job/file_limit.h"
 #include "shade/comm/job/job_secret.h"
 #include "shade/comm/job/rendezvous.h"
 #include "shade/comm/job/sealed_store.h"
@@ -54,6 +55,7 @@ struct World::State {
 
   std::mutex mutex;
   std::set<std::string> names;
+  std::atomic<int64_t> sockets{0};  // of groups, and of the store if it is here
   std::vector<Group> groups;
   std::exception_ptr lost;
 
@@ -118,6 +120,7 @@ World World::connect(const Place& place, const CommConfig& config, Options optio
   if (place.size == 1) return connect(place, config, {}, std::move(options));
   if (!options.secret) options.secret = job_secret(place);  // before anything is opened
   const bool hosts = place.rank == 0 && !place.store_hosted;
+  if (hosts) allow_sockets(kStoreSockets * place.size, text("the store of ", place.size, " ranks"));
   auto store = hosts ? host_store(place.store_host, place.store_port, config.rendezvous_timeout).store
                      : join_store(place.store_host, place.store_port, config.rendezvous_timeout);
   return connect(place, config, std::move(store), std::move(options));
@@ -141,6 +144,7 @@ World World::connect(const Place& place, const CommConfig& config, c10::intrusiv
   }
   state->secret = options.secret ? *options.secret : job_secret(place);
   store = c10::make_intrusive<SealedStore>(std::move(store), *state->secret);
+  if (state->hosts_store()) state->sockets = kStoreSockets * place.size;
   auto& rendezvous = state->rendezvous.emplace(store, place, config.rendezvous_timeout);
   std::string session;
   try {
@@ -229,6 +233,8 @@ std::unique_ptr<Transport> World::State::transport(const std::string& name, cons
                                .timeout = config.rendezvous_timeout,
                                .limit = 2 * config.stall_timeout,
                                .device = device};
+  sockets += size;
+  allow_sockets(sockets, text("groups of ", place.size, " ranks"));
   activity->begin_wait("connecting group " + name);
   // The members are part of the key: two groups of one name on different ranks (mesh rows) must not meet.
   auto store = c10::make_intrusive<c10d::PrefixStore>(text("group/", name, "/", ranges(ranks)), rendezvous->store());
