@@ -74,15 +74,12 @@ void Rendezvous::meet(const std::function<void()>& interrupt) {
 
 void Rendezvous::gather(const std::function<void()>& interrupt) {
   std::vector<int> others;  // with another secret
-  RollCall ranks(*inside_, kHere, place_.size, [&](int rank, const std::string& key) {
-    try {
-      const auto theirs = inside_->get_to_str(key);
-      if (theirs != std::to_string(place_.size))
-        throw CommError(text("rank ", rank, " was started for a world of ", theirs, " ranks, rank 0 one of ",
-                             place_.size, "; start all ranks with the same world size"));
-    } catch (const SealBroken&) {
+  RollCall ranks(*inside_, kHere, place_.size, [&](int rank, const std::optional<std::string>& theirs) {
+    if (!theirs)
       others.push_back(rank);
-    }
+    else if (*theirs != std::to_string(place_.size))
+      throw CommError(text("rank ", rank, " was started for a world of ", *theirs, " ranks, rank 0 one of ",
+                           place_.size, "; start all ranks with the same world size"));
   });
   const auto deadline = Clock::now() + limit_;
   while (true) {
@@ -123,7 +120,7 @@ void Rendezvous::await_word(const std::function<void()>& interrupt) {
 
 bool Rendezvous::opens(const std::string& key) {
   try {
-    if (inside_->check({key})) inside_->get(key);
+    peek(*inside_, key);
     return true;
   } catch (const SealBroken&) {
     return false;
@@ -136,7 +133,7 @@ CommError Rendezvous::strangers() {
   std::vector<int> others;
   for (int rank = 0; rank < std::min(place_.size, kAsked); ++rank)
     if (!opens(mine(rank))) others.push_back(rank);
-  if (others.empty()) return SealBroken(full_key(kWord), "was written by somebody who doesn't have the job secret");
+  if (others.empty()) return SealBroken(full_key(kWord), kForged);
   return other_secret(others, place_.rank, full_key(mine(others.front())));
 }
 
@@ -144,8 +141,10 @@ void Rendezvous::say_farewell(bool hosts, Seconds limit) {
   constexpr const char* kFarewell = "farewell";
   inside_->set(RollCall::key_of(kFarewell, place_.rank), std::string("1"));
   if (!hosts) return;
-  // A forged goodbye would take the store from those who still work.
-  RollCall ranks(*inside_, kFarewell, place_.size, [&](int, const std::string& key) { inside_->get(key); });
+  RollCall ranks(*inside_, kFarewell, place_.size, [&](int rank, const std::optional<std::string>& goodbye) {
+    if (!goodbye)  // it would take the store from those who still work
+      throw SealBroken(full_key(RollCall::key_of(kFarewell, rank)), kForged);
+  });
   const auto deadline = Clock::now() + limit;
   while (!ranks.complete() && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
