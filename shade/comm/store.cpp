@@ -45,15 +45,4 @@ std::optional<std::string> peek(c10d::Store& store, const std::string& key) {
   return value;
 }
 
-bool came_within(c10d::Store& store, const std::string& key, Seconds patience) {
-  if (patience > Seconds(0)) {
-    try {
-      store.wait({key}, whole_ms(patience));
-      return true;
-    } catch (const c10::DistStoreError&) {  // not within this time
-    }
-  }
-  return store.check({key});  // throws if the store is gone
-}
-
 }  // namespace shade::comm

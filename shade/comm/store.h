@@ -30,8 +30,4 @@ c10::intrusive_ptr<c10d::Store> join_store(const std::string& host, uint16_t por
 // waiting for one that was deleted.)
 std::optional<std::string> peek(c10d::Store& store, const std::string& key);
 
-// Is there a value of `key`, or does one come within `patience`? The store holds its answer back: one request, however
-// long it takes.
-bool came_within(c10d::Store& store, const std::string& key, Seconds patience);
-
 }  // namespace shade::comm
