@@ -37,4 +37,12 @@ c10::intrusive_ptr<c10d::Store> join_store(const std::string& host, uint16_t por
   }
 }
 
+// A comparison that fails changes nothing and gives the present value, or what it was compared with if there is none.
+std::optional<std::string> peek(c10d::Store& store, const std::string& key) {
+  static const std::string kNone = "shade: no value";
+  auto value = store.compareSet(key, kNone, kNone);
+  if (value == kNone) return std::nullopt;
+  return value;
+}
+
 }  // namespace shade::comm

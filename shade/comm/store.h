@@ -5,6 +5,7 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "shade/base/units.h"
@@ -15,6 +16,8 @@ class Store;
 
 namespace shade::comm {
 
+inline constexpr int64_t kStoreSockets = 2;  // of a rank, at whoever hosts the store: the world's and the watchdog's
+
 struct HostedStore {
   c10::intrusive_ptr<c10d::Store> store;
   uint16_t port = 0;
@@ -22,5 +25,9 @@ struct HostedStore {
 
 HostedStore host_store(const std::string& host, uint16_t port, Seconds timeout);
 c10::intrusive_ptr<c10d::Store> join_store(const std::string& host, uint16_t port, Seconds timeout);
+
+// The value of `key` if there is one: one request, which never waits. (A get waits for the key first, and goes on
+// waiting for one that was deleted.)
+std::optional<std::string> peek(c10d::Store& store, const std::string& key);
 
 }  // namespace shade::comm

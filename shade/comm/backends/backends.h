@@ -1,6 +1,7 @@
 // The transports we don't own, one file each. A backend that isn't built is a stub file that says so; CMake chooses.
 #pragma once
 
+#include <c10/core/Device.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include <string>
@@ -28,8 +29,9 @@ inline std::span<const Name<BackendKind>> names_of(BackendKind) {
 struct BackendOptions {
   std::string name;     // of the group; unique in its world
   std::string address;  // gloo: the local address to listen on; 127.0.0.1 keeps a single-host world on loopback
-  Seconds timeout{60};  // to connect; operations themselves have no time limit, the watchdog has
-  int local_rank = 0;   // nccl: the device
+  Seconds timeout{60};  // to connect
+  Seconds limit{300};   // nccl: for one operation. Gloo's have none: the watchdog ends a job that doesn't move
+  c10::Device device = c10::kCPU;  // nccl: where its tensors live
 };
 
 // All ranks of the group must call this together; blocks until they are connected.
@@ -42,5 +44,9 @@ void require_nccl();         // throws UsageError if there is none, or no GPU fo
 bool nccl_built();           // is NCCL in this binary?
 int nccl_devices();          // GPUs it could use here
 std::string nccl_version();  // "2.30.7", or why there is none
+
+// The GPU of this rank: the one with its local number, or the only visible one (Slurm shows each task its own).
+// Throws UsageError if there is none for it.
+c10::Device nccl_device(int local_rank);
 
 }  // namespace shade::comm

@@ -21,17 +21,21 @@ void require_nccl() {
 
 c10::intrusive_ptr<c10d::Backend> make_nccl(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                                             const BackendOptions& options) {
+  auto native = c10d::ProcessGroupNCCL::Options::create();
+  native->timeout = std::chrono::duration_cast<std::chrono::milliseconds>(options.limit);
+  native->group_name = options.name;
+  const c10::cuda::CUDAGuard guard(options.device);
+  auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, native);
+  group->eagerConnectSingleDevice(options.device);
+  return group;
+}
+
+c10::Device nccl_device(int local_rank) {
   require_nccl();
   const int devices = nccl_devices();
-  SHADE_REQUIRE(options.local_rank < devices, "local rank ", options.local_rank, " has no GPU of its own: ", devices,
+  SHADE_REQUIRE(devices == 1 || local_rank < devices, "local rank ", local_rank, " has no GPU of its own: ", devices,
                 " visible on this host; start at most ", devices, " ranks here");
-  auto native = c10d::ProcessGroupNCCL::Options::create();
-  native->timeout = std::chrono::duration_cast<std::chrono::milliseconds>(options.timeout);
-  native->group_name = options.name;
-  const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(options.local_rank));
-  auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, native);
-  group->eagerConnectSingleDevice(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(options.local_rank)));
-  return group;
+  return {c10::kCUDA, static_cast<c10::DeviceIndex>(devices == 1 ? 0 : local_rank)};
 }
 
 bool nccl_built() { return true; }

@@ -18,6 +18,11 @@ c10::intrusive_ptr<c10d::Backend> make_nccl(c10::intrusive_ptr<c10d::Store>, int
   return nullptr;
 }
 
+c10::Device nccl_device(int) {
+  require_nccl();
+  return c10::kCPU;
+}
+
 bool nccl_built() { return false; }
 int nccl_devices() { return 0; }
 std::string nccl_version() { return "not in this build (preset cuda has it)"; }

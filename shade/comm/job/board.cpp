@@ -6,11 +6,17 @@
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
 #include "shade/comm/errors.h"
+#include "shade/comm/store.h"
 
 namespace shade::comm {
 namespace {
 
 std::string beat_key(int rank) { return text("beat/", rank); }
+std::vector<std::string> beat_keys(int ranks) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < ranks; ++rank) keys.push_back(beat_key(rank));
+  return keys;
+}
 constexpr const char* kVerdict = "verdict";
 
 std::string as_string(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
@@ -41,7 +47,7 @@ Board::Board(c10::intrusive_ptr<c10d::Store> store, const std::string& session)
 void Board::post(int rank, const Beat& beat) { store_->set(beat_key(rank), beat.print()); }
 
 std::optional<Beat> Board::read(int rank) {
-  if (store_->check({beat_key(rank)})) return taken(rank, store_->get_to_str(beat_key(rank)));
+  if (const auto line = peek(*store_, beat_key(rank))) return taken(rank, *line);
   if (counts_.contains(rank)) throw SealBroken(prefix_ + "/" + beat_key(rank), "was deleted");
   return std::nullopt;
 }
@@ -62,8 +68,7 @@ bool Board::any(int ranks) {
 }
 
 std::vector<Beat> Board::read_all(int ranks) {
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < ranks; ++rank) keys.push_back(beat_key(rank));
+  const auto keys = beat_keys(ranks);
   std::vector<Beat> beats;
   if (!store_->check(keys)) {  // multiGet would wait for what is gone
     for (int rank = 0; rank < ranks; ++rank)
@@ -76,14 +81,14 @@ std::vector<Beat> Board::read_all(int ranks) {
 
 void Board::set_verdict(const std::string& verdict) { store_->compareSet(kVerdict, std::string(), verdict); }
 
-std::optional<std::string> Board::verdict() {
-  if (!store_->check({kVerdict})) return std::nullopt;
-  return store_->get_to_str(kVerdict);
-}
+std::optional<std::string> Board::verdict() { return peek(*store_, kVerdict); }
 
 std::string Board::positions(int ranks) {
   std::vector<std::optional<Beat>> beats;
-  for (int rank = 0; rank < ranks; ++rank) beats.push_back(read(rank));
+  if (store_->check(beat_keys(ranks)))
+    for (auto& beat : read_all(ranks)) beats.emplace_back(std::move(beat));
+  else
+    for (int rank = 0; rank < ranks; ++rank) beats.push_back(read(rank));
   return describe_positions(beats);
 }
 

@@ -2,10 +2,12 @@
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <algorithm>
 #include <random>
 
 #include "shade/base/strings.h"
 #include "shade/comm/job/sealed_store.h"
+#include "shade/comm/store.h"
 
 namespace shade::comm {
 namespace {
@@ -20,9 +22,8 @@ std::string new_word() {
 
 // What `rank` has left in the lobby, if anything, as `reader` sees it.
 std::optional<std::string> note_of(c10d::Store& store, int rank, int reader) {
-  if (!store.check({note_key(rank)})) return std::nullopt;
   try {
-    return store.get_to_str(note_key(rank));
+    return peek(store, note_key(rank));
   } catch (const SealBroken&) {
     throw other_secret({rank}, reader, note_key(rank));
   }
@@ -42,8 +43,8 @@ SessionHost::SessionHost(c10::intrusive_ptr<c10d::Store> store, int size)
   store_->set(note_key(0), new_word());  // says nothing, but opens for ranks that have the same secret
 }
 
-void SessionHost::answer() {
-  for (size_t rank = 1; rank < answered_.size(); ++rank) {
+void SessionHost::answer(int first) {
+  for (auto rank = static_cast<size_t>(std::max(1, first)); rank < answered_.size(); ++rank) {
     const auto word = note_of(*store_, static_cast<int>(rank), 0);
     if (!word || *word == answered_[rank]) continue;
     store_->set(answer_key(*word), session_);
@@ -58,8 +59,7 @@ SessionClient::SessionClient(c10::intrusive_ptr<c10d::Store> store, int rank)
 
 std::optional<std::string> SessionClient::session() {
   note_of(*store_, 0, rank_);
-  if (!store_->check({answer_key(word_)})) return std::nullopt;
-  return store_->get_to_str(answer_key(word_));
+  return peek(*store_, answer_key(word_));
 }
 
 }  // namespace shade::comm

@@ -32,7 +32,8 @@ class SessionHost {
  public:
   SessionHost(c10::intrusive_ptr<c10d::Store> store, int size);
   const std::string& session() const { return session_; }
-  void answer();  // all notes that have come since; call it again until everybody is in
+  // All notes that have come since, of ranks from `first` on; call it again until everybody is in.
+  void answer(int first = 1);
 
  private:
   c10::intrusive_ptr<c10d::Store> store_;
