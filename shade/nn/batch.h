@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "shade/base/error.h"
+#include "shade/nn/device.h"
 
 namespace shade::nn {
 
@@ -50,8 +51,9 @@ struct Batch {
     if (!records.empty()) out.records.assign(records.begin() + begin, records.begin() + begin + size);
     return out;
   }
+  // From the host to another device: in pinned memory, without blocking (nn/device.h).
   Batch to(at::Device device) const {
-    return each([&](const at::Tensor& tensor) { return tensor.to(device); });
+    return each([&](const at::Tensor& tensor) { return on_device(tensor, device); });
   }
 
   // A batch of what `change` makes of every field that is defined.
