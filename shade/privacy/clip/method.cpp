@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <limits>
 
 #include "shade/base/error.h"
@@ -51,6 +52,14 @@ const MethodRow& row_of(MethodName name) {
   return kRows[0];
 }
 
+ClipCounts Method::drain_counts() {
+  const auto counted = drain_counted();
+  if (!counted.defined() || counted.is_meta()) return {};
+  const auto here = counted.cpu();
+  const auto whole = [&](int64_t i) { return std::llround(here[i].item<double>()); };
+  return {.samples = whole(0), .clipped = whole(1), .not_finite = whole(2), .below = here[3].item<double>()};
+}
+
 ClippingMethod::ClippingMethod(const MethodRow& row, const MethodSetup& setup, const ClipOptions& options)
     : sink_(&setup.sink),
       options_(options),
@@ -94,12 +103,10 @@ void ClippingMethod::count() {
   const auto squares = of_present(norms_.total().masked_fill(bad_B_, std::numeric_limits<double>::infinity()));
   const auto finite = at::isfinite(squares);
   const auto below = (squares.sqrt() <= clipper_.clip_norm()) & finite;
-  const auto number = [](const at::Tensor& mask) { return mask.sum().item<int64_t>(); };
-  const auto good = number(finite), low = number(below);
-  counts_.samples += present();
-  counts_.not_finite += present() - good;
-  counts_.clipped += good - low;
-  counts_.below += static_cast<double>(low) - 0.5 * static_cast<double>(present());
+  const auto good = finite.sum(at::kDouble), low = below.sum(at::kDouble);
+  const auto all = static_cast<double>(present());
+  const auto counted = at::stack({at::full_like(good, all), good - low, all - good, low - 0.5 * all});
+  counted_ = counted_.defined() ? counted_.add_(counted) : counted;
 }
 
 void ClippingMethod::add_clipped(const nn::LayerGrad& grad, const at::Tensor& c_B) {
