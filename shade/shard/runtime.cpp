@@ -6,6 +6,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/span.h"
+#include "shade/nn/device.h"
 #include "shade/nn/function.h"
 
 namespace shade::shard {
@@ -215,6 +216,7 @@ std::vector<LocalShard> Runtime::shards() {
   std::vector<LocalShard> out;
   for (const auto& unit : units_)
     for (auto& shard : unit->shards()) out.push_back(std::move(shard));
+  if (config_.offload) nn::Issued(device()).wait();
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "shade/base/error.h"
+#include "shade/nn/device.h"
 
 namespace shade::shard {
 namespace {
@@ -65,8 +66,12 @@ void ShardedUnit::gather() {
     flat.full = at::empty({flat.layout->size}, at::TensorOptions(context_->device).dtype(context_->compute));
     for (const auto& [segment, mine, local] : shares(flat)) {
       auto input = flat.owned.narrow(0, local, mine.size);
-      if (input.scalar_type() != context_->compute || input.device() != context_->device)
-        input = flat.full.narrow(0, mine.begin, mine.size).copy_(input);  // gathered in place
+      // Gathered in place. What is offloaded lies in pinned memory: it is copied without blocking and converted by the
+      // device. The host writes it again only after a wait for the device (Step::run, evaluate).
+      if (input.scalar_type() != context_->compute || input.device() != context_->device) {
+        const auto wide = input.scalar_type() == context_->compute ? input : nn::on_device(input, context_->device);
+        input = flat.full.narrow(0, mine.begin, mine.size).copy_(wide, /*non_blocking=*/true);
+      }
       flat.gathers.push_back(context_->groups.gather.all_gather(flat.full.narrow(0, segment.begin, segment.size), input,
                                                                 {.label = "gather " + flat.layout->name}));
     }
@@ -241,7 +246,11 @@ std::vector<LocalShard> ShardedUnit::shards() {
     for (size_t i = 0; resident() && i < flat.written.size(); ++i)
       if (!flat.written[i])
         flat.gradient.narrow(0, flat.layout->pieces[i].begin, flat.layout->pieces[i].weight->numel()).zero_();
-    const auto gradient = flat.gradient.to(flat.owned.device());
+    auto gradient = flat.gradient;
+    if (gradient.device() != flat.owned.device()) {  // offloaded
+      gradient = nn::host_empty(gradient.numel(), gradient.scalar_type(), gradient.device());
+      gradient.copy_(flat.gradient, /*non_blocking=*/true);
+    }
     size_t i = 0;
     for (const auto& [segment, mine, local] : shares(flat))
       out.push_back({.name = flat.layout->shard_name(i++),

@@ -72,7 +72,9 @@ class ShardedUnit {
   void begin_micro_step();  // nothing is final
   std::vector<comm::TrafficRecord> drain_reductions() { return std::exchange(reduced_, {}); }
 
-  std::vector<LocalShard> shards();  // of trainable weights
+  // Of trainable weights. Gradients on their way from a device to offloaded weights may not have arrived: the caller
+  // waits, once for all units.
+  std::vector<LocalShard> shards();
 
   struct FlatState {
     const Flat* layout;
