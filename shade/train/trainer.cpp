@@ -196,7 +196,8 @@ void Trainer::begin() {
                        .folder = *folder_,
                        .checkpoints = *checkpoints_,
                        .spending = spending_.get(),
-                       .last = last_});
+                       .last = last_,
+                       .local_ranks = world_->place().local_size});
   if (goes_on && world_->rank() == 0) {
     folder_->write_recipe(print_toml(*config_));
     if (!options_.environment.is_null()) folder_->write_environment(options_.environment);

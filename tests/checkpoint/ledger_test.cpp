@@ -105,8 +105,8 @@ TEST_F(LedgerTest, WhatIsNoExactReplayIsCountedAgainWithNoiseOfItsOwn) {
   EXPECT_EQ(ledger.start(run, {}, kSeeded).back().incarnation, 3u) << "another key from the start";
 }
 
-// On accelerators sums are not hashed. Even if all that is known of two runs were the same, nobody would see that a step
-// comes out otherwise.
+// On accelerators sums are not hashed. Even if all that is known of two runs were the same, nobody would see that a
+// step comes out otherwise.
 TEST_F(LedgerTest, AStepWithoutTheHashOfItsSumIsNeverMadeAgain) {
   {
     Ledger ledger(file);
