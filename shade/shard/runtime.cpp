@@ -227,8 +227,9 @@ void Runtime::updated() {
 at::Tensor Runtime::whole(const nn::Weight& weight, Part part) {
   const auto& place = places_[static_cast<size_t>(weight.id())];
   const auto& flat = units_[place.unit]->flats()[place.flat];
-  const auto& mine = part == Part::weight ? flat.owned : flat.gradient;
-  SHADE_CHECK(mine.defined(), "weight ", weight.name(), " has no gradient yet");
+  const auto& owned_part = part == Part::weight ? flat.owned : flat.gradient;
+  SHADE_CHECK(owned_part.defined(), "weight ", weight.name(), " has no gradient yet");
+  const auto mine = nn::on_device(owned_part, device());  // of what is offloaded: the group's tensors are there
   auto full = mine;
   if (!units_[place.unit]->resident()) {
     full = at::empty({flat.layout->size}, mine.options());

@@ -114,7 +114,8 @@ void ShardedUnit::refresh() {
 
 // Its content is garbage: what is reduced is written, and shards() clears what was not.
 void ShardedUnit::own_gradient(FlatState& flat) {
-  if (flat.gradient.defined()) return;
+  const auto place = context_->offloaded() ? flat.owned.device() : context_->device;
+  if (flat.gradient.defined() && flat.gradient.device().type() == place.type()) return;
   const MemoryScope scope(MemoryKind::gradients);
   flat.gradient = context_->offloaded()
                       ? context_->storage->zeros(flat.owned.numel(), context_->master, MemoryKind::gradients)
@@ -240,22 +241,22 @@ std::vector<LocalShard> ShardedUnit::shards() {
   std::vector<LocalShard> out;
   for (auto& flat : flats_) {
     if (!flat.layout->trainable) continue;
-    own_gradient(flat);
+    if (!flat.gradient.defined()) own_gradient(flat);
     // What nobody used has a gradient of zero.
     if (!resident() && !flat.summed) flat.gradient.zero_();
     for (size_t i = 0; resident() && i < flat.written.size(); ++i)
       if (!flat.written[i])
         flat.gradient.narrow(0, flat.layout->pieces[i].begin, flat.layout->pieces[i].weight->numel()).zero_();
-    auto gradient = flat.gradient;
-    if (gradient.device() != flat.owned.device()) {  // offloaded
-      gradient = nn::host_empty(gradient.numel(), gradient.scalar_type(), gradient.device());
-      gradient.copy_(flat.gradient, /*non_blocking=*/true);
+    if (flat.gradient.device().type() != flat.owned.device().type()) {  // offloaded: it goes where its weights are
+      const auto there = std::exchange(
+          flat.gradient, nn::host_empty(flat.gradient.numel(), flat.gradient.scalar_type(), flat.gradient.device()));
+      flat.gradient.copy_(there, /*non_blocking=*/true);
     }
     size_t i = 0;
     for (const auto& [segment, mine, local] : shares(flat))
       out.push_back({.name = flat.layout->shard_name(i++),
                      .master = flat.owned.narrow(0, local, mine.size),
-                     .gradient = gradient.narrow(0, local, mine.size),
+                     .gradient = flat.gradient.narrow(0, local, mine.size),
                      .offset = mine.begin,
                      .runs = runs_in(*flat.layout, mine)});
   }

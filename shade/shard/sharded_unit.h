@@ -40,7 +40,7 @@ struct UnitContext {
 
   bool offloaded() const {
     return offload && device.is_cpu();
-  }  // gradients as well; on CUDA they are moved when asked for
+  }  // gradients as well; of another device they move when shards() asks for them
 };
 
 class ShardedUnit {
