@@ -1,6 +1,6 @@
 // Saving a run, so that it survives the end of any of its processes at any moment.
 //
-//   Store store(world.group("checkpoint"), {.folder = "run/checkpoints", .keep = 3});
+//   Store store(world.control("checkpoint"), {.folder = "run/checkpoints", .keep = 3});
 //   if (auto found = load_newest(store, control, runtime, optimizer)) state = found->manifest.caller;  (newest.h)
 //   for (...) { step.run(...); if (due) store.save_async(runtime, optimizer, state); }
 //   store.wait();

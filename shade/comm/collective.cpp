@@ -9,6 +9,8 @@ Bytes Operation::payload() const {
   return {std::max(bytes(output), bytes(input))};
 }
 
+c10::Device Operation::device() const { return output.defined() ? output.device() : c10::Device(c10::kCPU); }
+
 double bus_factor(Collective kind, int ranks) {
   const double w = ranks;
   switch (kind) {

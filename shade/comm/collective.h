@@ -41,7 +41,8 @@ struct Operation {
   std::vector<int64_t> input_splits;
   std::string label;  // what the caller calls it, e.g. "unit 7"; appears in traces and failure reports
 
-  Bytes payload() const;  // bytes of the larger buffer
+  Bytes payload() const;       // bytes of the larger buffer
+  c10::Device device() const;  // of its tensors; the CPU if it has none
 };
 
 // Bus factor: algorithm bandwidth x this = what the links carry (nccl-tests' definition).

@@ -19,7 +19,7 @@ struct Work::State {
 void Work::wait() const {
   if (!state_) return;
   if (state_->pending->done()) {
-    state_->pending->wait();  // nothing to wait for, but it may have failed; for CUDA: orders the stream
+    state_->pending->wait();  // nothing to wait for, but it may have failed; on a device: orders the stream
     return;
   }
   const Span span("comm_wait");
@@ -110,12 +110,16 @@ Work Group::submit(Operation operation) const {
                                   .payload = operation.payload(),
                                   .enqueued = Clock::now()});
   my.activity->issued(state->description);
-  Hooks hooks{.started = [entry = state->entry] { entry->started(Clock::now()); },
+  const auto device = operation.device();
+  const bool flies = !device.is_cpu() && !device.is_meta();
+  const auto flight = flies ? my.activity->begin_flight(state->description) : 0;
+  Hooks hooks{.started = [entry = state->entry](Clock::time_point at) { entry->started(at); },
               .ended =
-                  [entry = state->entry, activity = my.activity](Bytes wire) {
-                    entry->ended(Clock::now(), wire);
-                    activity->finished();
-                  }};
+                  [entry = state->entry, activity = my.activity, flies, flight](Clock::time_point at, Bytes wire) {
+                    entry->ended(at, wire);
+                    flies ? activity->end_flight(flight) : activity->finished();
+                  },
+              .waited = [entry = state->entry](Seconds time) { entry->waited(time); }};
   state->pending = my.transport->submit(std::move(operation), std::move(hooks));
   return Work(std::move(state));
 }
@@ -187,6 +191,8 @@ Work Group::barrier(BarrierOptions options) const {
   return submit({.kind = Collective::barrier, .label = std::move(options.label)});
 }
 
+void Group::settle() const { parts().transport->settle(); }
+void Group::close() const { parts().transport->close(); }
 void Group::abort(std::exception_ptr reason) const { parts().transport->abort(std::move(reason)); }
 
 }  // namespace shade::comm

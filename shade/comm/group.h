@@ -43,13 +43,20 @@ struct Seals {
   std::atomic<uint64_t> count{0};
 };
 
+// Relative to the sum of the absolute values: (W - 1) roundings in fp32 on each side.
+inline double sum_tolerance(int ranks) { return 2 * (ranks - 1) * 0x1p-24; }
+
 // A small value: copies are the same group. Every rank of a group must issue the same operations in the same order;
 // different groups are independent and don't queue behind each other (make one per purpose: gathers, reductions,
 // control). Thread-safe, as far as threads keep that order.
 //
-// Tensors are flat or contiguous; sizes need not be divisible by size(): slices follow comm/partition.h. Sums add in
-// rank order 0, 1, ..., W-1, in fp32 for bf16 and fp16 inputs, and are rounded once: the result doesn't depend on
-// which rank owns a slice, so all_reduce equals reduce_scatter + all_gather to the bit.
+// Tensors are flat or contiguous; sizes need not be divisible by size(): slices follow comm/partition.h. Sums of bf16
+// and fp16 inputs are added in fp32 and rounded once.
+//
+// On the CPU sums add in rank order 0, 1, ..., W-1: the result doesn't depend on which rank owns a slice, so all_reduce
+// equals reduce_scatter + all_gather to the bit. On a device NCCL chooses the order, and may choose another one for
+// another size, topology or version: any two sums of W numbers differ by at most sum_tolerance(W) of the sum of their
+// absolute values, before the result is rounded to its type.
 class Group {
  public:
   int rank() const;
@@ -72,6 +79,9 @@ class Group {
 
   // Ends all operations under way with `reason`; the group is of no use afterwards.
   void abort(std::exception_ptr reason) const;
+
+  void settle() const;  // records what a device has completed since; never blocks
+  void close() const;   // normal end, after the last operation
 
   // Made by World; public for tests that bring their own transport.
   struct Parts {

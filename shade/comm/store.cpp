@@ -37,4 +37,15 @@ c10::intrusive_ptr<c10d::Store> join_store(const std::string& host, uint16_t por
   }
 }
 
+bool came_within(c10d::Store& store, const std::string& key, Seconds patience) {
+  if (patience > Seconds(0)) {
+    try {
+      store.wait({key}, whole_ms(patience));
+      return true;
+    } catch (const c10::DistStoreError&) {  // not within this time
+    }
+  }
+  return store.check({key});  // throws if the store is gone
+}
+
 }  // namespace shade::comm

@@ -15,6 +15,8 @@ class Store;
 
 namespace shade::comm {
 
+inline constexpr int64_t kStoreSockets = 2;  // of a rank, at whoever hosts the store: the world's and the watchdog's
+
 struct HostedStore {
   c10::intrusive_ptr<c10d::Store> store;
   uint16_t port = 0;
@@ -22,5 +24,9 @@ struct HostedStore {
 
 HostedStore host_store(const std::string& host, uint16_t port, Seconds timeout);
 c10::intrusive_ptr<c10d::Store> join_store(const std::string& host, uint16_t port, Seconds timeout);
+
+// Is there a value of `key`, or does one come within `patience`? The store holds its answer back: one request, however
+// long it takes.
+bool came_within(c10d::Store& store, const std::string& key, Seconds patience);
 
 }  // namespace shade::comm

@@ -16,10 +16,12 @@ class Backend;
 
 namespace shade::comm {
 
-// What the transport tells about one operation. Called once each, in this order, from any thread.
+// What the transport tells about one operation, from any thread: when it was begun and ended, once each and in this
+// order, and how long a device's stream stood still in a wait.
 struct Hooks {
-  std::function<void()> started;
-  std::function<void(Bytes wire)> ended;
+  std::function<void(Clock::time_point)> started;
+  std::function<void(Clock::time_point, Bytes wire)> ended;
+  std::function<void(Seconds)> waited;
 };
 
 // One operation under way. wait() may be called from several threads and more than once; it rethrows every time.
@@ -39,11 +41,19 @@ class Transport {
 
   // Ends everything under way with `reason`; later operations fail at once. Idempotent, callable from any thread.
   virtual void abort(std::exception_ptr reason) = 0;
+
+  // Calls the hooks of operations that a device has completed since. Never blocks.
+  virtual void settle() {}
+
+  // Normal end: a backend that holds resources of a device gives them back. Blocks until operations under way are over.
+  virtual void close() {}
 };
 
 // `global_ranks[i]` is the world's rank of the group's i-th member, for messages.
 std::unique_ptr<Transport> make_exchange(c10::intrusive_ptr<c10d::Backend> backend, int rank,
                                          std::vector<int> global_ranks, std::string name, Bytes segment);
-std::unique_ptr<Transport> make_native(c10::intrusive_ptr<c10d::Backend> backend, int rank, int size);
+// `device` is where the backend carries operations out.
+std::unique_ptr<Transport> make_native(c10::intrusive_ptr<c10d::Backend> backend, int rank, int size,
+                                       c10::Device device = c10::kCPU);
 
 }  // namespace shade::comm

@@ -11,7 +11,8 @@ namespace shade::comm {
 // Contract
 //  - A collective returns at once. Until wait() has returned, its tensors belong to the transport: don't read the
 //    output, don't write the input, don't resize either. The handle keeps them alive; the caller need not.
-//  - wait() returns when the output is complete (CPU) or ordered before later work of the current stream (CUDA). It
+//  - wait() returns when the output is complete (CPU) or ordered before later work of the current stream
+//    (a device; each thread that uses the output on a stream of its own waits there). It
 //    throws CommError, or PeerLost if another rank is the cause; it may be called again and then says the same.
 //  - done() never blocks and never throws.
 //  - Dropping the handle does not cancel: the collective completes on its own, and an error is reported by the next

@@ -77,10 +77,15 @@ class World {
   // same order relative to other groups they share. `name` is unique in the world.
   Group group(const std::string& name, std::vector<int> ranks = {}, Algorithms algorithms = Algorithms::best);
 
+  // A group of all ranks for CPU tensors: over Gloo if the world is on NCCL, which refuses them. What ranks agree on,
+  // and checkpoints.
+  Group control(const std::string& name);
+
+  // Operations that a device carries out are recorded as far as it has come.
   TrafficLog& traffic();
   Journal& journal();  // simulated worlds only
 
-  void leave();  // normal end; blocks rank 0 while it hosts the store and others still need it
+  void leave();  // normal end: groups are closed; blocks rank 0 while it hosts the store and others still need it
 
   // Abnormal end: the others and the launcher are told what happened; a PeerLost is told as the echo it is.
   void fail(std::exception_ptr reason);

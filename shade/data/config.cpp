@@ -11,7 +11,7 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& place) {
   return read_tokenizer(place);
 }
 
-std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_length, Task task, bool proven) {
+std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_length, Task task, const Proof& proof) {
   SHADE_REQUIRE(!config.data_folder.empty(), "no data; set --data-folder");
   SHADE_REQUIRE(!config.flip, "--flip is for images, and ", config.data_folder, " holds texts; drop it");
   auto tokenizer = open_tokenizer(config.tokenizer);
@@ -19,7 +19,7 @@ std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_
                                  .unit = config.text_unit,
                                  .max_records = config.max_records,
                                  .cache = config.cache_folder,
-                                 .proven = proven},
+                                 .proof = proof},
                                 *tokenizer);
   return std::make_unique<TextDataset>(
       std::move(store), std::move(tokenizer),

@@ -53,9 +53,10 @@ struct DataConfig {
 
 std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& place);  // empty, "bytes": ByteTokenizer
 
-// Texts of `seq_length` tokens; `proven` as in StoreRequest. Throws UsageError if no folder is set, and all that
+// Texts of `seq_length` tokens; `proof` as in StoreRequest. Throws UsageError if no folder is set, and all that
 // TokenStore and TextDataset throw.
-std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_length, Task task, bool proven = false);
+std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_length, Task task,
+                                          const Proof& proof = {});
 
 // Images for a denoiser. Throws UsageError if no folder is set, and all that ImageDataset throws.
 std::unique_ptr<ImageDataset> open_images(const DataConfig& config, const ImageOptions& options);

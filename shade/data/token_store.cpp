@@ -15,6 +15,7 @@
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/data/token_store_writer.h"
+#include "shade/data/witness.h"
 
 namespace shade::data {
 namespace {
@@ -127,9 +128,10 @@ std::shared_ptr<const TokenStore> TokenStore::open(const StoreRequest& request, 
   make_cache(cache);
   const FolderLock lock(cache / "lock");
   if (fs::exists(place / "manifest")) {
+    const bool proven = request.proof.on_this_host || Witness::seen(place, request.proof.witness);
     try {
       close_store(place);
-      return std::shared_ptr<const TokenStore>(new TokenStore(place, key, request.proven));
+      return std::shared_ptr<const TokenStore>(new TokenStore(place, key, proven));
     } catch (const std::exception& fault) {
       log::warning("the token cache is made again: ", fault.what());
     }
@@ -155,6 +157,10 @@ TokenStore::TokenStore(fs::path place, const std::string& key, bool proven) : pl
   content_ = text(manifest.at("tokens_sum"), ' ', manifest.at("records_sum"), ' ', manifest.at("classes"));
   token_file_ = std::make_unique<io::InputFile>(place_ / "tokens");
   record_file_ = std::make_unique<io::InputFile>(place_ / "records");
+  for (const auto& [file, bytes] : {std::pair(token_file_.get(), tokens_ * width_),
+                                    {record_file_.get(), records_ * static_cast<int64_t>(sizeof(StoredEntry))}})
+    if (file->size() != static_cast<uint64_t>(bytes))
+      throw Error(text(file->path(), " has ", file->size(), " bytes; expected ", bytes));
   if (!proven) check_sums(manifest);
 
   std::vector<size_t> sorted(classes_.size());

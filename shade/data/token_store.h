@@ -22,12 +22,19 @@
 
 namespace shade::data {
 
+// Who has just read all bytes of a store against their checksums, so that this process need not: its manifest and the
+// sizes of its files are checked alone.
+struct Proof {
+  bool on_this_host = false;  // another process here has
+  std::string witness{};      // one of another host has, if this file is in the store's folder (data/witness.h)
+};
+
 struct StoreRequest {
   std::filesystem::path folder;  // or one file
   TextUnit unit = TextUnit::file;
   int64_t max_records = 0;      // 0: all
   std::filesystem::path cache;  // empty: .shade in the folder
-  bool proven = false;          // another process of this host has just opened it: its bytes are not read once more
+  Proof proof{};
 };
 
 // Const methods are thread-safe.

@@ -84,7 +84,7 @@ std::vector<double> slowest(const comm::Group& control, const std::vector<double
 
 std::vector<CollectiveRow> measure_collectives(comm::World& world, const CollectivesConfig& config) {
   nn::use_device(world.device());
-  const auto control = world.group("comm/control");
+  const auto control = world.control("comm/control");
   const auto ours = world.group("comm/ours", {}, comm::Algorithms::best);
   const auto stock = world.group("comm/stock", {}, comm::Algorithms::native);
   std::vector<CollectiveRow> rows;

@@ -9,7 +9,7 @@ Groups connect_groups(comm::World& world, const Policy& policy, const std::strin
           .gather = mesh.group("shard", prefix + "gather" + shape),
           .reduce = mesh.group("shard", prefix + "reduce" + shape),
           .replicate = mesh.group("replicate", prefix + "reduce" + shape),
-          .control = world.group(prefix + "control" + shape)};
+          .control = world.control(prefix + "control" + shape)};
 }
 
 }  // namespace shade::shard

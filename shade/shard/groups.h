@@ -10,7 +10,7 @@ struct Groups {
   Policy policy;
   comm::Group gather, reduce;  // along the shard axis
   comm::Group replicate;       // along the other axis
-  comm::Group control;         // all ranks
+  comm::Group control;         // all ranks; CPU tensors
 };
 
 // Collective. Several runtimes, one after the other, may share the result; a world connects each mesh once, or once for

@@ -12,7 +12,7 @@ Checkpoints::Checkpoints(comm::World& world, const RunFolder& folder, Job& job, 
       history_(history),
       identity_(std::move(identity)),
       options_(std::move(options)),
-      store_(world.group("checkpoint"), {.folder = folder.checkpoints(), .keep = options_.keep}) {}
+      store_(world.control("checkpoint"), {.folder = folder.checkpoints(), .keep = options_.keep}) {}
 
 std::optional<Saved> Checkpoints::resume() {
   const auto found = train::resume(store_, job_->groups().control, job_->runtime(), job_->optimizer(),

@@ -5,13 +5,14 @@
 #include "shade/checkpoint/agreement.h"
 #include "shade/data/sample_corpus.h"
 #include "shade/data/text_dataset.h"
+#include "shade/data/witness.h"
 #include "shade/train/made_up_data.h"
 
 namespace shade::train {
 
 std::unique_ptr<data::TextDataset> open_texts(const data::DataConfig& config, int64_t seq_length,
-                                              const models::TextTraits& model, bool proven) {
-  auto texts = data::open_dataset(config, seq_length, model.classifier ? data::Task::classify : data::Task::lm, proven);
+                                              const models::TextTraits& model, const data::Proof& proof) {
+  auto texts = data::open_dataset(config, seq_length, model.classifier ? data::Task::classify : data::Task::lm, proof);
   const int64_t words = texts->tokenizer().vocab(), classes = std::ssize(texts->classes());
   SHADE_REQUIRE(words <= model.vocabulary, "the tokenizer (", texts->tokenizer().describe(), ") has ", words,
                 " tokens, the model ", model.vocabulary, "; set --vocab-size ", words, " or more");
@@ -98,11 +99,19 @@ std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const mo
         data::write_sample_corpus(data.data_folder, train.sample_corpus, static_cast<uint64_t>(train.seed));
       return std::string();
     });
-  // The first rank of a host makes or proves the token cache; the others find it done.
+  // Rank 0 makes or proves the token cache, then the first rank of each host that doesn't see the same one; the others
+  // find it done.
   std::unique_ptr<data::TextDataset> texts;
+  const auto open = [&](const data::Proof& proof) { texts = open_texts(data, train.seq_length, *of_text, proof); };
+  std::optional<data::Witness> witness;  // rank 0's, until everybody has opened it
+  const auto seen = checkpoint::from_rank0(group, "opening the data", [&] {
+    open({});
+    if (!place.single_host()) witness.emplace(texts->store().place());
+    return witness ? witness->name() : std::string();
+  });
   for (const bool first : {true, false})
     checkpoint::together(group, "opening the data", [&] {
-      if (first == (place.local_rank == 0)) texts = open_texts(data, train.seq_length, *of_text, /*proven=*/!first);
+      if (group.rank() != 0 && first == (place.local_rank == 0)) open({.on_this_host = !first, .witness = seen});
     });
   if (data.packing == data::Packing::packed) texts->pack(packing_of(recipe, *texts));
   return texts;

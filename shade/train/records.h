@@ -10,7 +10,7 @@ namespace shade::train {
 
 // The texts that a model learns from, if their tokens and classes fit it.
 std::unique_ptr<data::TextDataset> open_texts(const data::DataConfig& config, int64_t seq_length,
-                                              const models::TextTraits& model, bool proven = false);
+                                              const models::TextTraits& model, const data::Proof& proof = {});
 
 // Throws UsageError if the recipe names no data: synthetic data is used only when it is asked for.
 void require_data(const Recipe& recipe);
@@ -19,8 +19,8 @@ void require_data(const Recipe& recipe);
 void require_batch(const Recipe& recipe, int64_t training_records);
 
 // A folder of texts or, for a denoiser, of images; or synthetic ones. Checks that they fit the model. Collective over
-// `group`, all ranks: rank 0 writes a sample corpus, the first rank of a host the token cache. The model must outlive
-// it.
+// `group`, all ranks: rank 0 writes a sample corpus, makes or proves the token cache, and the first rank of each host
+// that has another cache does so there. The model must outlive it.
 std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const models::Model& model,
                                                   const comm::Place& place, const comm::Group& group);
 

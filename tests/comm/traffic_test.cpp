@@ -42,6 +42,23 @@ TEST(Traffic, BytesOnTheWireEqualTheCostCards) {
   });
 }
 
+// A backend that would round at every hop gets bf16 widened: twice the bytes go.
+TEST(Traffic, WidenedSumsCountAsTheyCrossTheWire) {
+  test::run_ranks(2, test::As::threads, [](World& world) {
+    const auto group = world.group("g", {}, Algorithms::native);
+    auto whole = at::ones({1000}, at::kBFloat16);
+    auto slice = at::ones({500}, at::kFloat);
+    group.reduce_scatter(slice, whole, {.label = "scatter"}).wait();
+    group.all_reduce(whole, {.label = "reduce"}).wait();
+    group.all_gather(whole, at::ones({500}, at::kBFloat16), {.label = "gather"}).wait();
+    std::map<std::string, int64_t> wire;
+    for (const auto& record : world.traffic().drain()) wire[record.label] = record.wire.count;
+    EXPECT_EQ(wire["scatter"], 500 * 4);
+    EXPECT_EQ(wire["reduce"], 2 * 500 * 4);
+    EXPECT_EQ(wire["gather"], 500 * 2);
+  });
+}
+
 TEST(Traffic, ExposedWaitIsCountedHiddenIsNot) {
   test::run_ranks(2, test::As::threads, [](World& world) {
     const auto group = world.group("g");

@@ -116,5 +116,58 @@ TEST(Watchdog, RanksThatWaitForEachOtherAreNamed) {
   EXPECT_NE(verdict.find("rank 1: waits in all_gather unit 7"), std::string::npos) << verdict;
 }
 
+// A stream's wait blocks no thread: the operation that the device doesn't complete is what is seen.
+TEST(Watchdog, RanksWhoseDevicesWaitForEachOtherAreNamed) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  Watched zero(store, 0, 2, Seconds(0.5));
+  Watched one(store, 1, 2, Seconds(0.5));
+  zero.activity->begin_flight("all_gather unit 8");
+  one.activity->begin_flight("all_gather unit 7");
+  zero.dog.all_joined();
+  one.dog.all_joined();
+  const auto verdict = zero.wait_for_verdict();
+  EXPECT_NE(verdict.find("the ranks don't issue the same collectives in the same order"), std::string::npos) << verdict;
+  EXPECT_NE(verdict.find("rank 1: waits on its device in all_gather unit 7"), std::string::npos) << verdict;
+}
+
+TEST(Watchdog, CompletedFlightsAreNoWait) {
+  Activity activity;
+  const auto first = activity.begin_flight("unit 1"), second = activity.begin_flight("unit 2");
+  EXPECT_FALSE(activity.snapshot(Seconds(60)).waiting) << "not overdue";
+  EXPECT_EQ(activity.snapshot(Seconds(0)).where, "waits on its device in unit 1");
+  activity.end_flight(first);
+  EXPECT_EQ(activity.snapshot(Seconds(0)).where, "waits on its device in unit 2");
+  activity.end_flight(second);
+  EXPECT_FALSE(activity.snapshot(Seconds(0)).waiting);
+}
+
+// NCCL's abort waits for its kernels, which may never end: the process must.
+TEST(Watchdog, AnAbortThatBlocksKeepsNobodyFromEnding) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  Board(store, kOnlySession).post(1, {.count = 3, .standing = Standing::running, .where = "computes"});
+  std::promise<void> released;
+  auto release = released.get_future().share();
+  std::promise<std::string> overdue;
+  {
+    Watchdog dog(store, std::make_shared<Activity>(),
+                 {.rank = 0,
+                  .size = 2,
+                  .peer_timeout = Seconds(1),
+                  .lost = [release](const Loss&) { release.wait(); },
+                  .overdue = [&](const Loss& loss) { overdue.set_value(loss.message); }});
+    dog.all_joined();
+    auto said = overdue.get_future();
+    ASSERT_EQ(said.wait_for(std::chrono::seconds(5)), std::future_status::ready);
+    EXPECT_TRUE(said.get().starts_with("rank 1 is stopped or dead"));
+    released.set_value();
+  }
+}
+
+TEST(Watchdog, BeatsLessOftenInALargeWorld) {
+  EXPECT_DOUBLE_EQ(beat_interval(Seconds(9), 2).count(), 0.3);
+  EXPECT_DOUBLE_EQ(beat_interval(Seconds(9), 8192).count(), 0.8192);
+  EXPECT_DOUBLE_EQ(beat_interval(Seconds(9), 100'000).count(), 0.9);
+}
+
 }  // namespace
 }  // namespace shade::comm

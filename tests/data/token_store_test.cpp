@@ -4,9 +4,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
+
 #include "folder.h"
 #include "shade/base/log.h"
 #include "shade/base/sanitizer.h"
+#include "shade/data/witness.h"
 #include "shade/io/errors.h"
 
 namespace shade::data {
@@ -68,6 +71,36 @@ TEST(TokenStore, IsReadByItsOwnerAlone) {
       fs::permissions(entry.path(), entry.is_directory() ? fs::perms(0755) : fs::perms(0644));
   closed();
   ::umask(umask);
+}
+
+void flip_first_byte(const fs::path& file) {
+  std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+  const auto first = static_cast<char>(bytes.peek());
+  bytes.seekp(0);
+  bytes.put(static_cast<char>(first ^ 1));
+}
+
+// A host takes another's word for the folder that both see, and for no other.
+TEST(TokenStore, AWitnessVouchesForItsOwnFolderAlone) {
+  const Folder folder, elsewhere;
+  folder.put("a.txt", "one");
+  const auto cached = [&](const fs::path& cache, const Proof& proof) {
+    return TokenStore::open({.folder = folder.path(), .cache = cache, .proof = proof}, kBytes);
+  };
+  const auto here = folder.path() / "cache", there = elsewhere.path() / "cache";
+  std::string name;
+  {
+    const Witness witness(cached(here, {})->place());
+    name = witness.name();
+    const auto other = cached(there, {})->place();
+    flip_first_byte(cached(here, {})->place() / "tokens");
+    flip_first_byte(other / "tokens");
+    EXPECT_TRUE(cached(here, {.witness = name})->reused()) << "its bytes are not read";
+    EXPECT_FALSE(cached(there, {.witness = name})->reused()) << "they are, and one is wrong";
+    fs::resize_file(other / "tokens", 2);
+    EXPECT_FALSE(cached(there, {.on_this_host = true})->reused()) << "sizes are looked at in any case";
+  }
+  EXPECT_FALSE(cached(here, {.witness = name})->reused()) << "the witness has gone";
 }
 
 TEST(TokenStore, OtherContentIsAnotherStore) {

@@ -14,14 +14,14 @@ namespace {
 
 constexpr const char* kInside = "SHADE_TEST_RANK_OF";
 
-void run_threads(int ranks, const std::function<void(comm::World&)>& body) {
+void run_threads(int ranks, const std::function<void(comm::World&)>& body, const comm::CommConfig& config) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        auto world = comm::World::connect({.rank = rank, .size = ranks, .local_rank = rank, .local_size = ranks}, {},
-                                          store, {.watchdog = false});
+        auto world = comm::World::connect({.rank = rank, .size = ranks, .local_rank = rank, .local_size = ranks},
+                                          config, store, {.watchdog = false});
         at::set_num_threads(1);  // as the program does for several ranks of a host
         body(world);
         world.leave();
@@ -33,9 +33,9 @@ void run_threads(int ranks, const std::function<void(comm::World&)>& body) {
   for (auto& thread : threads) thread.join();
 }
 
-void run_inside(const std::function<void(comm::World&)>& body) {
+void run_inside(const std::function<void(comm::World&)>& body, const comm::CommConfig& config) {
   at::set_num_threads(1);
-  auto world = comm::World::connect(comm::place_from_environment(), {});
+  auto world = comm::World::connect(comm::place_from_environment(), config);
   try {
     body(world);
   } catch (...) {
@@ -64,11 +64,11 @@ void run_processes(int ranks) {
 
 }  // namespace
 
-void run_ranks(int ranks, As as, const std::function<void(comm::World&)>& body) {
+void run_ranks(int ranks, As as, const std::function<void(comm::World&)>& body, const comm::CommConfig& config) {
   const char* inside = std::getenv(kInside);
-  if (inside != nullptr && this_test() == inside) return run_inside(body);
+  if (inside != nullptr && this_test() == inside) return run_inside(body, config);
   if (as == As::threads)
-    run_threads(ranks, body);
+    run_threads(ranks, body, config);
   else
     run_processes(ranks);
 }

@@ -67,13 +67,13 @@ class Exchange : public Transport {
   }
 
   std::shared_ptr<Pending> submit(Operation op, Hooks hooks) override {
-    for (const auto* tensor : {&op.output, &op.input})
-      SHADE_REQUIRE(!tensor->defined() || tensor->is_cpu(), "group ", name_, ": ", to_string(op.kind), " of a ",
-                    tensor->device(), " tensor; the gloo backend moves CPU tensors");
+    for (const auto* tensor : {&op.output, &op.input})  // alone, nothing is sent
+      SHADE_REQUIRE(!lane_ || !tensor->defined() || tensor->is_cpu(), "group ", name_, ": ", to_string(op.kind),
+                    " of a ", tensor->device(), " tensor; the gloo backend moves CPU tensors");
     auto pending = std::make_shared<LanePending>();
     ++open_;
     auto task = [this, pending, op = std::move(op), hooks = std::move(hooks)]() mutable {
-      hooks.started();
+      hooks.started(Clock::now());
       std::exception_ptr fault;
       try {
         if (auto reason = peers_.aborted()) std::rethrow_exception(reason);
@@ -83,7 +83,7 @@ class Exchange : public Transport {
         fault = explained(op, name_, std::current_exception());
         peers_.abort(std::current_exception());  // messages are out of step: nothing after this can be trusted
       }
-      hooks.ended(peers_.take_sent());
+      hooks.ended(Clock::now(), peers_.take_sent());
       --open_;
       op = {};  // tensors are released before the waiter wakes
       if (fault)

@@ -11,6 +11,11 @@ namespace shade::comm {
 namespace {
 
 std::string beat_key(int rank) { return text("beat/", rank); }
+std::vector<std::string> beat_keys(int ranks) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < ranks; ++rank) keys.push_back(beat_key(rank));
+  return keys;
+}
 constexpr const char* kVerdict = "verdict";
 
 std::string as_string(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
@@ -62,8 +67,7 @@ bool Board::any(int ranks) {
 }
 
 std::vector<Beat> Board::read_all(int ranks) {
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < ranks; ++rank) keys.push_back(beat_key(rank));
+  const auto keys = beat_keys(ranks);
   std::vector<Beat> beats;
   if (!store_->check(keys)) {  // multiGet would wait for what is gone
     for (int rank = 0; rank < ranks; ++rank)
@@ -83,7 +87,10 @@ std::optional<std::string> Board::verdict() {
 
 std::string Board::positions(int ranks) {
   std::vector<std::optional<Beat>> beats;
-  for (int rank = 0; rank < ranks; ++rank) beats.push_back(read(rank));
+  if (store_->check(beat_keys(ranks)))
+    for (auto& beat : read_all(ranks)) beats.emplace_back(std::move(beat));
+  else
+    for (int rank = 0; rank < ranks; ++rank) beats.push_back(read(rank));
   return describe_positions(beats);
 }
 

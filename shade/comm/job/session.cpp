@@ -2,10 +2,12 @@
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <algorithm>
 #include <random>
 
 #include "shade/base/strings.h"
 #include "shade/comm/job/sealed_store.h"
+#include "shade/comm/store.h"
 
 namespace shade::comm {
 namespace {
@@ -42,8 +44,8 @@ SessionHost::SessionHost(c10::intrusive_ptr<c10d::Store> store, int size)
   store_->set(note_key(0), new_word());  // says nothing, but opens for ranks that have the same secret
 }
 
-void SessionHost::answer() {
-  for (size_t rank = 1; rank < answered_.size(); ++rank) {
+void SessionHost::answer(int first) {
+  for (auto rank = static_cast<size_t>(std::max(1, first)); rank < answered_.size(); ++rank) {
     const auto word = note_of(*store_, static_cast<int>(rank), 0);
     if (!word || *word == answered_[rank]) continue;
     store_->set(answer_key(*word), session_);
@@ -56,9 +58,9 @@ SessionClient::SessionClient(c10::intrusive_ptr<c10d::Store> store, int rank)
   store_->set(note_key(rank), word_);
 }
 
-std::optional<std::string> SessionClient::session() {
+std::optional<std::string> SessionClient::session(Seconds patience) {
   note_of(*store_, 0, rank_);
-  if (!store_->check({answer_key(word_)})) return std::nullopt;
+  if (!came_within(*store_, answer_key(word_), patience)) return std::nullopt;
   return store_->get_to_str(answer_key(word_));
 }
 

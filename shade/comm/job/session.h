@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "shade/base/units.h"
 #include "shade/comm/errors.h"
 
 namespace c10d {
@@ -32,7 +33,8 @@ class SessionHost {
  public:
   SessionHost(c10::intrusive_ptr<c10d::Store> store, int size);
   const std::string& session() const { return session_; }
-  void answer();  // all notes that have come since; call it again until everybody is in
+  // All notes that have come since, of ranks from `first` on; call it again until everybody is in.
+  void answer(int first = 1);
 
  private:
   c10::intrusive_ptr<c10d::Store> store_;
@@ -44,7 +46,8 @@ class SessionHost {
 class SessionClient {
  public:
   SessionClient(c10::intrusive_ptr<c10d::Store> store, int rank);
-  std::optional<std::string> session();  // the session, once rank 0 has answered
+  // The session, once rank 0 has answered. The store is asked to hold its answer back for `patience`.
+  std::optional<std::string> session(Seconds patience = Seconds(0));
 
  private:
   c10::intrusive_ptr<c10d::Store> store_;

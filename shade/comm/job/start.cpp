@@ -21,6 +21,7 @@
 #include "shade/base/log.h"
 #include "shade/comm/errors.h"
 #include "shade/comm/job/board.h"
+#include "shade/comm/job/file_limit.h"
 #include "shade/comm/job/job_secret.h"
 #include "shade/comm/job/relay.h"
 #include "shade/comm/job/sealed_store.h"
@@ -69,6 +70,12 @@ struct Rank {
   }
 };
 
+// Each rank has two pipes here too.
+HostedStore hosted(int ranks) {
+  allow_sockets((kStoreSockets + 2) * ranks, text("a launch of ", ranks, " ranks"));
+  return host_store("127.0.0.1", 0, Seconds(60));
+}
+
 // Blocks the signals we pass on, before any thread exists that they could be delivered to instead of the descriptor.
 class SignalQueue {
  public:
@@ -101,7 +108,7 @@ class Launch {
   Launch(const LaunchOptions& options, int restart)
       : options_(options),
         restart_(restart),
-        store_(host_store("127.0.0.1", 0, Seconds(60))),
+        store_(hosted(options.ranks)),
         board_(c10::make_intrusive<SealedStore>(store_.store, Secret::of(secret_)), kOnlySession) {}
 
   LaunchResult run() {

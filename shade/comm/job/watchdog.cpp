@@ -21,16 +21,43 @@ namespace {
 // Shares of peer_timeout: stillness is judged after 0.6 of it; the verdict reaches everybody and the last process is
 // gone well before the rest is used up.
 constexpr double kStill = 0.6;
-constexpr double kRounds = 30;  // rounds in peer_timeout
+constexpr Seconds kBeat{1e-4};  // of the store's time, for each rank and round
+
+// A thread that may never end. One that is left alone goes on; what it uses must stay.
+class Task {
+ public:
+  Task() = default;
+  explicit Task(std::function<void()> work) {
+    std::packaged_task<void()> task(std::move(work));
+    end_ = task.get_future();
+    thread_ = std::thread(std::move(task));
+  }
+  bool ends_within(Seconds time) const { return !end_.valid() || end_.wait_for(time) == std::future_status::ready; }
+  bool join_within(Seconds time) {
+    if (!thread_.joinable()) return true;
+    const bool ended = ends_within(time);
+    ended ? thread_.join() : thread_.detach();
+    return ended;
+  }
+
+ private:
+  std::future<void> end_;
+  std::thread thread_;
+};
 
 }  // namespace
+
+Seconds beat_interval(Seconds peer_timeout, int ranks) {
+  return std::clamp<Seconds>(ranks * kBeat, peer_timeout / 30, peer_timeout / 10);
+}
 
 struct Watchdog::State {
   State(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<Activity> watched, WatchdogOptions given)
       : activity(std::move(watched)),
         options(std::move(given)),
         board(std::move(store), options.session),
-        round(options.peer_timeout / kRounds),
+        round(beat_interval(options.peer_timeout, options.size)),
+        patience(kStill * options.peer_timeout / round),
         peers(static_cast<size_t>(options.size)) {}
 
   struct Peer {
@@ -39,7 +66,8 @@ struct Watchdog::State {
   };
 
   void post(Standing standing, const std::string& why = {}) {
-    const auto now = activity->snapshot();
+    if (options.settle) options.settle();
+    const auto now = activity->snapshot(options.peer_timeout);
     board.post(options.rank, {.count = ++count,
                               .standing = standing,
                               .waiting = now.waiting,
@@ -85,9 +113,12 @@ struct Watchdog::State {
         continue;
       }
       silent = contact.exchange(false) ? 0 : silent + 1;
-      if (silent > kStill * kRounds + 2)
-        lose_locked({text("the store at ", options.store_host, " has not answered for ", to_string(silent * round),
-                          "; whoever hosts it, rank 0 or the launcher, is stopped")});
+      if (silent > patience + 2) {
+        lock.unlock();
+        lose({text("the store at ", options.store_host, " has not answered for ", to_string(silent * round),
+                   "; whoever hosts it, rank 0 or the launcher, is stopped")});
+        lock.lock();
+      }
     }
   }
 
@@ -118,7 +149,7 @@ struct Watchdog::State {
     auto& peer = peers[static_cast<size_t>(rank)];
     peer.still = peer.count == beat.count ? peer.still + 1 : 0;
     peer.count = beat.count;
-    return peer.still > kStill * kRounds;
+    return peer.still > patience;
   }
 
   // Everybody alive, everybody waiting, nothing moving: ranks wait for each other in different operations.
@@ -151,24 +182,22 @@ struct Watchdog::State {
     lose({message, /*echo=*/false});
   }
 
+  // A backend's abort may block, and the timekeeper must be able to end the process meanwhile.
   void lose(const Loss& found) {
     const std::lock_guard lock(mutex);
-    if (!closing) lose_locked(found);
-  }
-  void lose_locked(const Loss& found) {
-    if (loss) return;
+    if (closing || loss) return;
     loss = found;
-    if (options.lost) options.lost(found);
+    if (options.lost) ender = Task([lost = options.lost, found] { lost(found); });
   }
 
-  // Stops both threads; false if the talker hangs in the store.
+  // Stops the talker; false if it hangs in the store.
   bool settle() {
     {
       const std::lock_guard lock(mutex);
       closing = true;
     }
     changed.notify_all();
-    return talker_end.wait_for(std::chrono::seconds(1)) == std::future_status::ready;
+    return talker.ends_within(Seconds(1));
   }
 
   void post_last(Standing standing, const std::string& why) {
@@ -184,6 +213,7 @@ struct Watchdog::State {
   WatchdogOptions options;
   Board board;
   Seconds round;
+  double patience;  // rounds without a new beat
   std::vector<Peer> peers;
   uint64_t count = 0;
   uint64_t last_progress = 0;
@@ -196,30 +226,23 @@ struct Watchdog::State {
   bool closing = false;
   std::optional<Loss> loss;
   int overdue_rounds = 0;
-  std::promise<void> talked_out;
-  std::future<void> talker_end = talked_out.get_future();
-  std::thread talker, timekeeper;
+  Task talker, ender;
+  std::thread timekeeper;
 };
 
 Watchdog::Watchdog(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<Activity> activity, WatchdogOptions options)
     : state_(std::make_unique<State>(std::move(store), std::move(activity), std::move(options))) {
   state_->post(Standing::joining);
-  state_->talker = std::thread([state = state_.get()] {
-    state->talk();
-    state->talked_out.set_value();
-  });
+  state_->talker = Task([state = state_.get()] { state->talk(); });
   state_->timekeeper = std::thread([state = state_.get()] { state->keep_time(); });
 }
 
 Watchdog::~Watchdog() {
-  const bool ended = state_->settle();
+  state_->settle();
   state_->timekeeper.join();
-  if (ended) {
-    state_->talker.join();
-  } else {  // it hangs in a store whose host is stopped; what it uses must outlive this object
-    state_->talker.detach();
-    (void)state_.release();
-  }
+  const bool ended = state_->talker.join_within(Seconds(1));
+  // The talker may hang in a store whose host is stopped, the ender in a backend: what they use outlives this object.
+  if (!state_->ender.join_within(Seconds(1)) || !ended) (void)state_.release();
 }
 
 void Watchdog::all_joined() { state_->watching = true; }

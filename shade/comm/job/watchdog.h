@@ -1,9 +1,11 @@
 // Notices a stopped or dead peer and ends this rank, in place of the 30-minute time limits of c10d.
 //
-// Every rank posts a beat with its position on the board a few times a second. Rank 0 reads all beats and condemns the
-// world when one stands still; the others read rank 0's beat and the verdict, so the store is asked O(W) times a
-// round, not O(W^2). Waiting for a slow peer is no failure: its beat goes on. Time is counted in rounds of our own
-// making, so a job that was suspended as a whole (Ctrl-Z, a paused machine) resumes without a false alarm.
+// Every rank posts a beat with its position on the board a few times a second, or less often in a large world. Rank 0
+// reads all beats and condemns the world when one stands still; the others read rank 0's beat and the verdict, so the
+// store is asked O(W) times a round, not O(W^2). Waiting for a slow peer is no failure: its beat goes on. A wait of a
+// device's stream blocks no thread: an operation that the device has not completed within peer_timeout counts as waited
+// for. Time is counted in rounds of our own making, so a job that was suspended as a whole (Ctrl-Z, a paused machine)
+// resumes without a false alarm.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -27,14 +29,19 @@ struct WatchdogOptions {
   int rank = 0;
   int size = 1;
   std::string session = kOnlySession;
-  Seconds peer_timeout{10};    // a stopped or dead peer ends the job within this time
-  Seconds stall_timeout{300};  // all ranks alive, all waiting, nothing moves
-  std::string store_host;      // for the message when the store itself is gone
-  // Called once, from the watchdog's thread. Must make waiting threads return.
+  Seconds peer_timeout{10};      // a stopped or dead peer ends the job within this time
+  Seconds stall_timeout{300};    // all ranks alive, all waiting, nothing moves
+  std::string store_host;        // for the message when the store itself is gone
+  std::function<void()> settle;  // before each beat: asks devices how far they are, without waiting for them
+  // Called once, from a thread of its own. Must make waiting threads return; it may block itself.
   std::function<void(const Loss&)> lost;
-  // If the process is still here a second later (it computes, or is stuck elsewhere): called from the same thread.
+  // If the process is still here a second later (it computes, or is stuck elsewhere): called from another thread.
   std::function<void(const Loss&)> overdue;
 };
+
+// The time between two beats of a rank: a 30th of the time limit, and more if the store would hear more than ten
+// thousand beats a second, up to a tenth.
+Seconds beat_interval(Seconds peer_timeout, int ranks);
 
 class Watchdog {
  public:

@@ -1,0 +1,153 @@
+#include "shade/comm/job/rendezvous.h"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+#include "shade/base/strings.h"
+#include "shade/comm/job/roll_call.h"
+#include "shade/comm/job/sealed_store.h"
+#include "shade/comm/store.h"
+
+namespace shade::comm {
+namespace {
+
+constexpr std::chrono::milliseconds kLook{5};  // how often rank 0 looks for those who come
+constexpr const char* kHere = "place";         // of each rank: the size of its world
+constexpr const char* kWord = "met";           // rank 0's: kAll, or why the world can't meet
+constexpr const char* kAll = "all";
+
+std::string mine(int rank) { return RollCall::key_of(kHere, rank); }
+
+// How long a rank waits in the store before it looks whether the job is lost: the more ranks, the less each asks.
+Seconds patience(int ranks) { return Seconds(0.25) * std::clamp(ranks / 1024, 1, 4); }
+
+// Rank 0 leaves the store half of its time to the others.
+void rest(Clock::time_point since) {
+  std::this_thread::sleep_for(std::max<Clock::duration>(kLook, Clock::now() - since));
+}
+
+}  // namespace
+
+Rendezvous::Rendezvous(c10::intrusive_ptr<c10d::Store> sealed, const Place& place, Seconds limit)
+    : sealed_(std::move(sealed)), place_(place), limit_(limit) {}
+
+std::string Rendezvous::did_not_come(std::span<const int> missing) const {
+  return text(missing.size() == 1 ? "rank " : "ranks ", ranges(missing), " of ", place_.size,
+              " did not come to the rendezvous at ", place_.store_host, ":", place_.store_port, " within ",
+              to_string(limit_), " (world stated by ", place_.origin, "; --comm.rendezvous-timeout changes the limit)");
+}
+
+const std::string& Rendezvous::join() {
+  if (!place_.store_reused) {
+    session_ = kOnlySession;
+  } else if (place_.rank == 0) {
+    session_ = host_.emplace(sealed_, place_.size).session();
+  } else {
+    SessionClient client(sealed_, place_.rank);
+    const auto deadline = Clock::now() + limit_;
+    std::optional<std::string> name;
+    while (!(name = client.session(patience(place_.size))))
+      if (Clock::now() > deadline) throw CommError(did_not_come(std::array{0}));
+    session_ = *name;
+  }
+  inside_ = c10::make_intrusive<c10d::PrefixStore>(text("shade/", session_), sealed_);
+  return session_;
+}
+
+void Rendezvous::meet(const std::function<void()>& interrupt) {
+  inside_->set(mine(place_.rank), std::to_string(place_.size));
+  if (place_.rank != 0) return await_word(interrupt);
+  try {
+    gather(interrupt);
+  } catch (const PeerLost&) {
+    throw;  // the others hear of it as we did
+  } catch (const CommError& fault) {
+    inside_->set(kWord, std::string(fault.what()));
+    throw;
+  }
+  inside_->set(kWord, std::string(kAll));
+}
+
+void Rendezvous::gather(const std::function<void()>& interrupt) {
+  std::vector<int> others;  // with another secret
+  RollCall ranks(*inside_, kHere, place_.size, [&](int rank, const std::string& key) {
+    try {
+      const auto theirs = inside_->get_to_str(key);
+      if (theirs != std::to_string(place_.size))
+        throw CommError(text("rank ", rank, " was started for a world of ", theirs, " ranks, rank 0 one of ",
+                             place_.size, "; start all ranks with the same world size"));
+    } catch (const SealBroken&) {
+      others.push_back(rank);
+    }
+  });
+  const auto deadline = Clock::now() + limit_;
+  while (true) {
+    const auto since = Clock::now();
+    interrupt();
+    if (host_) host_->answer(ranks.next());
+    if (ranks.complete()) break;
+    if (Clock::now() > deadline) {
+      if (!inside_->check({mine(0)})) throw SealBroken(full_key(mine(0)), "was deleted");
+      throw CommError(did_not_come(ranks.missing()));
+    }
+    rest(since);
+  }
+  host_.reset();
+  if (!others.empty()) throw other_secret(others, 0, full_key(mine(others.front())));
+}
+
+// Rank 0 ends its own wait with a word, within a limit that began when it came.
+void Rendezvous::await_word(const std::function<void()>& interrupt) {
+  const auto deadline = Clock::now() + limit_;
+  while (!came_within(*inside_, kWord, patience(place_.size))) {
+    interrupt();
+    if (Clock::now() < deadline) continue;
+    if (!inside_->check({mine(place_.rank)})) throw SealBroken(full_key(mine(place_.rank)), "was deleted");
+    if (!inside_->check({mine(0)})) throw CommError(did_not_come(std::array{0}));
+    if (Clock::now() > deadline + limit_)
+      throw CommError(text("rank 0 came to the rendezvous and said nothing within ", to_string(limit_),
+                           "; its own message says why"));
+  }
+  std::string word;
+  try {
+    word = inside_->get_to_str(kWord);
+  } catch (const SealBroken&) {
+    throw strangers();
+  }
+  if (word != kAll) throw PeerLost(text("the world did not meet: ", word));
+}
+
+bool Rendezvous::opens(const std::string& key) {
+  try {
+    if (inside_->check({key})) inside_->get(key);
+    return true;
+  } catch (const SealBroken&) {
+    return false;
+  }
+}
+
+// Rank 0's word doesn't open: whose secret is another one? A few ranks show whether it is ours.
+CommError Rendezvous::strangers() {
+  constexpr int kAsked = 64;
+  std::vector<int> others;
+  for (int rank = 0; rank < std::min(place_.size, kAsked); ++rank)
+    if (!opens(mine(rank))) others.push_back(rank);
+  if (others.empty()) return SealBroken(full_key(kWord), "was written by somebody who doesn't have the job secret");
+  return other_secret(others, place_.rank, full_key(mine(others.front())));
+}
+
+void Rendezvous::say_farewell(bool hosts, Seconds limit) {
+  constexpr const char* kFarewell = "farewell";
+  inside_->set(RollCall::key_of(kFarewell, place_.rank), std::string("1"));
+  if (!hosts) return;
+  // A forged goodbye would take the store from those who still work.
+  RollCall ranks(*inside_, kFarewell, place_.size, [&](int, const std::string& key) { inside_->get(key); });
+  const auto deadline = Clock::now() + limit;
+  while (!ranks.complete() && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+}
+
+}  // namespace shade::comm

@@ -1,0 +1,59 @@
+// How the ranks of a world find out that all of them are there, and when the store may go: O(W) requests in all.
+//
+// Every rank says for which world it was started. Rank 0 reads what each says, once, and publishes one word; the others
+// wait for that word in the store and ask it nothing meanwhile. Whatever keeps the world from meeting is published too,
+// so that all ranks end with the same reason. Values are sealed (comm/job/sealed_store.h): rank 0's word can't be
+// forged, moved or recorded from another start.
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "shade/base/units.h"
+#include "shade/comm/job/environment.h"
+#include "shade/comm/job/session.h"
+
+namespace c10d {
+class Store;
+}
+
+namespace shade::comm {
+
+class Rendezvous {
+ public:
+  // `sealed` is the world's store, `limit` how long ranks wait for each other.
+  Rendezvous(c10::intrusive_ptr<c10d::Store> sealed, const Place& place, Seconds limit);
+
+  // The name under which this start of the world keeps its things in the store.
+  const std::string& join();
+
+  // Returns when all ranks have come. Throws CommError naming who did not, whose world has another size or who has
+  // another secret. `interrupt` is called now and then, and may throw.
+  void meet(const std::function<void()>& interrupt);
+
+  // This rank needs the store no more. Whoever hosts it leaves last: it waits for the others, `limit` at most.
+  void say_farewell(bool hosts, Seconds limit);
+
+  // What this start keeps in the store, without its name in every key.
+  const c10::intrusive_ptr<c10d::Store>& store() const { return inside_; }
+  std::string full_key(const std::string& key) const { return text("shade/", session_, "/", key); }
+
+ private:
+  void gather(const std::function<void()>& interrupt);
+  void await_word(const std::function<void()>& interrupt);
+  std::string did_not_come(std::span<const int> missing) const;
+  CommError strangers();
+  bool opens(const std::string& key);
+
+  c10::intrusive_ptr<c10d::Store> sealed_, inside_;
+  Place place_;
+  Seconds limit_;
+  std::string session_;
+  std::optional<SessionHost> host_;  // rank 0's, while not everybody is in
+};
+
+}  // namespace shade::comm
