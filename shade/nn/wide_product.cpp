@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "shade/nn/function.h"
+#include "shade/nn/kernels.h"
 
 // libtorch's `mm` with an output type of its own exists for accelerators only (2.15), but the MKL inside its CPU
 // library has the product, five times as fast as one of widened factors where the CPU multiplies bf16. Weak: null where
@@ -22,8 +23,8 @@ bool plain_rows(const at::Tensor& x) {
          x.size(0) < std::numeric_limits<int>::max();
 }
 
-// libtorch multiplies these narrow numbers into wide ones by itself.
-bool has_wide_kernels(const at::Tensor& x) { return !x.is_cpu() && !x.is_meta(); }
+// libtorch multiplies narrow numbers of this device into wide ones by itself.
+bool has_wide_kernels(const at::Tensor& x) { return !x.is_cpu() && has_kernel("aten::mm", "dtype", x); }
 
 enum Use { as_it_is = 111, transposed = 112 };
 
