@@ -38,7 +38,7 @@ std::optional<size_t> Runtime::Order::next() const {
 Runtime::Runtime(nn::Parameters& parameters, Groups groups, const ShardConfig& config, Options options)
     : parameters_(&parameters),
       config_(config),
-      layout_(make_layout(parameters, config)),
+      layout_(make_layout(parameters, config, options.device)),
       storage_(make_storage(config, options.device)),
       places_(parameters.weights().size()) {
   const auto compute = nn::scalar_type(options.compute);

@@ -45,7 +45,8 @@ ShardedUnit::ShardedUnit(const UnitLayout& layout, const UnitContext& context) :
 Bytes ShardedUnit::gradient_bytes() const {
   int64_t sum = 0;
   for (const auto& flat : flats_)
-    if (flat.whole_gradient.defined()) sum += static_cast<int64_t>(flat.whole_gradient.nbytes());
+    for (const auto& held : {flat.whole_gradient, flat.wire})  // one of them, if the wire has another type
+      if (held.defined()) sum += static_cast<int64_t>(held.nbytes());
   return {sum};
 }
 

@@ -52,7 +52,7 @@ class ShardedUnit {
   const UnitLayout& layout() const { return *layout_; }
   Weights weights() const { return weights_; }
   bool resident() const { return context_->groups.gather.size() == 1; }  // gathered for ever
-  Bytes gradient_bytes() const;
+  Bytes gradient_bytes() const;                                          // of this micro-step's, here or on their way
 
   void gather();                             // issues
   std::vector<comm::TrafficRecord> await();  // blocks; binds the weights
