@@ -111,7 +111,7 @@ int run_bench(const Arguments& arguments) {
   }
   if (const auto status = start_ranks(line, "bench", arguments, own.comm)) return *status;
   in_world(line.ranks, own.comm, [&](comm::World& world) {
-    use_threads(bench.threads, world.place());
+    use_threads(bench.threads, world.place(), world.device());
     say_device(world);
     device = world.device();
     if (world.rank() == 0)

@@ -62,7 +62,7 @@ int run_train(const Arguments& arguments) {
   if (!on_gpus(recipe.comm)) require_memory(recipe, expected_place(line));
   if (const auto status = start_ranks(line, "train", arguments, recipe.comm)) return *status;
   in_world(line.ranks, recipe.comm, [&](comm::World& world) {
-    use_threads(recipe.train.threads, world.place());
+    use_threads(recipe.train.threads, world.place(), world.device());
     train::Trainer trainer(world, recipe, config, nullptr,
                            {.answer_signals = true, .environment = origin("train", arguments, world.device())});
     const auto result = trainer.run();
