@@ -108,7 +108,10 @@ at::Tensor rows_of(const at::Tensor& c_B, int64_t positions, at::ScalarType type
 // of them, which together have it to 16 bits, and the sums are wide.
 void put_in_two_parts(at::Tensor into, const at::Tensor& scaled_NP, const at::Tensor& a_ND, bool add) {
   const auto high = scaled_NP.to(a_ND.scalar_type()), low = (scaled_NP - high).to(a_ND.scalar_type());
-  put(into, wide_matmul(high.t(), a_ND), add);
+  if (add)
+    into.add_(wide_matmul(high.t(), a_ND));
+  else
+    wide_product(into, high, a_ND);
   into.add_(wide_matmul(low.t(), a_ND));
 }
 
