@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/support/fault.h"
 
 namespace shade::shard {
@@ -52,6 +54,31 @@ TEST(Runtime, HoldsWeightsOnlyBetweenEnterAndLeave) {
   EXPECT_FALSE(b.weight(0).bound());
   EXPECT_ANY_THROW(b.weight(0).value());
   EXPECT_ANY_THROW(b.runtime->leave(0, nn::Pass::forward)) << "left more often than entered";
+}
+
+// A lookup's backward reads ids and output gradients alone.
+TEST(Runtime, GathersATableThatIsOnlyLookedUpOnce) {
+  for (const auto strategy : {Strategy::zero2, Strategy::zero3}) {
+    Bench b(strategy);
+    b.parameters.only_looked_up(0);
+    for (int step = 0; step < 2; ++step) {
+      b.runtime->begin_step();
+      (void)b.world.traffic().drain();
+      b.runtime->begin_forward();
+      b.pass(nn::Pass::forward, {0, 1, 3});
+      b.runtime->begin_backward();
+      b.pass(nn::Pass::backward, {3, 1, 0});
+      b.runtime->end_micro_step();
+      b.runtime->wait();
+      std::map<std::string, int> gathers;
+      for (const auto& record : b.world.traffic().drain()) ++gathers[record.label];
+      EXPECT_EQ(gathers["reduce embed"], 1);
+      EXPECT_EQ(gathers["gather block"], strategy == Strategy::zero3 ? 2 : 1);
+      if (step == 1) EXPECT_EQ(gathers["gather embed"], 1) << to_string(strategy);  // the first step learns the order
+      EXPECT_FALSE(b.weight(0).bound());
+      b.runtime->updated();
+    }
+  }
 }
 
 TEST(Runtime, Zero2KeepsThemUntilTheLastBackward) {
