@@ -1,5 +1,6 @@
 // Every operator that libtorch doesn't compose from others, by its CPU kernel on the bytes of the device.
-#include <ATen/core/dispatch/Dispatcher.h>
+#include "tests/support/device/kernels.h"
+
 #include <torch/library.h>
 
 #include <functional>
@@ -192,9 +193,12 @@ class Call {
   std::vector<std::pair<at::Tensor, at::Tensor>> tensors_;  // of the device, of the CPU
 };
 
-void run(const c10::OperatorHandle& op, torch::jit::Stack* stack) { Call(op, *stack).run(); }
-
-TORCH_LIBRARY_IMPL(_, PrivateUse1, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&run>()); }
+TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+}
 
 }  // namespace
+
+void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) { Call(op, *stack).run(); }
+
 }  // namespace shade::test::device
