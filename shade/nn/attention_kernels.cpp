@@ -1,6 +1,7 @@
 // CPU: libtorch's flash kernel. Meta: shapes only. CUDA: the flash kernel where it can (bf16, no mask), which reads
 // grouped heads as they are; else the memory-efficient one, which takes masks and any head dim. Other accelerators: the
-// operator that libtorch has for them to implement, with grouped heads too. Those of CUDA are compiled here, not run for want of a GPU.
+// operator that libtorch has for them to implement, with grouped heads too. Those of CUDA are compiled here, not run
+// for want of a GPU.
 #include "shade/nn/attention_kernels.h"
 
 #include <ATen/ATen.h>

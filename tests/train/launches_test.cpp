@@ -18,12 +18,8 @@ struct Shape {
 };
 
 Counters asked(comm::World& world, int64_t layers, const Shape& shape, MethodName method, nn::DType dtype) {
-  const models::DecoderConfig config{.hidden = shape.width,
-                                     .layers = layers,
-                                     .heads = 4,
-                                     .kv_heads = 2,
-                                     .ffn = 2 * shape.width,
-                                     .vocab = 256};
+  const models::DecoderConfig config{
+      .hidden = shape.width, .layers = layers, .heads = 4, .kv_heads = 2, .ffn = 2 * shape.width, .vocab = 256};
   models::Decoder model(config, {.task = models::Task::lm, .checkpointing = models::Checkpointing::block});
   const auto device = test::device::shadow();
   shard::Runtime runtime(model.parameters(), shard::connect_groups(world, {}), {},
@@ -66,8 +62,9 @@ TEST(Launches, OfALayer) {
     for (const auto dtype : {nn::DType::bf16, nn::DType::fp32})
       // auto keeps gradients where samples are long, and books of short ones.
       for (const auto& [method, positions, most] :
-           {Bound{MethodName::none, 128, 100}, Bound{MethodName::automatic, 128, 150}, Bound{MethodName::automatic, 8, 260},
-            Bound{MethodName::bookkeeping, 128, 260}, Bound{MethodName::ghost, 128, 300}, Bound{MethodName::flash, 128, 300}}) {
+           {Bound{MethodName::none, 128, 100}, Bound{MethodName::automatic, 128, 150},
+            Bound{MethodName::automatic, 8, 260}, Bound{MethodName::bookkeeping, 128, 260},
+            Bound{MethodName::ghost, 128, 300}, Bound{MethodName::flash, 128, 300}}) {
         const Shape shape{.positions = positions};
         const auto two = asked(world, 2, shape, method, dtype), three = asked(world, 3, shape, method, dtype);
         const auto layer = three.launches - two.launches;

@@ -29,7 +29,7 @@ class SampleNorms {
   // Every trainable weight (of a group) was handed over, and its norms were added. Throws UsageError naming it.
   void require_complete(std::optional<size_t> group = {}) const;
   int64_t samples() const { return samples_; }
-  at::Tensor squares(size_t group) const;  // [B] fp64, the sum of what was added
+  at::Tensor squares(size_t group) const;                                 // [B] fp64, the sum of what was added
   at::ScalarType factors(size_t group) const { return factors_[group]; }  // the narrowest type of its layers' factors
   at::Tensor total() const;                                               // over all groups
   const std::map<nn::WeightId, at::Tensor>& by_weight() const { return by_weight_; }
@@ -47,8 +47,8 @@ class SampleNorms {
   const nn::Parameters* parameters_;
   const Clipper* clipper_;
   int64_t samples_ = 0;
-  std::vector<Seen> seen_;           // by WeightId
-  std::vector<int64_t> pending_;     // by group: trainable weights not yet handed over
+  std::vector<Seen> seen_;                        // by WeightId
+  std::vector<int64_t> pending_;                  // by group: trainable weights not yet handed over
   std::vector<std::vector<at::Tensor>> squares_;  // by group, in the order in which they came: [B] fp64
   std::vector<at::ScalarType> factors_;
   std::map<nn::WeightId, TiedRows> tied_;

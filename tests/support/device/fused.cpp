@@ -12,12 +12,14 @@ at::Tensor mm(const at::Tensor& x, const at::Tensor& y, at::ScalarType type) { r
 at::Tensor& mm_out(const at::Tensor& x, const at::Tensor& y, at::ScalarType type, at::Tensor& out) {
   return at::mm_out(out, x.to(type), y.to(type));
 }
-at::Tensor bmm(const at::Tensor& x, const at::Tensor& y, at::ScalarType type) { return at::bmm(x.to(type), y.to(type)); }
+at::Tensor bmm(const at::Tensor& x, const at::Tensor& y, at::ScalarType type) {
+  return at::bmm(x.to(type), y.to(type));
+}
 
 at::ScalarType wide(const at::Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
-std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x, at::IntArrayRef, const std::optional<at::Tensor>& scale,
-                                            std::optional<double> eps) {
+std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x, at::IntArrayRef,
+                                            const std::optional<at::Tensor>& scale, std::optional<double> eps) {
   const auto wide_x = x.to(wide(x));
   const auto inverse = wide_x.square().mean(-1, true).add_(eps.value()).rsqrt_();
   return {(wide_x * inverse * scale.value()).to(x.scalar_type()), inverse};
@@ -31,8 +33,8 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward(const at::Tensor& g, const 
 
 using Attended = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor,
                             at::Tensor, at::Tensor>;
-Attended attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                   const std::optional<at::Tensor>& bias, double, bool causal, bool, std::optional<double>) {
+Attended attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::optional<at::Tensor>& bias,
+                   double, bool causal, bool, std::optional<double>) {
   const auto [out, lse] = nn::flash_forward({q, k, v, bias.value_or(at::Tensor()), causal});
   return {out, lse, {}, {}, q.size(2), k.size(2), {}, {}, {}};
 }
