@@ -14,7 +14,7 @@ using privacy::MethodName;
 using test::device::Counters;
 
 struct Shape {
-  int64_t samples = 2, positions = 128, width = 64;
+  int64_t samples = 2, positions = 256, width = 128;
 };
 
 Counters asked(comm::World& world, int64_t layers, const Shape& shape, MethodName method, nn::DType dtype) {
@@ -62,9 +62,9 @@ TEST(Launches, OfALayer) {
     for (const auto dtype : {nn::DType::bf16, nn::DType::fp32})
       // auto keeps gradients where samples are long, and books of short ones.
       for (const auto& [method, positions, most] :
-           {Bound{MethodName::none, 128, 100}, Bound{MethodName::automatic, 128, 150},
-            Bound{MethodName::automatic, 8, 260}, Bound{MethodName::bookkeeping, 128, 260},
-            Bound{MethodName::ghost, 128, 300}, Bound{MethodName::flash, 128, 300}}) {
+           {Bound{MethodName::none, 256, 100}, Bound{MethodName::automatic, 256, 150},
+            Bound{MethodName::automatic, 8, 260}, Bound{MethodName::bookkeeping, 256, 260},
+            Bound{MethodName::ghost, 256, 300}, Bound{MethodName::flash, 256, 300}}) {
         const Shape shape{.positions = positions};
         const auto two = asked(world, 2, shape, method, dtype), three = asked(world, 3, shape, method, dtype);
         const auto layer = three.launches - two.launches;
@@ -74,7 +74,7 @@ TEST(Launches, OfALayer) {
         EXPECT_LE(three.synchronisations, 2) << what << ": the losses, and the counts";
         // Neither samples nor positions nor widths make it more.
         for (const Shape& other : {Shape{.samples = 5, .positions = positions}, Shape{.positions = positions + 32},
-                                   Shape{.positions = positions, .width = 128}}) {
+                                   Shape{.positions = positions, .width = 192}}) {
           if (method == MethodName::automatic && positions == 8 && other.width != shape.width) continue;
           EXPECT_EQ(asked(world, 3, other, method, dtype).launches, three.launches)
               << what << ": " << other.samples << " x " << other.positions << " x " << other.width;

@@ -144,11 +144,11 @@ at::Tensor squares_of(const at::Tensor& gradients_B) {
   const auto squares = [&](const at::Tensor& rows) {
     return at::linalg_vector_norm(rows, 2, {-1}, false, nn::wide(rows.scalar_type())).to(at::kDouble).square_();
   };
+  if (flat_BN.size(1) <= kRow) return squares(flat_BN);
   // On accelerators rows without a rest, if they are not too short: half the operators.
   const auto even = std::gcd(flat_BN.size(1), kRow);
   const auto row = nn::few_launches(flat_BN) && even >= 64 ? even : kRow;
   const auto whole = flat_BN.size(1) / row * row, rest = flat_BN.size(1) - whole;
-  if (whole == 0) return squares(flat_BN);
   auto out = squares(flat_BN.narrow(1, 0, whole).unflatten(1, {whole / row, row})).sum(1);
   return rest == 0 ? out : squares(flat_BN.narrow(1, whole, rest)).add_(out);
 }
