@@ -20,6 +20,10 @@ constexpr double kCancelled = 1e-3;
 
 // Of each sample's gradient, a sum over positions of g_t a_t^T: |g_t a_t^T| = |g_t| |a_t|.
 at::Tensor spread(const at::Tensor& a_BTD, const at::Tensor& g_BTP) {
+  if (nn::few_launches(g_BTP))  // the product may lose digits as the norms do
+    return at::linalg_vector_norm(a_BTD, 2, {-1})
+        .mul_(at::linalg_vector_norm(g_BTP, 2, {-1}))
+        .sum(1, false, at::kDouble);
   return row_norms(a_BTD).mul_(row_norms(g_BTP)).sum(1);
 }
 
