@@ -41,7 +41,9 @@ class UnderWay final : public Unfinished {
   void start(Operation operation, const at::Tensor& output) {
     result_ = operation.output;
     if (output.defined()) into_ = host_view(output);
-    pending_ = transport_.submit(std::move(operation), {.started = [] {}, .ended = [this](Bytes) { end(); }});
+    pending_ = transport_.submit(
+        std::move(operation),
+        {.started = [](TimePoint) {}, .ended = [this](TimePoint, Bytes) { end(); }, .waited = [](Seconds) {}});
   }
 
   void finish() override {
