@@ -68,9 +68,7 @@ void require_memory(const measure::Experiment& experiment, const comm::CommConfi
   const auto size = models::size_of(config.model, experiment.sizes, config.options());
   if (config.work == measure::Work::forward_backward)
     return train::require_memory(train::plain_states(size, train::dtype_of(config.dtype)));
-  const bool on_gpus =
-      comm.backend == comm::BackendKind::automatic ? comm::nccl_devices() > 0 : comm.backend == comm::BackendKind::nccl;
-  if (on_gpus) return;  // they have memory of their own
+  if (on_gpus(comm)) return;
   train::require_memory(train::model_states(size, {.shard = experiment.shard,
                                                    .compute = train::dtype_of(config.dtype),
                                                    .optim = experiment.optim,
@@ -92,9 +90,10 @@ int run_bench(const Arguments& arguments) {
   if (const auto status = own.parse(arguments)) return *status;
   require_memory(experiment, own.comm, expected_place(line));
   if (!folder.empty()) std::filesystem::create_directories(folder);
+  c10::Device device = c10::kCPU;
   const auto deliver = [&](const measure::BenchResult& result) {
     auto json = result.json(experiment);
-    json["environment"] = origin("bench", arguments);
+    json["environment"] = origin("bench", arguments, device);
     print(result, experiment, json);
     print_phases(result, bench.enable_profiling ? kEveryLayer : kSlowestLayers);
     if (!bench.tensorboard.empty()) result.write_events(experiment);
@@ -113,6 +112,8 @@ int run_bench(const Arguments& arguments) {
   if (const auto status = start_ranks(line, "bench", arguments, own.comm)) return *status;
   in_world(line.ranks, own.comm, [&](comm::World& world) {
     use_threads(bench.threads, world.place());
+    say_device(world);
+    device = world.device();
     if (world.rank() == 0)
       for (const auto& note : own.notes) std::printf("%s\n", visible(note).c_str());
     bool first = true;

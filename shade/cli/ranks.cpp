@@ -12,6 +12,7 @@
 #include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
 #include "shade/comm/errors.h"
+#include "shade/profile/placement.h"
 
 namespace shade::cli {
 namespace {
@@ -76,6 +77,16 @@ void in_world(std::optional<int> stated_ranks, const comm::CommConfig& config,
     throw;
   }
   world.leave();
+}
+
+bool on_gpus(const comm::CommConfig& config) {
+  return config.backend == comm::BackendKind::automatic ? comm::nccl_devices() > 0
+                                                        : config.backend == comm::BackendKind::nccl;
+}
+
+void say_device(const comm::World& world) {
+  if (world.rank() != 0) return;
+  std::printf("device: %s\n", visible(profile::describe_device(world.device(), world.place().local_size)).c_str());
 }
 
 int report(const comm::LaunchResult& result) {

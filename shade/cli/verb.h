@@ -116,6 +116,12 @@ struct RankUsageError : UsageError {
 void in_world(std::optional<int> stated_ranks, const comm::CommConfig& config,
               const std::function<void(comm::World&)>& body);
 
+// Ranks of this configuration compute on GPUs, which have memory of their own.
+bool on_gpus(const comm::CommConfig& config);
+
+// Rank 0 prints on which device it computes, and which GPUs of its host are not used.
+void say_device(const comm::World& world);
+
 // Prints who failed first and where everybody was; returns the exit status.
 int report(const comm::LaunchResult& result);
 

@@ -113,7 +113,7 @@ at::Tensor Decoder::run_block(const Block& block, const at::Tensor& x, const nn:
 at::Tensor Decoder::hidden(const nn::Batch& batch) {
   text_traits()->require_full_attention(batch.ids_BT.size(1));
   const auto& wiring = parameters_.wiring;
-  const auto start = nn::enter_unit(wiring, embed_unit_, {nn::anchor()})[0];
+  const auto start = nn::enter_unit(wiring, embed_unit_, {nn::anchor(batch.ids_BT.device())})[0];
   auto x = nn::leave_unit(wiring, embed_unit_, (*embed_)(batch.ids_BT, start));
   const auto rope =
       nn::rope_table({.head_dim = config_.head_size(), .theta = config_.rope_theta, .scaling = config_.rope_scaling},

@@ -114,7 +114,7 @@ Parts sums_of(train::Job& job, const data::Dataset& records, int64_t count) {
   const auto& control = job.groups().control;
   std::vector<nn::Batch> batches;
   for (const auto& mine : train::deal(numbers, control.size(), control.rank(), std::max<int64_t>(1, count)))
-    batches.push_back(records.batch(mine));
+    batches.push_back(records.batch(mine).to(job.device()));
   job.gradients(batches);
   Parts out;
   for (const auto& shard : job.runtime().shards()) out.push_back(shard.gradient.clone());

@@ -6,6 +6,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/span.h"
+#include "shade/nn/device.h"
 #include "shade/nn/function.h"
 
 namespace shade::shard {
@@ -37,7 +38,7 @@ std::optional<size_t> Runtime::Order::next() const {
 Runtime::Runtime(nn::Parameters& parameters, Groups groups, const ShardConfig& config, Options options)
     : parameters_(&parameters),
       config_(config),
-      layout_(make_layout(parameters, config)),
+      layout_(make_layout(parameters, config, options.device)),
       storage_(make_storage(config, options.device)),
       places_(parameters.weights().size()) {
   const auto compute = nn::scalar_type(options.compute);
@@ -215,6 +216,7 @@ std::vector<LocalShard> Runtime::shards() {
   std::vector<LocalShard> out;
   for (const auto& unit : units_)
     for (auto& shard : unit->shards()) out.push_back(std::move(shard));
+  if (config_.offload) nn::Issued(device()).wait();
   return out;
 }
 
@@ -225,8 +227,9 @@ void Runtime::updated() {
 at::Tensor Runtime::whole(const nn::Weight& weight, Part part) {
   const auto& place = places_[static_cast<size_t>(weight.id())];
   const auto& flat = units_[place.unit]->flats()[place.flat];
-  const auto& mine = part == Part::weight ? flat.owned : flat.gradient;
-  SHADE_CHECK(mine.defined(), "weight ", weight.name(), " has no gradient yet");
+  const auto& owned_part = part == Part::weight ? flat.owned : flat.gradient;
+  SHADE_CHECK(owned_part.defined(), "weight ", weight.name(), " has no gradient yet");
+  const auto mine = nn::on_device(owned_part, device());  // of what is offloaded: the group's tensors are there
   auto full = mine;
   if (!units_[place.unit]->resident()) {
     full = at::empty({flat.layout->size}, mine.options());

@@ -23,7 +23,6 @@ Json deciding_words(const JobOptions& options) {
                 {"micro_batch", micro_batch},
                 {"seed", seed},
                 {"dtype", to_string(dtype)},
-                {"device", device ? device->str() : "default"},
                 {"gradient_norm", gradient_norm},
                 {"rehearsal", rehearsal},
                 {"noise_seed", noise_seed ? Json(*noise_seed) : Json()}};
@@ -56,7 +55,6 @@ Json world_words(const comm::World& world) {
 
 Json shared_words(const JobOptions& options) {
   auto out = deciding_words(options);
-  out["job"].erase("device");  // each rank has its own
   out["job"]["steps"] = options.steps;
   out["job"]["folder"] = !options.folder.empty();
   if (!options.privacy) return out;
