@@ -82,7 +82,7 @@ int run_train(const Arguments& arguments) {
     }
     if (recipe.dp.is_private()) out["adjacency"] = adjacency(recipe.budget.privacy_unit);
     if (result.spent && recipe.dp.noise_seed >= 0) out["epsilon_void"] = true;
-    out["run"] = recipe.train.output;
+    out["run"] = without_folders(recipe.train.output);
     out["config"] = without_folders(config.json());
     write_output(line.json_file, out.dump(2) + "\n", recipe.dp.is_private() ? Readers::owner : Readers::by_umask);
   });

@@ -37,6 +37,7 @@ std::optional<Peer> start_peer(const comm::World& world, const Experiment& exper
   if (config.dtype == train::ComputeType::bf16)
     words.insert(words.end(), {"--dtype", "bf16_mixed"});  // fp32 masters, as ours
   if (world.size() > 1) words.insert(words.end(), {"--strategy", peer_strategy(shard.shard)});
+  if (world.device().is_cuda()) words.insert(words.end(), {"--device", "cuda"});
   if (dp.is_private()) {  // Opacus has one method that doesn't keep each sample's gradient
     const bool sharded = world.size() > 1 && row_at(catalog::kStrategies, shard.shard).sharded;
     words.insert(words.end(), {"--dp", sharded ? "ghost_fsdp" : "ghost"});

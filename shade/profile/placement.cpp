@@ -20,13 +20,15 @@ std::string unused(c10::Device device, int local_ranks, const Gpus& gpus) {
   if (gpus.installed == 0) return "";
   return text("; ", count(gpus.installed), " not used: ",
               gpus.built ? "not visible to this process (CUDA_VISIBLE_DEVICES, the driver's version)"
-                         : "this build has no CUDA (preset cuda has it)");
+                         : "this build has no CUDA (docs/gpu.md)");
 }
 
 }  // namespace
 
 Gpus gpus_here() {
-  return {.installed = installed_gpus(), .visible = comm::nccl_devices(), .built = comm::nccl_built()};
+  const int installed = installed_gpus(), visible = comm::nccl_devices();
+  // Without a GPU nothing of CUDA is loaded.
+  return {.installed = installed, .visible = visible, .built = visible > 0 || (installed > 0 && comm::nccl_built())};
 }
 
 std::string describe_device(c10::Device device, int local_ranks, const Gpus& gpus) {

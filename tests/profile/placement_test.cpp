@@ -13,7 +13,7 @@ TEST(Placement, SaysWhichGpusAreNotUsedAndWhy) {
   const auto on_cpu = [](const Gpus& gpus) { return describe_device(c10::kCPU, 2, gpus); };
   EXPECT_EQ(on_cpu({}), "cpu");
   EXPECT_EQ(on_cpu({.built = true}), "cpu");
-  EXPECT_EQ(on_cpu({.installed = 2}), "cpu; 2 GPUs not used: this build has no CUDA (preset cuda has it)");
+  EXPECT_EQ(on_cpu({.installed = 2}), "cpu; 2 GPUs not used: this build has no CUDA (docs/gpu.md)");
   EXPECT_EQ(on_cpu({.installed = 1, .built = true}),
             "cpu; 1 GPU not used: not visible to this process (CUDA_VISIBLE_DEVICES, the driver's version)");
   EXPECT_EQ(on_cpu({.installed = 8, .visible = 4, .built = true}), "cpu; 4 GPUs not used (--device cuda)");
