@@ -31,8 +31,10 @@ void print(const measure::BenchResult& result, const measure::Experiment& experi
   const bool whole = experiment.bench.work == measure::Work::step;
   if (const auto& dp = experiment.dp; dp.is_private())
     table.add({"privacy", text(to_string(dp.dp), ", ", to_string(dp.clip_style), " clipping at ", dp.max_grad_norm,
-                               ", sigma ", dp.sigma, dp.noise_seed >= 0 ? " (seeded: NOT private)" : "", "; ",
-                               result.clipped, " samples clipped, ", result.not_finite, " not finite")});
+                               ", sigma ", dp.sigma, dp.noise_seed >= 0 ? " (seeded: NOT private)" : "",
+                               result.tells_of_records(dp) ? ""
+                                                           : text("; ", result.clipped, " samples clipped, ",
+                                                                  result.not_finite, " not finite"))});
   table.add({"step", text(to_string(Seconds(result.time_ms / 1e3)),
                           whole ? " (forward, backward, optimizer; " : " (forward and backward; ", result.ranks,
                           result.ranks == 1 ? " rank" : " ranks", ", average of ", result.times_ms.size(), ")")});
@@ -48,9 +50,10 @@ void print(const measure::BenchResult& result, const measure::Experiment& experi
                text(to_string(Bytes{std::llround(*result.sent_bytes)}), " sent a step, ", significant(*result.comm_ms),
                     " ms under way, ", significant(*result.exposed_ms), " ms waited for")});
   add_memory(table, result);
-  table.add({"loss", result.losses.size() > 1
-                         ? text(significant(result.losses.front(), 5), " -> ", significant(result.losses.back(), 5))
-                         : significant(result.loss, 5)});
+  if (!result.tells_of_records(experiment.dp))
+    table.add({"loss", result.losses.size() > 1
+                           ? text(significant(result.losses.front(), 5), " -> ", significant(result.losses.back(), 5))
+                           : significant(result.loss, 5)});
   if (json.contains("rows")) {
     const auto& row = json["rows"][0];
     table.add(
@@ -111,7 +114,7 @@ int run_bench(const Arguments& arguments) {
   }
   if (const auto status = start_ranks(line, "bench", arguments, own.comm)) return *status;
   in_world(line.ranks, own.comm, [&](comm::World& world) {
-    use_threads(bench.threads, world.place());
+    use_threads(bench.threads, world.place(), world.device());
     say_device(world);
     device = world.device();
     if (world.rank() == 0)

@@ -47,7 +47,7 @@ std::optional<int> start_ranks(const CommandLine& line, const std::string& verb,
   return report(result);
 }
 
-void use_threads(int64_t wanted, const comm::Place& place) {
+void use_threads(int64_t wanted, const comm::Place& place, c10::Device device) {
   const int64_t cores = std::thread::hardware_concurrency(), all = wanted * place.local_size;
   if (place.rank == 0 && cores > 0 && all > cores)
     log::warning("--threads ", wanted, place.local_size > 1 ? text(" on ", place.local_size, " ranks of a host") : "",
@@ -56,7 +56,7 @@ void use_threads(int64_t wanted, const comm::Place& place) {
   if (wanted > 0)
     at::set_num_threads(static_cast<int>(wanted));
   else if (place.size > 1)
-    at::set_num_threads(1);
+    at::set_num_threads(device.is_cpu() ? 1 : static_cast<int>(std::max<int64_t>(1, cores / place.local_size)));
 }
 
 void in_world(std::optional<int> stated_ranks, const comm::CommConfig& config,

@@ -62,7 +62,7 @@ int run_train(const Arguments& arguments) {
   if (!on_gpus(recipe.comm)) require_memory(recipe, expected_place(line));
   if (const auto status = start_ranks(line, "train", arguments, recipe.comm)) return *status;
   in_world(line.ranks, recipe.comm, [&](comm::World& world) {
-    use_threads(recipe.train.threads, world.place());
+    use_threads(recipe.train.threads, world.place(), world.device());
     train::Trainer trainer(world, recipe, config, nullptr,
                            {.answer_signals = true, .environment = origin("train", arguments, world.device())});
     const auto result = trainer.run();
@@ -82,7 +82,7 @@ int run_train(const Arguments& arguments) {
     }
     if (recipe.dp.is_private()) out["adjacency"] = adjacency(recipe.budget.privacy_unit);
     if (result.spent && recipe.dp.noise_seed >= 0) out["epsilon_void"] = true;
-    out["run"] = recipe.train.output;
+    out["run"] = without_folders(recipe.train.output);
     out["config"] = without_folders(config.json());
     write_output(line.json_file, out.dump(2) + "\n", recipe.dp.is_private() ? Readers::owner : Readers::by_umask);
   });

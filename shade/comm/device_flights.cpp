@@ -46,10 +46,10 @@ class DeviceFlights::Flight final : public Pending {
     const auto stream = current_stream(issuer_.device());
     Wait wait{recorded(stream), {}};
     try {
-      if (copied_)
-        copied_->block(stream);
-      else
+      if (issued_.work)
         issued_.work->wait();
+      else
+        (copied_ ? copied_ : end_)->block(stream);
     } catch (const std::exception& fault) {
       ended_->rethrow();
       throw CommError(fault.what());
@@ -105,6 +105,7 @@ class DeviceFlights::Flight final : public Pending {
   void release() {
     operation_ = {};
     issued_.buffers.clear();
+    issued_.work.reset();  // c10d's works and futures refer to their outputs
   }
 
   mutable std::mutex mutex_;

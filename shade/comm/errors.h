@@ -30,6 +30,8 @@ class SealBroken : public CommError {
                        ". Nothing of it was used; let only the job's hosts reach the store's port (SECURITY.md)")) {}
 };
 
+inline constexpr const char* kForged = "was written by somebody who doesn't have the job secret";
+
 inline constexpr int kPeerLostStatus = 75;
 
 // Why a job is lost, as its watchdog says it.

@@ -120,7 +120,12 @@ Work Group::submit(Operation operation) const {
                     flies ? activity->end_flight(flight) : activity->finished();
                   },
               .waited = [entry = state->entry](Seconds time) { entry->waited(time); }};
-  state->pending = my.transport->submit(std::move(operation), std::move(hooks));
+  try {
+    state->pending = my.transport->submit(std::move(operation), std::move(hooks));
+  } catch (...) {
+    if (flies) my.activity->end_flight(flight);
+    throw;
+  }
   return Work(std::move(state));
 }
 

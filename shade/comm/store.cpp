@@ -37,15 +37,12 @@ c10::intrusive_ptr<c10d::Store> join_store(const std::string& host, uint16_t por
   }
 }
 
-bool came_within(c10d::Store& store, const std::string& key, Seconds patience) {
-  if (patience > Seconds(0)) {
-    try {
-      store.wait({key}, whole_ms(patience));
-      return true;
-    } catch (const c10::DistStoreError&) {  // not within this time
-    }
-  }
-  return store.check({key});  // throws if the store is gone
+// A comparison that fails changes nothing and gives the present value, or what it was compared with if there is none.
+std::optional<std::string> peek(c10d::Store& store, const std::string& key) {
+  static const std::string kNone = "shade: no value";
+  auto value = store.compareSet(key, kNone, kNone);
+  if (value == kNone) return std::nullopt;
+  return value;
 }
 
 }  // namespace shade::comm

@@ -5,6 +5,7 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "shade/base/units.h"
@@ -25,8 +26,8 @@ struct HostedStore {
 HostedStore host_store(const std::string& host, uint16_t port, Seconds timeout);
 c10::intrusive_ptr<c10d::Store> join_store(const std::string& host, uint16_t port, Seconds timeout);
 
-// Is there a value of `key`, or does one come within `patience`? The store holds its answer back: one request, however
-// long it takes.
-bool came_within(c10d::Store& store, const std::string& key, Seconds patience);
+// The value of `key` if there is one: one request, which never waits. (A get waits for the key first, and goes on
+// waiting for one that was deleted.)
+std::optional<std::string> peek(c10d::Store& store, const std::string& key);
 
 }  // namespace shade::comm

@@ -81,6 +81,7 @@ Decoder::Decoder(DecoderConfig config, const ModelOptions& options) : config_(st
   embed_.emplace(
       p, "model.embed_tokens",
       nn::Embedding::Options{.rows = config_.vocab, .width = config_.hidden, .padding = config_.padding, .init = init});
+  if (options_.task != Task::lm || !config_.tied) p.only_looked_up(embed_unit_);
   for (int64_t i = 0; i < config_.layers; ++i) blocks_.emplace_back(p, config_, options_, i);
   head_unit_ = p.begin_unit("head");
   norm_.emplace(p, "model.norm", config_.hidden, config_.norm_eps);

@@ -1,6 +1,7 @@
 // CPU: libtorch's flash kernel. Meta: shapes only. CUDA: the flash kernel where it can (bf16, no mask), which reads
 // grouped heads as they are; else the memory-efficient one, which takes masks and any head dim. Other accelerators: the
-// operator that libtorch has for them to implement. Those of CUDA are compiled here, not run for want of a GPU.
+// operator that libtorch has for them to implement, with grouped heads too. Those of CUDA are compiled here, not run
+// for want of a GPU.
 #include "shade/nn/attention_kernels.h"
 
 #include <ATen/ATen.h>
@@ -105,19 +106,19 @@ Output flash_forward(const FlashInput& in) {
     return {at::empty_like(in.q),
             at::empty({in.q.size(0), in.q.size(1), in.q.size(2)}, in.q.options().dtype(at::kFloat))};
   if (takes_flash(in)) return cuda_flash_forward(in);
+  if (!in.q.is_cpu() && !in.q.is_cuda()) return other_forward(in);
   const auto all = ungrouped(in);
   if (in.q.is_cuda()) return efficient_forward(all);
-  if (!in.q.is_cpu()) return other_forward(all);
   return at::_scaled_dot_product_flash_attention_for_cpu(all.q, all.k, all.v, 0.0, all.causal, optional(all.mask));
 }
 
 Gradients flash_backward(const FlashInput& in, const at::Tensor& g, const at::Tensor& out, const at::Tensor& lse) {
   if (shapes_only(in)) return {at::empty_like(in.q), at::empty_like(in.k), at::empty_like(in.v)};
   if (takes_flash(in)) return cuda_flash_backward(in, g, out, lse);
+  if (!in.q.is_cpu() && !in.q.is_cuda()) return other_backward(in, g, out, lse);
   const auto all = ungrouped(in);
   const auto kv_heads = in.k.size(1);
   if (in.q.is_cuda()) return grouped(efficient_backward(all, g, out, lse), kv_heads);
-  if (!in.q.is_cpu()) return grouped(other_backward(all, g, out, lse), kv_heads);
   return grouped(at::_scaled_dot_product_flash_attention_for_cpu_backward(g, all.q, all.k, all.v, out, lse, 0.0,
                                                                           all.causal, optional(all.mask)),
                  kv_heads);

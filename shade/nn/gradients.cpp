@@ -107,9 +107,16 @@ at::Tensor rows_of(const at::Tensor& c_B, int64_t positions, at::ScalarType type
 // into (+)= (c g)^T a. An accelerator multiplies narrow numbers faster than wide ones: there the weighted factor is two
 // of them, which together have it to 16 bits, and the sums are wide.
 void put_in_two_parts(at::Tensor into, const at::Tensor& scaled_NP, const at::Tensor& a_ND, bool add) {
-  const auto high = scaled_NP.to(a_ND.scalar_type()), low = (scaled_NP - high).to(a_ND.scalar_type());
-  put(into, wide_matmul(high.t(), a_ND), add);
-  into.add_(wide_matmul(low.t(), a_ND));
+  const auto width = scaled_NP.size(1);
+  const auto parts = at::empty({scaled_NP.size(0), 2 * width}, a_ND.options());
+  auto high = parts.narrow(1, 0, width), low = parts.narrow(1, width, width);
+  high.copy_(scaled_NP);
+  at::sub_out(low, scaled_NP, high);
+  const auto both = wide_matmul(parts.t(), a_ND);
+  if (add)
+    into.add_(both.narrow(0, 0, width)).add_(both.narrow(0, width, width));
+  else
+    at::add_out(into, both.narrow(0, 0, width), both.narrow(0, width, width));
 }
 
 // The product is made in the buffer's type, some rows at a time.

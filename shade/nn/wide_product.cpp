@@ -50,7 +50,7 @@ void wide_product(const at::Tensor& out_PD, const at::Tensor& g_NP, const at::Te
   if (type == g_NP.scalar_type())
     at::mm_out(out, g_NP.t(), a_ND);
   else if (has_wide_kernels(g_NP))
-    out.copy_(at::mm(g_NP.t(), a_ND, type));
+    at::mm_out(out, g_NP.t(), a_ND, type);
   else if (!multiplied_by_mkl(out, g_NP, transposed, a_ND, /*adds=*/false))
     at::mm_out(out, g_NP.to(type).t(), a_ND.to(type));
 }

@@ -37,7 +37,9 @@ Job::Job(comm::World& world, JobOptions options)
   const auto policy = shard::policy_of(options_.shard, ranks_);
   auto groups = options_.groups ? *options_.groups : shard::connect_groups(world, policy);
   groups.policy = policy;
-  require_same(groups.control, shared_words(options_));
+  auto words = shared_words(options_);
+  words["job"]["device"] = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
+  require_same(groups.control, words);
   if (is_private()) require_same_records(groups.control, options_);
   runtime_ = std::make_unique<shard::Runtime>(options_.model->parameters(), std::move(groups), options_.shard,
                                               shard::Runtime::Options{.compute = options_.dtype, .device = device});

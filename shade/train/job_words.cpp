@@ -57,6 +57,7 @@ Json shared_words(const JobOptions& options) {
   auto out = deciding_words(options);
   out["job"]["steps"] = options.steps;
   out["job"]["folder"] = !options.folder.empty();
+  out["job"]["data"] = options.data != nullptr;
   if (!options.privacy) return out;
   out["privacy"]["steps"] = options.privacy->steps;
   out["privacy"]["delta"] = options.privacy->delta;

@@ -14,8 +14,7 @@ namespace shade::train {
 
 class Readings {
  public:
-  // A number or several; returns the place of the first. Undefined and meta tensors have none: use what read() gives
-  // for them, zeros, `count` of them.
+  // A number or several; returns the place of the first. An undefined or meta tensor stands for `count` zeros.
   size_t add(const at::Tensor& numbers, int64_t count = 1);
   void read();  // of those on a device, in one copy that blocks; those on the host are read as they are
   double operator[](size_t place) const { return values_.at(place); }

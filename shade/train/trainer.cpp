@@ -121,7 +121,7 @@ void Trainer::resume(RunIdentity identity) {
                                                                     .save_every = train.save_every,
                                                                     .save_interval = train.save_interval});
   const auto found = checkpoints_->resume();
-  if (!found && !spending_) require_no_ledger();
+  if (!spending_) require_no_ledger();
   if (train.micro_batch == "auto" && found && !checkpoints_->changed())
     job_->use_micro_batch(found->micro_batch);
   else if (train.micro_batch == "auto")
@@ -142,7 +142,7 @@ void Trainer::resume(RunIdentity identity) {
   peaks_ = peaks_of(groups_.control, train.peak_gflops, job_->runtime().compute(), job_->device());
 }
 
-// Of a private run whose checkpoints are gone.
+// Of a private run whose checkpoints are gone, or that a checkpoint from elsewhere would continue.
 void Trainer::require_no_ledger() const {
   checkpoint::together(groups_.control, "looking for a ledger", [&] {
     SHADE_REQUIRE(world_->rank() != 0 || !std::filesystem::exists(folder_->ledger()), folder_->path().string(),

@@ -10,6 +10,7 @@
 
 #include "shade/comm/job/sealed_store.h"
 #include "shade/comm/job/sealed_words.h"
+#include "shade/comm/store.h"
 #include "tests/support/ranks.h"
 
 namespace shade::comm {
@@ -64,6 +65,18 @@ TEST_F(Sealed, APrefixIsPartOfTheName) {
 TEST_F(Sealed, TheFirstOfTwoIsKept) {
   EXPECT_EQ(store->compareSet("verdict", std::string(), std::string("first")), "first");
   EXPECT_EQ(store->compareSet("verdict", std::string(), std::string("second")), "first");
+}
+
+TEST_F(Sealed, APeekTakesWhatIsThereAndChangesNothing) {
+  EXPECT_FALSE(peek(*store, "x"));
+  EXPECT_FALSE(bare->check({"x"}));
+  store->set("x", std::string("1"));
+  EXPECT_EQ(peek(*store, "x"), "1");
+  EXPECT_EQ(peek(*store, "x"), "1");
+  bare->set("x", std::string("EVIL"));
+  EXPECT_THROW(peek(*store, "x"), SealBroken);
+  bare->deleteKey("x");
+  EXPECT_FALSE(peek(*store, "x"));
 }
 
 // Everything that a whole world leaves in its store, Gloo's addresses included, opens for the job alone.

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "shade/base/error.h"
+#include "shade/nn/gradients.h"
 #include "shade/nn/launches.h"
 #include "shade/nn/parameters.h"
 #include "shade/privacy/clip/weighted_sum.h"
@@ -20,7 +21,7 @@ namespace {
 struct Shape {
   int64_t samples, positions, width_in, width_out;
 };
-const Shape kShapes[] = {{1, 64, 64, 128}, {2, 300, 64, 64}, {5, 512, 128, 192}};
+const Shape kShapes[] = {{1, 64, 64, 128}, {2, 300, 96, 64}, {5, 512, 128, 192}};
 
 at::Tensor random(at::IntArrayRef shape, at::ScalarType type, uint64_t seed) {
   return at::randn(shape, at::make_generator<at::CPUGeneratorImpl>(seed), at::kFloat).to(type);
@@ -100,9 +101,11 @@ TEST(GramFloor, BoundsWhatCancels) {
         const auto exact = [](const at::Tensor& x) { return x.to(at::kDouble); };
         const auto norm = at::einsum("btp,btd->bpd", {exact(g), exact(a)}).flatten(1).square().sum(1);
         const auto terms = (at::bmm(exact(a), exact(a).transpose(1, 2)) * at::bmm(exact(g), exact(g).transpose(1, 2)));
-        const auto ceiling = at::maximum(norm, terms.abs().sum({1, 2}) * 1e-3) * 1.01;
+        const auto floor = terms.abs().sum({1, 2}) * 1e-3;
+        const auto ceiling = at::maximum(norm, floor) * 1.01;
         const auto found = gram_squares(a, g);
         EXPECT_TRUE(at::ge(found, norm).all().item<bool>()) << toString(type) << ", left " << left << ", seed " << seed;
+        EXPECT_TRUE(at::ge(found, floor * (1 - 1e-6)).all().item<bool>()) << toString(type) << ", left " << left;
         EXPECT_TRUE(at::le(found, ceiling).all().item<bool>()) << toString(type) << ", left " << left;
       }
 }
@@ -116,6 +119,72 @@ TEST(GramFloor, BoundsOrthogonalInputs) {
     const auto g = random({2, 1, 48}, at::kFloat, seed + 1).expand({2, 64, 48}).contiguous();
     const auto norm = at::einsum("btp,btd->bpd", {g.to(at::kDouble), q.to(at::kDouble)}).flatten(1).square().sum(1);
     EXPECT_TRUE(at::ge(gram_squares(q, g), norm).all().item<bool>()) << seed;
+  }
+}
+
+// Few tokens, so that they come often; one of them is padding, and samples share them.
+TEST(EmbeddingNorms, OfAllSamplesAtOnceAreThoseOneByOne) {
+  for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16})
+    for (const int64_t samples : {0, 1, 4})
+      for (const int64_t positions : {1, 2, 50})
+        for (const int64_t padding : {-1, 3}) {
+          auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(positions));
+          const nn::EmbeddingGrad grad{at::randint(0, 7, {samples, positions}, generator, at::kLong),
+                                       random({samples, positions, 6}, type, 1), nullptr, padding};
+          const auto wanted = embedding_squares(grad);
+          const nn::AsAccelerator as;
+          EXPECT_TRUE(at::allclose(embedding_squares(grad), wanted, 1e-6, 0))
+              << toString(type) << ", " << samples << " x " << positions << ", padding " << padding;
+        }
+}
+
+// A head in slices, some of whose gradients are kept and some of whose books are; tokens outside of all slices.
+TEST(TiedNorms, OfAllSamplesAtOnceAreThoseOneByOne) {
+  for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16})
+    for (const int64_t samples : {0, 1, 4})
+      for (const int kept : {0, 1, 2, 3}) {  // a bit for each slice
+        const auto ids = at::randint(0, 13, {samples, 9}, at::make_generator<at::CPUGeneratorImpl>(1), at::kLong);
+        const auto a = random({samples, 9, 6}, type, 2), g = random({samples, 9, 12}, type, 3);
+        const nn::EmbeddingGrad lookup{ids, random({samples, 9, 6}, type, 4), nullptr, 5};
+        const auto squares = [&] {
+          TiedRows rows;
+          for (int slice = 0; slice < 2; ++slice) {
+            const nn::LinearGrad head{.a_BTD = a,
+                                      .g_BTP = g.narrow(2, 6 * slice, 6),
+                                      .weight = nullptr,
+                                      .bias = nullptr,
+                                      .row = 6 * slice,
+                                      .last = slice == 1,
+                                      .looked_up_BT = ids};
+            if ((kept >> slice & 1) != 0)
+              rows.add(head, sample_gradients(a, head.g_BTP));
+            else
+              rows.add(head);
+          }
+          return rows.lookup_squares(lookup, at::ones({samples}, at::kDouble));
+        };
+        const auto wanted = squares();
+        const nn::AsAccelerator as;
+        EXPECT_TRUE(at::allclose(squares(), wanted, 1e-5, 1e-5)) << toString(type) << ", kept " << kept;
+      }
+}
+
+// A factor in bf16 times a coefficient has 24 bits, of which the sum keeps 16 and bf16 has 8.
+TEST(NarrowSums, KeepSixteenBitsOfWeightedFactors) {
+  nn::Parameters parameters;
+  parameters.begin_unit("only");
+  const auto& weight = parameters.add("weight", {11, 5}, {});
+  nn::bind_all(parameters, at::kFloat, 1);
+  const auto a = random({3, 7, 5}, at::kBFloat16, 1), g = random({3, 7, 11}, at::kBFloat16, 2);
+  const auto c = at::tensor({0.1, 0.37, 0.91}, at::kDouble);
+  const auto wanted =
+      at::einsum("btp,btd,b->pd", {g.to(at::kDouble), a.to(at::kDouble), c.to(at::kFloat).to(at::kDouble)});
+  const nn::AsAccelerator as;
+  nn::PlainGradients sink(at::kFloat);
+  for (int times = 1; times <= 2; ++times) {  // the second is added
+    nn::add_gradient(nn::LinearGrad{a, g, &weight, nullptr}, c, sink);
+    const auto error = (sink.of(weight).to(at::kDouble) - times * wanted).norm() / (times * wanted).norm();
+    EXPECT_LT(error.item<double>(), 0x1p-16);
   }
 }
 

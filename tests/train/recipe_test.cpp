@@ -489,6 +489,21 @@ TEST(RunFolder, NamesAFolderInTheRecipesPlace) {
   }
 }
 
+TEST(RunFolder, OpensNoFileThatWasClosed) {
+  const io::Scratch scratch;
+  const auto mode = [&](const char* file) { return std::filesystem::status(scratch.path() / file).permissions(); };
+  for (const char* file : {"metrics.jsonl", "environment.json"}) {
+    scratch.write(file, "{\"step\":4}\n");
+    std::filesystem::permissions(scratch.path() / file, std::filesystem::perms(0600));
+  }
+  const RunFolder folder(scratch.path());
+  folder.keep_metrics_until(3);
+  folder.write_environment({});
+  EXPECT_EQ(io::content(scratch.path() / "metrics.jsonl"), "");
+  EXPECT_EQ(mode("metrics.jsonl"), std::filesystem::perms(0600));
+  EXPECT_EQ(mode("environment.json"), std::filesystem::perms(0600));
+}
+
 TEST(RunFolder, TellsOfNoStepThatWillBeMadeAgain) {
   const io::Scratch scratch;
   RunFolder(scratch.path()).keep_metrics_until(3);

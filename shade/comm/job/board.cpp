@@ -6,6 +6,7 @@
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
 #include "shade/comm/errors.h"
+#include "shade/comm/store.h"
 
 namespace shade::comm {
 namespace {
@@ -46,7 +47,7 @@ Board::Board(c10::intrusive_ptr<c10d::Store> store, const std::string& session)
 void Board::post(int rank, const Beat& beat) { store_->set(beat_key(rank), beat.print()); }
 
 std::optional<Beat> Board::read(int rank) {
-  if (store_->check({beat_key(rank)})) return taken(rank, store_->get_to_str(beat_key(rank)));
+  if (const auto line = peek(*store_, beat_key(rank))) return taken(rank, *line);
   if (counts_.contains(rank)) throw SealBroken(prefix_ + "/" + beat_key(rank), "was deleted");
   return std::nullopt;
 }
@@ -80,10 +81,7 @@ std::vector<Beat> Board::read_all(int ranks) {
 
 void Board::set_verdict(const std::string& verdict) { store_->compareSet(kVerdict, std::string(), verdict); }
 
-std::optional<std::string> Board::verdict() {
-  if (!store_->check({kVerdict})) return std::nullopt;
-  return store_->get_to_str(kVerdict);
-}
+std::optional<std::string> Board::verdict() { return peek(*store_, kVerdict); }
 
 std::string Board::positions(int ranks) {
   std::vector<std::optional<Beat>> beats;

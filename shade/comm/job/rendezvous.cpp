@@ -15,15 +15,13 @@
 namespace shade::comm {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{5};  // how often rank 0 looks for those who come
-constexpr const char* kHere = "place";         // of each rank: the size of its world
-constexpr const char* kWord = "met";           // rank 0's: kAll, or why the world can't meet
+constexpr std::chrono::milliseconds kLook{5};   // how often rank 0 looks for those who come
+constexpr std::chrono::microseconds kEach{50};  // of the store's time, for each rank that looks for rank 0's word
+constexpr const char* kHere = "place";          // of each rank: the size of its world
+constexpr const char* kWord = "met";            // rank 0's: kAll, or why the world can't meet
 constexpr const char* kAll = "all";
 
 std::string mine(int rank) { return RollCall::key_of(kHere, rank); }
-
-// How long a rank waits in the store before it looks whether the job is lost: the more ranks, the less each asks.
-Seconds patience(int ranks) { return Seconds(0.25) * std::clamp(ranks / 1024, 1, 4); }
 
 // Rank 0 leaves the store half of its time to the others.
 void rest(Clock::time_point since) {
@@ -50,8 +48,10 @@ const std::string& Rendezvous::join() {
     SessionClient client(sealed_, place_.rank);
     const auto deadline = Clock::now() + limit_;
     std::optional<std::string> name;
-    while (!(name = client.session(patience(place_.size))))
+    while (!(name = client.session())) {
       if (Clock::now() > deadline) throw CommError(did_not_come(std::array{0}));
+      std::this_thread::sleep_for(pause());
+    }
     session_ = *name;
   }
   inside_ = c10::make_intrusive<c10d::PrefixStore>(text("shade/", session_), sealed_);
@@ -74,15 +74,12 @@ void Rendezvous::meet(const std::function<void()>& interrupt) {
 
 void Rendezvous::gather(const std::function<void()>& interrupt) {
   std::vector<int> others;  // with another secret
-  RollCall ranks(*inside_, kHere, place_.size, [&](int rank, const std::string& key) {
-    try {
-      const auto theirs = inside_->get_to_str(key);
-      if (theirs != std::to_string(place_.size))
-        throw CommError(text("rank ", rank, " was started for a world of ", theirs, " ranks, rank 0 one of ",
-                             place_.size, "; start all ranks with the same world size"));
-    } catch (const SealBroken&) {
+  RollCall ranks(*inside_, kHere, place_.size, [&](int rank, const std::optional<std::string>& theirs) {
+    if (!theirs)
       others.push_back(rank);
-    }
+    else if (*theirs != std::to_string(place_.size))
+      throw CommError(text("rank ", rank, " was started for a world of ", *theirs, " ranks, rank 0 one of ",
+                           place_.size, "; start all ranks with the same world size"));
   });
   const auto deadline = Clock::now() + limit_;
   while (true) {
@@ -103,8 +100,17 @@ void Rendezvous::gather(const std::function<void()>& interrupt) {
 // Rank 0 ends its own wait with a word, within a limit that began when it came.
 void Rendezvous::await_word(const std::function<void()>& interrupt) {
   const auto deadline = Clock::now() + limit_;
-  while (!came_within(*inside_, kWord, patience(place_.size))) {
+  std::optional<std::string> word;
+  while (true) {
+    try {
+      word = peek(*inside_, kWord);
+    } catch (const SealBroken&) {
+      throw strangers();
+    }
+    if (word == kAll) return;
+    if (word) throw PeerLost(text("the world did not meet: ", *word));
     interrupt();
+    std::this_thread::sleep_for(pause());
     if (Clock::now() < deadline) continue;
     if (!inside_->check({mine(place_.rank)})) throw SealBroken(full_key(mine(place_.rank)), "was deleted");
     if (!inside_->check({mine(0)})) throw CommError(did_not_come(std::array{0}));
@@ -112,18 +118,13 @@ void Rendezvous::await_word(const std::function<void()>& interrupt) {
       throw CommError(text("rank 0 came to the rendezvous and said nothing within ", to_string(limit_),
                            "; its own message says why"));
   }
-  std::string word;
-  try {
-    word = inside_->get_to_str(kWord);
-  } catch (const SealBroken&) {
-    throw strangers();
-  }
-  if (word != kAll) throw PeerLost(text("the world did not meet: ", word));
 }
+
+Clock::duration Rendezvous::pause() const { return std::max<Clock::duration>(kLook, place_.size * kEach); }
 
 bool Rendezvous::opens(const std::string& key) {
   try {
-    if (inside_->check({key})) inside_->get(key);
+    peek(*inside_, key);
     return true;
   } catch (const SealBroken&) {
     return false;
@@ -136,7 +137,7 @@ CommError Rendezvous::strangers() {
   std::vector<int> others;
   for (int rank = 0; rank < std::min(place_.size, kAsked); ++rank)
     if (!opens(mine(rank))) others.push_back(rank);
-  if (others.empty()) return SealBroken(full_key(kWord), "was written by somebody who doesn't have the job secret");
+  if (others.empty()) return SealBroken(full_key(kWord), kForged);
   return other_secret(others, place_.rank, full_key(mine(others.front())));
 }
 
@@ -144,8 +145,10 @@ void Rendezvous::say_farewell(bool hosts, Seconds limit) {
   constexpr const char* kFarewell = "farewell";
   inside_->set(RollCall::key_of(kFarewell, place_.rank), std::string("1"));
   if (!hosts) return;
-  // A forged goodbye would take the store from those who still work.
-  RollCall ranks(*inside_, kFarewell, place_.size, [&](int, const std::string& key) { inside_->get(key); });
+  RollCall ranks(*inside_, kFarewell, place_.size, [&](int rank, const std::optional<std::string>& goodbye) {
+    if (!goodbye)  // it would take the store from those who still work
+      throw SealBroken(full_key(RollCall::key_of(kFarewell, rank)), kForged);
+  });
   const auto deadline = Clock::now() + limit;
   while (!ranks.complete() && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }

@@ -1,30 +1,31 @@
-// Which ranks have written a value of a kind, as rank 0 asks: each key is asked for until it is there and read once.
+// Which ranks have written a value of a kind, as rank 0 asks: each key is asked for until it has one, which is read
+// once.
 #pragma once
 
-#include <torch/csrc/distributed/c10d/Store.hpp>
-
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "shade/base/error.h"
+#include "shade/comm/errors.h"
+#include "shade/comm/store.h"
 
 namespace shade::comm {
 
 class RollCall {
  public:
-  using Take = std::function<void(int rank, const std::string& key)>;
+  // A value that doesn't open is none: that its rank has another secret, or is none of ours, is for the caller to say.
+  using Take = std::function<void(int rank, const std::optional<std::string>& value)>;
 
-  // `take` reads the value of a key that is there.
   RollCall(c10d::Store& store, std::string kind, int size, Take take)
       : store_(&store), kind_(std::move(kind)), size_(size), take_(std::move(take)) {}
 
+  static std::string key_of(const std::string& kind, int rank) { return text(kind, "/", rank); }
+
   // In the order of ranks, as far as they have come; true: all have. W + 1 requests at most, one while none comes.
   bool complete() {
-    for (; next_ < size_; ++next_) {
-      const auto key = key_of(kind_, next_);
-      if (!store_->check({key})) return false;
-      take_(next_, key);
-    }
+    for (; next_ < size_; ++next_)
+      if (!came(next_)) return false;
     return true;
   }
 
@@ -33,13 +34,22 @@ class RollCall {
   std::vector<int> missing() {
     std::vector<int> out;
     for (int rank = next_; rank < size_; ++rank)
-      if (!store_->check({key_of(kind_, rank)})) out.push_back(rank);
+      if (!came(rank)) out.push_back(rank);
     return out;
   }
 
-  static std::string key_of(const std::string& kind, int rank) { return text(kind, "/", rank); }
-
  private:
+  bool came(int rank) {
+    try {
+      const auto value = peek(*store_, key_of(kind_, rank));
+      if (value) take_(rank, value);
+      return value.has_value();
+    } catch (const SealBroken&) {
+      take_(rank, std::nullopt);
+      return true;
+    }
+  }
+
   c10d::Store* store_;
   std::string kind_;
   int size_;

@@ -11,7 +11,7 @@ c10::intrusive_ptr<c10d::Store> SealedStore::clone() {
 
 std::vector<uint8_t> SealedStore::opened(const std::string& key, const std::vector<uint8_t>& sealed) const {
   auto value = secret_.open(key, sealed);
-  if (!value) throw SealBroken(key, "was written by somebody who doesn't have the job secret");
+  if (!value) throw SealBroken(key, kForged);
   return *std::move(value);
 }
 
@@ -37,8 +37,9 @@ std::vector<std::vector<uint8_t>> SealedStore::multiGet(const std::vector<std::s
 
 std::vector<uint8_t> SealedStore::compareSet(const std::string& key, const std::vector<uint8_t>& expected,
                                              const std::vector<uint8_t>& value) {
-  SHADE_CHECK(expected.empty(), "a sealed value is compared with none");
-  return opened(key, store_->compareSet(key, {}, secret_.seal(key, value)));
+  if (expected.empty()) return opened(key, store_->compareSet(key, {}, secret_.seal(key, value)));
+  auto present = store_->compareSet(key, expected, expected);
+  return present == expected ? present : opened(key, present);
 }
 
 }  // namespace shade::comm

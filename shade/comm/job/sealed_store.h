@@ -25,7 +25,8 @@ class SealedStore final : public c10d::Store {
   std::vector<std::vector<uint8_t>> multiGet(const std::vector<std::string>& keys) override;
   bool hasExtendedApi() const override { return true; }
 
-  // Of a key that isn't there yet: `expected` must be empty.
+  // Sets a key that isn't there yet, if `expected` is empty. A sealed value equals no other: compared with anything
+  // else it stays and is given, or `expected` if there is none.
   using c10d::Store::compareSet;
   std::vector<uint8_t> compareSet(const std::string& key, const std::vector<uint8_t>& expected,
                                   const std::vector<uint8_t>& value) override;

@@ -22,9 +22,8 @@ std::string new_word() {
 
 // What `rank` has left in the lobby, if anything, as `reader` sees it.
 std::optional<std::string> note_of(c10d::Store& store, int rank, int reader) {
-  if (!store.check({note_key(rank)})) return std::nullopt;
   try {
-    return store.get_to_str(note_key(rank));
+    return peek(store, note_key(rank));
   } catch (const SealBroken&) {
     throw other_secret({rank}, reader, note_key(rank));
   }
@@ -58,10 +57,9 @@ SessionClient::SessionClient(c10::intrusive_ptr<c10d::Store> store, int rank)
   store_->set(note_key(rank), word_);
 }
 
-std::optional<std::string> SessionClient::session(Seconds patience) {
+std::optional<std::string> SessionClient::session() {
   note_of(*store_, 0, rank_);
-  if (!came_within(*store_, answer_key(word_), patience)) return std::nullopt;
-  return store_->get_to_str(answer_key(word_));
+  return peek(*store_, answer_key(word_));
 }
 
 }  // namespace shade::comm

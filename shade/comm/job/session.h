@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "shade/base/units.h"
 #include "shade/comm/errors.h"
 
 namespace c10d {
@@ -46,8 +45,7 @@ class SessionHost {
 class SessionClient {
  public:
   SessionClient(c10::intrusive_ptr<c10d::Store> store, int rank);
-  // The session, once rank 0 has answered. The store is asked to hold its answer back for `patience`.
-  std::optional<std::string> session(Seconds patience = Seconds(0));
+  std::optional<std::string> session();  // the session, once rank 0 has answered
 
  private:
   c10::intrusive_ptr<c10d::Store> store_;

@@ -55,7 +55,7 @@ void add(const nn::OwnGrad& grad, const NormOptions&, SampleNorms& norms) {
     SHADE_REQUIRE(squares[i].sizes() == at::IntArrayRef{norms.samples()}, "weight ", weights[i]->name(),
                   ": the rule of its layer gave norms of shape ", squares[i].sizes(), " for ", norms.samples(),
                   " samples");
-    norms.add(*weights[i], squares[i]);
+    norms.add(*weights[i], squares[i].clone());
   }
 }
 

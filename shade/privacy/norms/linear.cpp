@@ -20,6 +20,10 @@ constexpr double kCancelled = 1e-3;
 
 // Of each sample's gradient, a sum over positions of g_t a_t^T: |g_t a_t^T| = |g_t| |a_t|.
 at::Tensor spread(const at::Tensor& a_BTD, const at::Tensor& g_BTP) {
+  if (nn::few_launches(g_BTP))  // the product may lose digits as the norms do
+    return at::linalg_vector_norm(a_BTD, 2, {-1})
+        .mul_(at::linalg_vector_norm(g_BTP, 2, {-1}))
+        .sum(1, false, at::kDouble);
   return row_norms(a_BTD).mul_(row_norms(g_BTP)).sum(1);
 }
 
@@ -55,13 +59,17 @@ GramSums gram_sums(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t til
   return sums;
 }
 
-// What rounding the terms and their sum can take away, as a share of the absolute terms. The units that multiply narrow
-// numbers on accelerators may cut partial sums off instead of rounding them, at each 8th of the P + D products of a
-// term: by up to 2 u each, and always towards 0.
+// The share that a sum of so many products may be too small by. The units that multiply narrow numbers on accelerators
+// may cut partial sums off instead of rounding them, at each addition of 8 products: by up to 2 u, always towards 0.
+double cut_off(const at::Tensor& factor, int64_t products) {
+  const auto type = factor.scalar_type();
+  const bool cuts = nn::few_launches(factor) && type != nn::wide(type);
+  return cuts ? 2 * unit_roundoff(type) * static_cast<double>(products) / 8 : 0;
+}
+
+// What rounding the terms and their sum can take away, as a share of the absolute terms.
 double gram_rounding(const at::Tensor& a_BTD, const at::Tensor& g_BTP) {
-  const bool cut = nn::few_launches(g_BTP) && g_BTP.scalar_type() != nn::wide(g_BTP.scalar_type());
-  const auto products = static_cast<double>(a_BTD.size(2) + g_BTP.size(2));
-  return (8 + (cut ? 2 * products / 8 : 0)) * unit_roundoff(g_BTP.scalar_type());
+  return 8 * unit_roundoff(g_BTP.scalar_type()) + cut_off(g_BTP, a_BTD.size(2) + g_BTP.size(2));
 }
 
 // The samples of a CPU whose Gram sum cancelled are instantiated. To know which they are would wait for an accelerator:
@@ -97,7 +105,8 @@ at::Tensor instantiated_together(const at::Tensor& a_BTD, const at::Tensor& g_BT
     }
     squares.push_back(sum);
   }
-  return squares.size() == 1 ? squares.front() : at::cat(squares);
+  const auto all = squares.size() == 1 ? squares.front() : at::cat(squares);
+  return all * std::pow(1 + cut_off(g_BTP, g_BTP.size(1)), 2);
 }
 
 }  // namespace
@@ -144,11 +153,11 @@ at::Tensor squares_of(const at::Tensor& gradients_B) {
   const auto squares = [&](const at::Tensor& rows) {
     return at::linalg_vector_norm(rows, 2, {-1}, false, nn::wide(rows.scalar_type())).to(at::kDouble).square_();
   };
+  if (flat_BN.size(1) <= kRow) return squares(flat_BN);
   // On accelerators rows without a rest, if they are not too short: half the operators.
   const auto even = std::gcd(flat_BN.size(1), kRow);
   const auto row = nn::few_launches(flat_BN) && even >= 64 ? even : kRow;
   const auto whole = flat_BN.size(1) / row * row, rest = flat_BN.size(1) - whole;
-  if (whole == 0) return squares(flat_BN);
   auto out = squares(flat_BN.narrow(1, 0, whole).unflatten(1, {whole / row, row})).sum(1);
   return rest == 0 ? out : squares(flat_BN.narrow(1, whole, rest)).add_(out);
 }
