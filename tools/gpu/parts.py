@@ -12,7 +12,7 @@ def machine(kit):
     version = kit.run(kit.shade, "--version")
     for line in version.strip().splitlines():
         yield measured(*line.split(" ", 1))
-    if kit.o.device == "cuda" and "emulated" not in version:
+    if kit.o.device == "cuda" and kit.shade.name != "shade_emulated":
         gpus = kit.run("nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader").splitlines()[1:]
         yield check("GPUs of this host", "; ".join(sorted(set(gpus))), "1 or more", gpus)
         yield check("NCCL is loaded", version.split("nccl ")[-1].strip(), "a version", "nccl none" not in version)
@@ -21,7 +21,9 @@ def machine(kit):
 def conformance(kit):
     """Every collective against one process; with several hosts, by `shade verify` and `shade train` instead."""
     backend = {"cuda": "nccl", "cpu": "gloo"}[kit.o.device]
-    output = kit.run(kit.o.tests / "conformance_test", f"--gtest_filter=*/{backend}_*")
+    emulated = "emulated_" if kit.shade.name == "shade_emulated" else ""
+    largest = "-*64MiB" if kit.o.size == "small" else ""
+    output = kit.run(kit.o.tests / f"{emulated}conformance_test", f"--gtest_filter=*/{backend}_*{largest}")
     ran = output.count("[       OK ]")
     yield check(f"collectives over {backend}", f"{ran} cases", "1 or more, all pass", ran > 0)
     file = kit.output / kit.part / "comm.json"
