@@ -41,17 +41,18 @@ set(nvcc_targets "")
 foreach(architecture IN LISTS SHADE_CUDA_ARCHITECTURES)
   list(APPEND nvcc_targets -gencode arch=compute_${architecture},code=sm_${architecture})
 endforeach()
-list(APPEND nvcc_targets -gencode arch=compute_${architecture},code=compute_${architecture})
+list(GET SHADE_CUDA_ARCHITECTURES -1 newest)
+list(APPEND nvcc_targets -gencode arch=compute_${newest},code=compute_${newest})  # for GPUs that come after
 add_custom_command(OUTPUT ${noise_object}
   COMMAND ${SHADE_NVCC} ${nvcc_words} ${nvcc_targets} -Xcompiler -fPIC,-ffp-contract=off,-fvisibility=hidden
     -MD -MF ${noise_object}.d -c ${PROJECT_SOURCE_DIR}/shade/privacy/noise_cuda.cu -o ${noise_object}
   DEPENDS ${PROJECT_SOURCE_DIR}/shade/privacy/noise_cuda.cu DEPFILE ${noise_object}.d
   COMMENT "Compiling the kernels of libshade_cuda.so" VERBATIM)
 # The same as text, which tests translate and run without a GPU.
-list(GET SHADE_CUDA_ARCHITECTURES 0 architecture)
+list(GET SHADE_CUDA_ARCHITECTURES 0 oldest)
 set(SHADE_NOISE_PTX "${PROJECT_BINARY_DIR}/noise_cuda.ptx")
 add_custom_command(OUTPUT ${SHADE_NOISE_PTX}
-  COMMAND ${SHADE_NVCC} ${nvcc_words} -arch=compute_${architecture}
+  COMMAND ${SHADE_NVCC} ${nvcc_words} -arch=compute_${oldest}
     -ptx ${PROJECT_SOURCE_DIR}/shade/privacy/noise_cuda.cu -o ${SHADE_NOISE_PTX}
   DEPENDS ${noise_object} VERBATIM)
 add_custom_target(shade_noise_ptx DEPENDS ${SHADE_NOISE_PTX})
