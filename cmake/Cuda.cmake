@@ -8,6 +8,10 @@ find_program(SHADE_NVCC nvcc PATHS /usr/local/cuda/bin DOC "nvcc of CUDA 13: too
 # Sets `reason` to why the library can't be built, or to nothing.
 function(shade_cuda_absence reason)
   set(${reason} "" PARENT_SCOPE)
+  if(SHADE_SANITIZE)
+    set(${reason} "sanitizers are for the program" PARENT_SCOPE)
+    return()
+  endif()
   if(NOT EXISTS "${SHADE_CUDA_WHEELS}/torch/lib/libtorch_cuda.so")
     set(${reason} "there is no libtorch with CUDA in ${SHADE_CUDA_WHEELS} (tools/bootstrap cuda)" PARENT_SCOPE)
     return()
