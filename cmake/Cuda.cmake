@@ -8,6 +8,10 @@ find_program(SHADE_NVCC nvcc PATHS /usr/local/cuda/bin DOC "nvcc of CUDA 13: too
 # Sets `reason` to why the library can't be built, or to nothing.
 function(shade_cuda_absence reason)
   set(${reason} "" PARENT_SCOPE)
+  if(SHADE_SANITIZE)
+    set(${reason} "sanitizers are for the program" PARENT_SCOPE)
+    return()
+  endif()
   if(NOT EXISTS "${SHADE_CUDA_WHEELS}/torch/lib/libtorch_cuda.so")
     set(${reason} "there is no libtorch with CUDA in ${SHADE_CUDA_WHEELS} (tools/bootstrap cuda)" PARENT_SCOPE)
     return()
@@ -33,7 +37,31 @@ if(reason)
   return()
 endif()
 
-add_library(shade_cuda SHARED "${PROJECT_SOURCE_DIR}/shade/comm/backends/nccl_cuda.cpp")
+# Kernels. Not by CMake's own CUDA language, which looks for a whole toolkit. No contraction: the noise is the host's, bit
+# by bit.
+set(noise_object "${PROJECT_BINARY_DIR}/noise_cuda.o")
+set(nvcc_words -ccbin ${CMAKE_CXX_COMPILER} -std=c++20 -O3 --fmad=false --expt-relaxed-constexpr -I${PROJECT_SOURCE_DIR})
+set(nvcc_targets "")
+foreach(architecture IN LISTS SHADE_CUDA_ARCHITECTURES)
+  list(APPEND nvcc_targets -gencode arch=compute_${architecture},code=sm_${architecture})
+endforeach()
+list(GET SHADE_CUDA_ARCHITECTURES -1 newest)
+list(APPEND nvcc_targets -gencode arch=compute_${newest},code=compute_${newest})  # for GPUs that come after
+add_custom_command(OUTPUT ${noise_object}
+  COMMAND ${SHADE_NVCC} ${nvcc_words} ${nvcc_targets} -Xcompiler -fPIC,-ffp-contract=off,-fvisibility=hidden
+    -MD -MF ${noise_object}.d -c ${PROJECT_SOURCE_DIR}/shade/privacy/noise_cuda.cu -o ${noise_object}
+  DEPENDS ${PROJECT_SOURCE_DIR}/shade/privacy/noise_cuda.cu DEPFILE ${noise_object}.d
+  COMMENT "Compiling the kernels of libshade_cuda.so" VERBATIM)
+# The same as text, which tests translate and run without a GPU.
+list(GET SHADE_CUDA_ARCHITECTURES 0 oldest)
+set(SHADE_NOISE_PTX "${PROJECT_BINARY_DIR}/noise_cuda.ptx")
+add_custom_command(OUTPUT ${SHADE_NOISE_PTX}
+  COMMAND ${SHADE_NVCC} ${nvcc_words} -arch=compute_${oldest}
+    -ptx ${PROJECT_SOURCE_DIR}/shade/privacy/noise_cuda.cu -o ${SHADE_NOISE_PTX}
+  DEPENDS ${noise_object} VERBATIM)
+add_custom_target(shade_noise_ptx DEPENDS ${SHADE_NOISE_PTX})
+
+add_library(shade_cuda SHARED "${PROJECT_SOURCE_DIR}/shade/comm/backends/nccl_cuda.cpp" ${noise_object})
 target_link_libraries(shade_cuda PRIVATE shade::options shade::torch
   "${SHADE_CUDA_WHEELS}/torch/lib/libtorch_cuda.so" "${SHADE_CUDA_WHEELS}/torch/lib/libc10_cuda.so"
   "${SHADE_CUDA_WHEELS}/nvidia/nccl/lib/libnccl.so.2" "${SHADE_CUDA_WHEELS}/nvidia/cu13/lib/libcudart.so.13")

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "shade/privacy/device_noise.h"
+
 namespace shade::train {
 namespace {
 
@@ -15,7 +17,7 @@ std::vector<at::Tensor> on_host(const std::vector<at::Tensor>& sums) {
   std::vector<at::Tensor> out;
   for (const auto& sum : sums) {
     out.push_back(sum);
-    if (sum.is_cpu() || sum.is_meta()) continue;
+    if (sum.is_cpu() || sum.is_meta() || privacy::noise_on_device(sum.device())) continue;
     out.back() = nn::host_empty(sum.numel(), sum.scalar_type(), sum.device());
     out.back().copy_(sum, /*non_blocking=*/true);
   }

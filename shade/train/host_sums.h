@@ -1,7 +1,8 @@
 // Where noise is added: a rank's clipped sums in memory of the host.
 //
 // Gradients on the CPU are used as they are. Those of a device are copied to pinned memory, noised there and copied
-// back: added on the device in fp32, the noise would leave its grid (privacy/grid.h).
+// back: added on the device by libtorch in fp32, the noise would leave its grid (privacy/grid.h). If the device adds it
+// itself (privacy/device_noise.h), they stay there.
 #pragma once
 
 #include <span>
