@@ -19,6 +19,14 @@ void Phases::in_unit(const UnitSpan* owner, int64_t unit) noexcept {
   if (previous_ != nullptr) previous_->in_unit(owner, unit);
 }
 
+std::optional<c10::Event> Phases::try_mark() const noexcept {
+  try {
+    return mark();
+  } catch (const std::exception&) {  // a device that has failed, which whoever waits for it is told
+    return std::nullopt;
+  }
+}
+
 c10::Event Phases::mark() const {
   c10::Event event(device_.type(), c10::EventFlag::BACKEND_DEFAULT);  // with its time
   event.record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
@@ -27,9 +35,9 @@ c10::Event Phases::mark() const {
 
 void Phases::began(const SpanRecord& record) noexcept {
   if (!device_.is_cpu()) {
-    auto here = mark();
+    auto here = try_mark();
     const std::lock_guard lock(mutex_);
-    begun_.insert_or_assign(record.owner, std::move(here));
+    if (here) begun_.insert_or_assign(record.owner, std::move(*here));
   }
   if (previous_ != nullptr) previous_->began(record);
 }
@@ -39,7 +47,7 @@ void Phases::ended(const SpanRecord& record) noexcept {
     const std::lock_guard lock(mutex_);
     records_.push_back(record);
     if (auto begun = begun_.extract(record.owner))
-      timed_.push_back({records_.size() - 1, std::move(begun.mapped()), mark()});
+      if (auto here = try_mark()) timed_.push_back({records_.size() - 1, std::move(begun.mapped()), std::move(*here)});
   }
   if (previous_ != nullptr) previous_->ended(record);
 }

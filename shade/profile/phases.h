@@ -42,6 +42,7 @@ class Phases : public SpanListener {
     c10::Event begin, end;
   };
   c10::Event mark() const;
+  std::optional<c10::Event> try_mark() const noexcept;
   void settle() const;
 
   c10::Device device_;
