@@ -2,6 +2,7 @@
 // Rank 0, which hosts the store, is this process; the others are threads of a few processes, which this very program
 // runs as when SHADE_SCALE says which ranks they are. They meet, beat for a while without a false alarm, and hear of
 // one that is killed.
+#include <c10/util/Logging.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -57,6 +58,9 @@ class Counting final : public c10d::Store {
   int64_t add(const std::string& key, int64_t value) override { return counted(1).add(key, value); }
   bool hasExtendedApi() const override { return true; }
   const std::chrono::milliseconds& getTimeout() const noexcept override { return store_->getTimeout(); }
+  void multiSet(const std::vector<std::string>& keys, const std::vector<std::vector<uint8_t>>& values) override {
+    counted(1).multiSet(keys, values);
+  }
   void setTimeout(const std::chrono::milliseconds& timeout) override { store_->setTimeout(timeout); }
 
  private:
@@ -160,6 +164,7 @@ class Crowd {
 
 // The ranks of another process: until they are lost, then says what they saw.
 int run_crowd(const Ranks& ranks) {
+  FLAGS_caffe2_log_level = c10::GLOG_FATAL;
   Crowd crowd(ranks);
   const auto store = [&] { return join_store("127.0.0.1", static_cast<uint16_t>(ranks.port), Seconds(240)); };
   const auto signals = store();
@@ -184,7 +189,7 @@ double cpu_s() {
 }
 
 // c10d asks the name server for the name of every peer, and warns if there is none: not what is measured here.
-const std::map<std::string, std::string> kQuiet{{"RES_OPTIONS", "attempts:0"}, {"TORCH_CPP_LOG_LEVEL", "FATAL"}};
+const std::map<std::string, std::string> kQuiet{{"RES_OPTIONS", "attempts:0"}};
 
 std::unique_ptr<test::Running> start(const Ranks& ranks) {
   auto environment = kQuiet;

@@ -21,7 +21,7 @@ namespace {
 // Shares of peer_timeout: stillness is judged after 0.6 of it; the verdict reaches everybody and the last process is
 // gone well before the rest is used up.
 constexpr double kStill = 0.6;
-constexpr Seconds kBeat{1e-4};  // of the store's time, for each rank and round
+constexpr Seconds kBeat{2.5e-4};  // of the store's time, for each rank and round
 
 // A thread that may never end. One that is left alone goes on; what it uses must stay.
 class Task {

@@ -39,7 +39,7 @@ struct WatchdogOptions {
   std::function<void(const Loss&)> overdue;
 };
 
-// The time between two beats of a rank: a 30th of the time limit, and more if the store would hear more than ten
+// The time between two beats of a rank: a 30th of the time limit, and more if the store would hear more than four
 // thousand beats a second, up to a tenth.
 Seconds beat_interval(Seconds peer_timeout, int ranks);
 
