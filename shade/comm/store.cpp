@@ -2,6 +2,8 @@
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <algorithm>
+
 #include "shade/comm/errors.h"
 #include "shade/comm/socket.h"
 
@@ -43,6 +45,23 @@ std::optional<std::string> peek(c10d::Store& store, const std::string& key) {
   auto value = store.compareSet(key, kNone, kNone);
   if (value == kNone) return std::nullopt;
   return value;
+}
+
+std::optional<std::vector<std::string>> peek_all(c10d::Store& store, const std::vector<std::string>& keys) {
+  if (!store.check(keys)) return std::nullopt;  // or multiGet would wait
+  std::vector<std::string> out;
+  for (const auto& value : store.multiGet(keys)) out.emplace_back(value.begin(), value.end());
+  return out;
+}
+
+bool wait_for(c10d::Store& store, const std::string& key, Seconds limit) {
+  constexpr Seconds kSlice{5};
+  try {
+    store.wait({key}, whole_ms(std::clamp(limit, Seconds(0.001), kSlice)));
+    return true;
+  } catch (const c10::DistStoreError&) {  // not within this time
+    return store.check({key});            // throws if the store is gone
+  }
 }
 
 }  // namespace shade::comm

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "shade/base/units.h"
 
@@ -29,5 +30,12 @@ c10::intrusive_ptr<c10d::Store> join_store(const std::string& host, uint16_t por
 // The value of `key` if there is one: one request, which never waits. (A get waits for the key first, and goes on
 // waiting for one that was deleted.)
 std::optional<std::string> peek(c10d::Store& store, const std::string& key);
+
+// The values of all keys if none is missing: three requests, however many they are.
+std::optional<std::vector<std::string>> peek_all(c10d::Store& store, const std::vector<std::string>& keys);
+
+// Waits until `key` has a value, for a few seconds at most; the store, which holds its answer back, is asked nothing
+// meanwhile. Polls of many ranks would come before rank 0's requests, which are one after another.
+bool wait_for(c10d::Store& store, const std::string& key, Seconds limit);
 
 }  // namespace shade::comm

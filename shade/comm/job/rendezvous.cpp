@@ -15,10 +15,9 @@
 namespace shade::comm {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{5};   // how often rank 0 looks for those who come
-constexpr std::chrono::microseconds kEach{50};  // of the store's time, for each rank that looks for rank 0's word
-constexpr const char* kHere = "place";          // of each rank: the size of its world
-constexpr const char* kWord = "met";            // rank 0's: kAll, or why the world can't meet
+constexpr std::chrono::milliseconds kLook{5};  // how often rank 0 looks for those who come
+constexpr const char* kHere = "place";         // of each rank: the size of its world
+constexpr const char* kWord = "met";           // rank 0's: kAll, or why the world can't meet
 constexpr const char* kAll = "all";
 
 std::string mine(int rank) { return RollCall::key_of(kHere, rank); }
@@ -48,10 +47,8 @@ const std::string& Rendezvous::join() {
     SessionClient client(sealed_, place_.rank);
     const auto deadline = Clock::now() + limit_;
     std::optional<std::string> name;
-    while (!(name = client.session())) {
+    while (!(name = client.session(deadline - Clock::now())))
       if (Clock::now() > deadline) throw CommError(did_not_come(std::array{0}));
-      std::this_thread::sleep_for(pause());
-    }
     session_ = *name;
   }
   inside_ = c10::make_intrusive<c10d::PrefixStore>(text("shade/", session_), sealed_);
@@ -100,17 +97,8 @@ void Rendezvous::gather(const std::function<void()>& interrupt) {
 // Rank 0 ends its own wait with a word, within a limit that began when it came.
 void Rendezvous::await_word(const std::function<void()>& interrupt) {
   const auto deadline = Clock::now() + limit_;
-  std::optional<std::string> word;
-  while (true) {
-    try {
-      word = peek(*inside_, kWord);
-    } catch (const SealBroken&) {
-      throw strangers();
-    }
-    if (word == kAll) return;
-    if (word) throw PeerLost(text("the world did not meet: ", *word));
+  while (!wait_for(*inside_, kWord, std::max<Seconds>(deadline - Clock::now(), kLook))) {
     interrupt();
-    std::this_thread::sleep_for(pause());
     if (Clock::now() < deadline) continue;
     if (!inside_->check({mine(place_.rank)})) throw SealBroken(full_key(mine(place_.rank)), "was deleted");
     if (!inside_->check({mine(0)})) throw CommError(did_not_come(std::array{0}));
@@ -118,9 +106,15 @@ void Rendezvous::await_word(const std::function<void()>& interrupt) {
       throw CommError(text("rank 0 came to the rendezvous and said nothing within ", to_string(limit_),
                            "; its own message says why"));
   }
+  std::optional<std::string> word;
+  try {
+    word = peek(*inside_, kWord);
+  } catch (const SealBroken&) {
+    throw strangers();
+  }
+  if (!word) throw SealBroken(full_key(kWord), "was deleted");
+  if (*word != kAll) throw PeerLost(text("the world did not meet: ", *word));
 }
-
-Clock::duration Rendezvous::pause() const { return std::max<Clock::duration>(kLook, place_.size * kEach); }
 
 bool Rendezvous::opens(const std::string& key) {
   try {

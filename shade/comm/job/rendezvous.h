@@ -1,7 +1,7 @@
 // How the ranks of a world find out that all of them are there, and when the store may go: O(W) requests in all.
 //
 // Every rank says for which world it was started. Rank 0 reads what each says, once, and publishes one word; the others
-// look for that word alone, the less often the more they are. Whatever keeps the world from meeting is published too,
+// wait for that word in the store and ask it nothing meanwhile. Whatever keeps the world from meeting is published too,
 // so that all ranks end with the same reason. Values are sealed (comm/job/sealed_store.h): rank 0's word can't be
 // forged, moved or recorded from another start.
 #pragma once
@@ -45,7 +45,6 @@ class Rendezvous {
  private:
   void gather(const std::function<void()>& interrupt);
   void await_word(const std::function<void()>& interrupt);
-  Clock::duration pause() const;  // of those who look for rank 0's word
   std::string did_not_come(std::span<const int> missing) const;
   CommError strangers();
   bool opens(const std::string& key);

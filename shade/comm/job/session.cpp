@@ -44,12 +44,30 @@ SessionHost::SessionHost(c10::intrusive_ptr<c10d::Store> store, int size)
 }
 
 void SessionHost::answer(int first) {
-  for (auto rank = static_cast<size_t>(std::max(1, first)); rank < answered_.size(); ++rank) {
-    const auto word = note_of(*store_, static_cast<int>(rank), 0);
-    if (!word || *word == answered_[rank]) continue;
-    store_->set(answer_key(*word), session_);
-    answered_[rank] = *word;
+  constexpr size_t kTogether = 256;
+  for (auto begin = static_cast<size_t>(std::max(1, first)); begin < answered_.size(); begin += kTogether)
+    answer_those(begin, std::min(begin + kTogether, answered_.size()));
+}
+
+void SessionHost::answer_those(size_t first, size_t end) {
+  std::vector<std::string> notes;
+  for (size_t rank = first; rank < end; ++rank) notes.push_back(note_key(static_cast<int>(rank)));
+  std::vector<std::optional<std::string>> words(notes.size());
+  std::optional<std::vector<std::string>> all;
+  try {
+    all = peek_all(*store_, notes);
+  } catch (const SealBroken&) {  // whose it is, is seen one by one
   }
+  for (size_t i = 0; i < notes.size(); ++i)
+    words[i] = all ? (*all)[i] : note_of(*store_, static_cast<int>(first + i), 0);
+  std::vector<std::string> keys;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (!words[i] || *words[i] == answered_[first + i]) continue;
+    keys.push_back(answer_key(*words[i]));
+    answered_[first + i] = *words[i];
+  }
+  if (!keys.empty())
+    store_->multiSet(keys, std::vector(keys.size(), std::vector<uint8_t>(session_.begin(), session_.end())));
 }
 
 SessionClient::SessionClient(c10::intrusive_ptr<c10d::Store> store, int rank)
@@ -57,8 +75,10 @@ SessionClient::SessionClient(c10::intrusive_ptr<c10d::Store> store, int rank)
   store_->set(note_key(rank), word_);
 }
 
-std::optional<std::string> SessionClient::session() {
+std::optional<std::string> SessionClient::session(Seconds limit) {
+  if (limit > Seconds(0)) wait_for(*store_, note_key(0), limit);
   note_of(*store_, 0, rank_);
+  if (limit > Seconds(0)) wait_for(*store_, answer_key(word_), limit);
   return peek(*store_, answer_key(word_));
 }
 

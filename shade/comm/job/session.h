@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "shade/base/units.h"
 #include "shade/comm/errors.h"
 
 namespace c10d {
@@ -36,6 +37,8 @@ class SessionHost {
   void answer(int first = 1);
 
  private:
+  void answer_those(size_t first, size_t end);
+
   c10::intrusive_ptr<c10d::Store> store_;
   std::string session_;
   std::vector<std::string> answered_;  // the last word of each rank
@@ -45,7 +48,8 @@ class SessionHost {
 class SessionClient {
  public:
   SessionClient(c10::intrusive_ptr<c10d::Store> store, int rank);
-  std::optional<std::string> session();  // the session, once rank 0 has answered
+  // The session, once rank 0 has answered; waits for it a few seconds, `limit` at most.
+  std::optional<std::string> session(Seconds limit = Seconds(0));
 
  private:
   c10::intrusive_ptr<c10d::Store> store_;

@@ -21,7 +21,7 @@ namespace {
 // Shares of peer_timeout: stillness is judged after 0.6 of it; the verdict reaches everybody and the last process is
 // gone well before the rest is used up.
 constexpr double kStill = 0.6;
-constexpr Seconds kBeat{1e-4};  // of the store's time, for each rank and round
+constexpr Seconds kBeat{2.5e-4};  // of the store's time, for each rank and round
 
 }  // namespace
 
@@ -55,17 +55,20 @@ struct Watchdog::State {
 
   // The talker: all traffic with the store, so that a store that doesn't answer blocks only this thread.
   void talk() {
-    while (true) {
+    for (Seconds rest = round;;) {
       {
         std::unique_lock lock(mutex);
-        changed.wait_for(lock, round, [this] { return closing; });
+        changed.wait_for(lock, rest, [this] { return closing; });
         if (closing) return;
       }
+      const auto begin = Clock::now();
       try {
         post(watching ? Standing::running : Standing::joining);
-        if (auto verdict = board.verdict()) return lose({*verdict});
+        if (options.rank == 0 || !watching || !zero_is_fresh())
+          if (auto verdict = board.verdict()) return lose({*verdict});
         if (watching) judge();
         contact = true;
+        rest = std::max<Seconds>(round - (Clock::now() - begin), round / 2);  // a store that is late is spared
       } catch (const SealBroken& fault) {
         report_intruder(fault.what());
         return;
@@ -115,11 +118,17 @@ struct Watchdog::State {
         return end_job(text(still.size() == 1 ? "rank " : "ranks ", ranges(still), still.size() == 1 ? " is" : " are",
                             " stopped or dead: no sign of life for ", to_string(kStill * options.peer_timeout)));
       judge_stall(beats);
-    } else if (const auto beat = board.read(0)) {
-      if (beat->standing == Standing::failed) return end_job(text("rank 0 failed: ", beat->where));
-      if (is_still(0, *beat))
+    } else if (zero) {
+      if (zero->standing == Standing::failed) return end_job(text("rank 0 failed: ", zero->where));
+      if (is_still(0, *zero))
         end_job(text("rank 0 is stopped or dead: no sign of life for ", to_string(kStill * options.peer_timeout)));
     }
+  }
+
+  // Rank 0 reads the verdict in every round, and beats no more when there is one: then the others look for it too.
+  bool zero_is_fresh() {
+    zero = board.read(0);
+    return zero && zero->standing == Standing::running && zero->count != peers[0].count;
   }
 
   bool is_still(int rank, const Beat& beat) {
@@ -193,6 +202,7 @@ struct Watchdog::State {
   Seconds round;
   double patience;  // rounds without a new beat
   std::vector<Peer> peers;
+  std::optional<Beat> zero;  // rank 0's, as the others have read it in this round
   uint64_t count = 0;
   uint64_t last_progress = 0;
   int stalled = 0;

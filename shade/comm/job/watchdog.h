@@ -1,11 +1,11 @@
 // Notices a stopped or dead peer and ends this rank, in place of the 30-minute time limits of c10d.
 //
 // Every rank posts a beat with its position on the board a few times a second, or less often in a large world. Rank 0
-// reads all beats and condemns the world when one stands still; the others read rank 0's beat and the verdict, so the
-// store is asked O(W) times a round, not O(W^2). Waiting for a slow peer is no failure: its beat goes on. A wait of a
-// device's stream blocks no thread: an operation that the device has not completed within peer_timeout counts as waited
-// for. Time is counted in rounds of our own making, so a job that was suspended as a whole (Ctrl-Z, a paused machine)
-// resumes without a false alarm.
+// reads all beats and condemns the world when one stands still; the others read rank 0's beat, and the verdict if that
+// is not a new one, so the store is asked O(W) times a round, not O(W^2). Waiting for a slow peer is no failure: its
+// beat goes on. A wait of a device's stream blocks no thread: an operation that the device has not completed within
+// peer_timeout counts as waited for. Time is counted in rounds of our own making, so a job that was suspended as a
+// whole (Ctrl-Z, a paused machine) resumes without a false alarm.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -39,7 +39,7 @@ struct WatchdogOptions {
   std::function<void(const Loss&)> overdue;
 };
 
-// The time between two beats of a rank: a 30th of the time limit, and more if the store would hear more than ten
+// The time between two beats of a rank: a 30th of the time limit, and more if the store would hear more than four
 // thousand beats a second, up to a tenth.
 Seconds beat_interval(Seconds peer_timeout, int ranks);
 
