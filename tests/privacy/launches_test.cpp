@@ -82,6 +82,7 @@ TEST(Launches, AreAsManyForEverySize) {
 
 // Without it the counts above would show nothing.
 TEST(Launches, ACpusFormulasAreSeenToWait) {
+  if (nn::few_launches(at::empty({0}))) GTEST_SKIP() << "these are an accelerator's";
   const test::Operators operators;
   gram_squares(random({2, 8, 4}, at::kFloat, 1), random({2, 8, 4}, at::kFloat, 2));
   EXPECT_TRUE(operators.waits().contains("aten::nonzero"));
