@@ -104,19 +104,20 @@ at::Tensor rows_of(const at::Tensor& c_B, int64_t positions, at::ScalarType type
   return c_B.to(type).repeat_interleave(positions).unsqueeze(1);
 }
 
-// into (+)= (c g)^T a. An accelerator multiplies narrow numbers faster than wide ones: there the weighted factor is two
-// of them, which together have it to 16 bits, and the sums are wide.
-void put_in_two_parts(at::Tensor into, const at::Tensor& scaled_NP, const at::Tensor& a_ND, bool add) {
+// into (+)= (c g)^T a. An accelerator multiplies narrow numbers faster than wide ones: there the weighted factor is
+// three of them, which together have all of its 24 bits, and the sums are wide. Two would have 16: where positions
+// cancel to less than 1/256, what they leave out is more than the margin that clipping keeps.
+void put_in_parts(at::Tensor into, const at::Tensor& scaled_NP, const at::Tensor& a_ND, bool add) {
   const auto width = scaled_NP.size(1);
-  const auto parts = at::empty({scaled_NP.size(0), 2 * width}, a_ND.options());
-  auto high = parts.narrow(1, 0, width), low = parts.narrow(1, width, width);
-  high.copy_(scaled_NP);
-  at::sub_out(low, scaled_NP, high);
-  const auto both = wide_matmul(parts.t(), a_ND);
+  const auto parts = at::empty({scaled_NP.size(0), 3 * width}, a_ND.options());
+  const auto part = [&](int64_t i) { return parts.narrow(1, i * width, width); };
+  auto rest = scaled_NP - part(0).copy_(scaled_NP), last = part(2);
+  at::sub_out(last, rest, part(1).copy_(rest));
+  const auto sums_3PD = wide_matmul(parts.t(), a_ND).view({3, width, a_ND.size(1)});
   if (add)
-    into.add_(both.narrow(0, 0, width)).add_(both.narrow(0, width, width));
+    into.add_(sums_3PD.sum(0));
   else
-    at::add_out(into, both.narrow(0, 0, width), both.narrow(0, width, width));
+    at::sum_out(into, sums_3PD, 0, false, into.scalar_type());
 }
 
 // The product is made in the buffer's type, some rows at a time.
@@ -132,8 +133,7 @@ void add_narrow(const LinearGrad& grad, const at::Tensor& c_B, GradientSink& sin
   const auto& weight = *grad.weight;
   auto into = sink.buffer(weight).view({weight.shape()[0], -1}).narrow(0, grad.row, g_NP.size(1));
   if (few_launches(g_NP)) {
-    put_in_two_parts(into, (grad.g_BTP * c_B.to(type).view({-1, 1, 1})).reshape(g_NP.sizes()), a_ND,
-                     sink.written(weight));
+    put_in_parts(into, (grad.g_BTP * c_B.to(type).view({-1, 1, 1})).reshape(g_NP.sizes()), a_ND, sink.written(weight));
   } else {
     if (!sink.written(weight)) into.zero_();
     const auto c_N1 = rows_of(c_B, grad.g_BTP.size(1), type);

@@ -31,7 +31,7 @@ Bytes largest_block(const at::Tensor& x) {
   return x.is_cpu() ? Bytes{cpu_block} : Bytes{memory_of(x.device()).count / 64};
 }
 
-AsAccelerator::AsAccelerator(Bytes block) { cpu_block = block.count; }
-AsAccelerator::~AsAccelerator() { cpu_block = 0; }
+AsAccelerator::AsAccelerator(Bytes block) : before_{cpu_block.exchange(block.count)} {}
+AsAccelerator::~AsAccelerator() { cpu_block = before_.count; }
 
 }  // namespace shade::nn

@@ -26,6 +26,9 @@ class AsAccelerator {
   ~AsAccelerator();
   AsAccelerator(const AsAccelerator&) = delete;
   AsAccelerator& operator=(const AsAccelerator&) = delete;
+
+ private:
+  Bytes before_;
 };
 
 }  // namespace shade::nn

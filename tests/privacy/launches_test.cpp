@@ -82,6 +82,7 @@ TEST(Launches, AreAsManyForEverySize) {
 
 // Without it the counts above would show nothing.
 TEST(Launches, ACpusFormulasAreSeenToWait) {
+  if (nn::few_launches(at::empty({0}))) GTEST_SKIP() << "these are an accelerator's";
   const test::Operators operators;
   gram_squares(random({2, 8, 4}, at::kFloat, 1), random({2, 8, 4}, at::kFloat, 2));
   EXPECT_TRUE(operators.waits().contains("aten::nonzero"));
@@ -169,8 +170,8 @@ TEST(TiedNorms, OfAllSamplesAtOnceAreThoseOneByOne) {
       }
 }
 
-// A factor in bf16 times a coefficient has 24 bits, of which the sum keeps 16 and bf16 has 8.
-TEST(NarrowSums, KeepSixteenBitsOfWeightedFactors) {
+// A factor in bf16 times a coefficient has 24 bits; rounded to bf16 it has 8.
+TEST(NarrowSums, KeepAllBitsOfWeightedFactors) {
   nn::Parameters parameters;
   parameters.begin_unit("only");
   const auto& weight = parameters.add("weight", {11, 5}, {});
@@ -184,7 +185,7 @@ TEST(NarrowSums, KeepSixteenBitsOfWeightedFactors) {
   for (int times = 1; times <= 2; ++times) {  // the second is added
     nn::add_gradient(nn::LinearGrad{a, g, &weight, nullptr}, c, sink);
     const auto error = (sink.of(weight).to(at::kDouble) - times * wanted).norm() / (times * wanted).norm();
-    EXPECT_LT(error.item<double>(), 0x1p-16);
+    EXPECT_LT(error.item<double>(), 0x1p-22);
   }
 }
 
