@@ -43,8 +43,9 @@ CudaLibrary::CudaLibrary() {
   }
   handle_ = ::dlopen("libshade_cuda.so", RTLD_NOW | RTLD_LOCAL);
   if (handle_ == nullptr)
-    why_not_ = text("libshade_cuda.so was not loaded (", ::dlerror(),
-                    "); build it: tools/bootstrap cuda nvcc && cmake --preset release && cmake --build --preset release");
+    why_not_ =
+        text("libshade_cuda.so was not loaded (", ::dlerror(),
+             "); build it: tools/bootstrap cuda nvcc && cmake --preset release && cmake --build --preset release");
 }
 
 const CudaLibrary& CudaLibrary::get() {
