@@ -21,7 +21,7 @@ namespace {
 struct Shape {
   int64_t samples, positions, width_in, width_out;
 };
-const Shape kShapes[] = {{1, 64, 64, 128}, {2, 300, 96, 64}, {5, 512, 128, 192}};
+const Shape kShapes[] = {{1, 80, 64, 128}, {2, 300, 96, 64}, {5, 512, 128, 192}};
 
 at::Tensor random(at::IntArrayRef shape, at::ScalarType type, uint64_t seed) {
   return at::randn(shape, at::make_generator<at::CPUGeneratorImpl>(seed), at::kFloat).to(type);
