@@ -55,6 +55,12 @@ TEST_F(DeviceKernels, ResizeKeepsWhatWasThere) {
   EXPECT_EQ(out.sum().item<float>(), 14);
 }
 
+TEST_F(DeviceKernels, EmptyTensorsKeepTheirShape) {
+  const auto none = at::empty({0, 7}, shadow()) > 0;
+  EXPECT_EQ(at::logical_and(none, none).sizes(), none.sizes());
+  EXPECT_EQ(none.sum(0).sum().item<int64_t>(), 0);
+}
+
 TEST_F(DeviceKernels, AutogradRunsOnTheDevice) {
   const auto x = at::randn({4, 8});
   auto w = at::randn({3, 8}), w_d = w.to(shadow());

@@ -18,7 +18,6 @@ namespace {
 
 using privacy::MethodName;
 using shard::Strategy;
-using test::device::Counters;
 
 const bool full = std::getenv("SHADE_FULL_MATRIX") != nullptr;
 constexpr int64_t kSamples = 8, kPositions = 7, kSteps = 2;
@@ -151,6 +150,7 @@ TEST_P(DeviceSteps, AreTheCpus) {
   const int ranks = GetParam();
   const auto wanted = run_all(ranks, comm::BackendKind::gloo);
   ASSERT_FALSE(testing::Test::HasFailure());
+  for (c10::DeviceIndex device = 0; device < ranks; ++device) test::device::reset_counters(device);
   const test::device::RefusePageable refuse;
   const auto found = run_all(ranks, comm::BackendKind::nccl);
   ASSERT_FALSE(testing::Test::HasFailure());
@@ -167,8 +167,12 @@ TEST_P(DeviceSteps, AreTheCpus) {
   for (const auto& [dtype, most] : furthest)
     std::printf("%d ranks, %s: gradients differ by %.2g of their norm at most, weights by %.2g\n", ranks, dtype.c_str(),
                 most.first, most.second);
-  for (c10::DeviceIndex device = 0; device < ranks; ++device)
-    EXPECT_EQ(test::device::counters(device).groups_left_open, 0) << "device " << int{device};
+  for (c10::DeviceIndex device = 0; device < ranks; ++device) {
+    const auto asked = test::device::counters(device);
+    EXPECT_GT(asked.launches, 1000) << "device " << int{device};
+    EXPECT_EQ(asked.collectives > 0, ranks > 1) << "device " << int{device};
+    EXPECT_EQ(asked.groups_left_open, 0) << "device " << int{device};
+  }
 }
 
 }  // namespace

@@ -41,8 +41,7 @@ Attended attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward(
     const at::Tensor& g, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& bias,
     std::array<bool, 4>, const at::Tensor& out, const at::Tensor& lse, const at::Tensor&, const at::Tensor&,
-    const c10::SymInt&, const c10::SymInt&, double, bool causal, const at::Tensor&, const at::Tensor&,
-    std::optional<double>) {
+    c10::SymInt, c10::SymInt, double, bool causal, const at::Tensor&, const at::Tensor&, std::optional<double>) {
   const auto [dq, dk, dv] = nn::flash_backward({q, k, v, bias, causal}, g, out, lse);
   return {dq, dk, dv, at::Tensor()};
 }

@@ -154,7 +154,7 @@ class Call {
     if (!result.defined()) return result;
     for (const auto& [original, seen] : tensors_)
       if (seen.is_same(result)) {
-        if (turn != nullptr && original.numel() != seen.numel()) fill(original.resize_(seen.sizes()), seen, *turn);
+        if (turn != nullptr && original.sizes() != seen.sizes()) fill(original.resize_(seen.sizes()), seen, *turn);
         return original;
       }
     for (const auto& [original, seen] : tensors_)
