@@ -46,6 +46,7 @@ void require_hosts_bits(at::Device device) {
 bool noise_on_device(at::Device device) {
   if (device.is_cpu() || device.is_meta() || !asked_for()) return false;
   SHADE_REQUIRE(device.is_cuda(), "SHADE_NOISE=device: ", device.str(), " has no kernel for noise; unset it");
+  SHADE_REQUIRE(CudaLibrary::get().loaded(), "SHADE_NOISE=device: ", CudaLibrary::get().why_not());
   static std::mutex mutex;
   static std::set<at::Device, bool (*)(at::Device, at::Device)> proven(
       [](at::Device a, at::Device b) { return a.index() < b.index(); });

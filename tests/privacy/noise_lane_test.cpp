@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "shade/base/cuda_library.h"
 #include "shade/base/error.h"
 #include "shade/privacy/device_noise.h"
 #include "shade/privacy/noise.h"
@@ -73,7 +74,7 @@ TEST(NoiseKernel, ItsInstructionsGiveTheHostsNoise) {
 
 // On a machine with GPUs the check of every start is the test; tools/gpu_check runs it.
 TEST(NoiseKernel, OfAGpuGivesTheHostsNoise) {
-  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
+  if (visible_gpus() == 0) GTEST_SKIP() << "no GPU";
   ::setenv("SHADE_NOISE", "device", 1);
   EXPECT_TRUE(noise_on_device(at::Device(at::kCUDA, 0)));
   ::unsetenv("SHADE_NOISE");

@@ -31,6 +31,9 @@ class Kit:
         self.shade, self.output = options.shade.resolve(), options.output.resolve()
         self.part, self.count = "", 0
 
+    def on_gpus(self):
+        return self.o.device == "cuda" and self.shade.name != "shade_emulated"
+
     def run(self, *command, ok=True, environment=None):
         """Its output. A status that isn't 0 ends the part if `ok`; else (status, output) is returned."""
         self.count += 1
