@@ -42,6 +42,20 @@ bool takes_flash(const FlashInput& in) {
          width <= 256;
 }
 
+// While it lives, CUDA's backward kernels add in one order. The second pass of a two-pass method sums what the first
+// measured: gradients that differ from call to call would not be bounded by its norms.
+class OneOrder {
+ public:
+  OneOrder() { context_.setDeterministicAlgorithms(true, /*warn_only=*/false); }
+  ~OneOrder() { context_.setDeterministicAlgorithms(was_, only_warned_); }
+  OneOrder(const OneOrder&) = delete;
+  OneOrder& operator=(const OneOrder&) = delete;
+
+ private:
+  at::Context& context_ = at::globalContext();
+  bool was_ = context_.deterministicAlgorithms(), only_warned_ = context_.deterministicAlgorithmsWarnOnly();
+};
+
 Output cuda_flash_forward(const FlashInput& in) {
   const auto found = at::_scaled_dot_product_flash_attention(in.q, in.k, in.v, 0.0, in.causal);
   return {std::get<0>(found), std::get<1>(found)};
@@ -49,6 +63,7 @@ Output cuda_flash_forward(const FlashInput& in) {
 
 Gradients cuda_flash_backward(const FlashInput& in, const at::Tensor& g, const at::Tensor& out, const at::Tensor& lse) {
   const auto none = nothing_drawn(in);
+  const OneOrder always;
   return at::_scaled_dot_product_flash_attention_backward(g, in.q, in.k, in.v, out, lse, {}, {}, in.q.size(2),
                                                           in.k.size(2), 0.0, in.causal, none, none);
 }
@@ -65,6 +80,7 @@ Output efficient_forward(const FlashInput& in) {
 Gradients efficient_backward(const FlashInput& in, const at::Tensor& g, const at::Tensor& out, const at::Tensor& lse) {
   const auto bias = in.mask.defined() ? in.mask.expand({in.q.size(0), in.q.size(1), -1, -1}) : at::Tensor();
   const auto none = nothing_drawn(in);
+  const OneOrder always;
   const auto [dq, dk, dv, dbias] = at::_scaled_dot_product_efficient_attention_backward(
       g, in.q, in.k, in.v, bias, out, lse, none, none, 0.0, {true, true, true, false}, in.causal);
   return {dq, dk, dv};

@@ -121,7 +121,9 @@ at::Tensor TiedRows::product(const nn::EmbeddingGrad& lookup) const {
   // What is looked up is in one slice, which was added in one way: in the other it is 0.
   auto rows_BTD = rows_BTD_;
   if (z_BST_.defined()) {
-    const auto made_BTD = nn::wide_matmul(z_BST_.transpose(1, 2), a_BSD_);
+    // Widened: units that cut off sums of narrow products would take more than lookup_squares() adds.
+    const auto type = nn::wide(a_BSD_.scalar_type());
+    const auto made_BTD = at::matmul(z_BST_.transpose(1, 2).to(type), a_BSD_.to(type));
     rows_BTD = rows_BTD.defined() ? rows_BTD + made_BTD : made_BTD;
   }
   return (counted(lookup) * rows_BTD).sum({1, 2}, false, at::kDouble);

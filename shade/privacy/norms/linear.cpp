@@ -105,8 +105,7 @@ at::Tensor instantiated_together(const at::Tensor& a_BTD, const at::Tensor& g_BT
     }
     squares.push_back(sum);
   }
-  const auto all = squares.size() == 1 ? squares.front() : at::cat(squares);
-  return all * std::pow(1 + cut_off(g_BTP, g_BTP.size(1)), 2);
+  return squares.size() == 1 ? squares.front() : at::cat(squares);
 }
 
 }  // namespace
@@ -120,7 +119,9 @@ at::Tensor gram_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_
 
 at::Tensor instantiated_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP, Bytes workspace) {
   if (nn::few_launches(g_BTP))
-    return raised(instantiated_together(a_BTD, g_BTP, workspace), spread(a_BTD, g_BTP), g_BTP.scalar_type());
+    // What is cut off is a share of the terms, not of a sum in which they may cancel.
+    return raised(instantiated_together(a_BTD, g_BTP, workspace), spread(a_BTD, g_BTP), g_BTP.scalar_type(),
+                  cut_off(g_BTP, g_BTP.size(1)));
   const auto width_in = a_BTD.size(2), width_out = g_BTP.size(2);
   const auto step = std::clamp<int64_t>(workspace.count / std::max<int64_t>(1, width_in * 4), 1, width_out);
   auto squares = at::zeros({g_BTP.size(0)}, g_BTP.options().dtype(at::kDouble));
