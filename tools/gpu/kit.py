@@ -1,6 +1,7 @@
 """How the parts of tools/gpu_check start programs, and how they compare what those leave."""
 import array
 import json
+import math
 import os
 import pathlib
 import shlex
@@ -100,6 +101,9 @@ def weights(path):
 
 def distance(a, b):
     """The largest difference over the largest number: of losses, and of each weight."""
+    for losses, weights_ in (a, b):  # max() would pass over NaN
+        if not all(isinstance(x, float) and math.isfinite(x) for x in losses) or not all(all(map(math.isfinite, w)) for w in weights_.values()):
+            raise ValueError("a loss or a weight is not finite")
     losses = max(abs(x - y) / abs(y) for x, y in zip(a[0], b[0], strict=True))
     assert a[1].keys() == b[1].keys() and b[1]
     return losses, max(max(abs(x - y) for x, y in zip(a[1][n], b[1][n], strict=True)) / max(map(abs, b[1][n])) for n in b[1])

@@ -106,8 +106,9 @@ def kill(kit):
             except subprocess.TimeoutExpired:
                 os.killpg(job.pid, signal.SIGKILL)
                 status = 0
-        yield check(f"{shard}: end after SIGKILL to rank {found[victim]}", f"status {status} after {time.monotonic() - begin:.1f} s",
-                    "not 0, within 120 s", status != 0)
+        took = time.monotonic() - begin
+        yield check(f"{shard}: end after SIGKILL to rank {found[victim]}", f"status {status} after {took:.1f} s",
+                    "not 0, within 20 s", status != 0 and took < 20)  # comm.peer_timeout is 10 s; a launcher takes its time too
         yield check(f"{shard}: processes left", str(len(ranks_of(mark))), "0", not ranks_of(mark))
         before = [json.loads(line) for line in metrics.read_text().splitlines() if line.endswith("}")]
         kit.run(*command)
