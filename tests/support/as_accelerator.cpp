@@ -1,5 +1,5 @@
 // Source of a test that runs twice: with SHADE_AS_ACCELERATOR set, all of it computes as on an accelerator
-// (nn/launches.h), in blocks so small that there are several.
+// (nn/launches.h), in blocks so small that a layer of a small model has several.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -13,7 +13,7 @@ namespace {
 class Accelerator : public testing::Environment {
  public:
   void SetUp() override {
-    if (std::getenv("SHADE_AS_ACCELERATOR") != nullptr) as_.emplace(Bytes{256});
+    if (std::getenv("SHADE_AS_ACCELERATOR") != nullptr) as_.emplace(KiB(16));
   }
   void TearDown() override { as_.reset(); }
 
