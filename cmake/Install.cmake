@@ -11,8 +11,11 @@ foreach(name IN LISTS SHADE_USES_proof ITEMS proof)
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 endforeach()
 
-# It finds libtorch where this build did.
-set_target_properties(shade PROPERTIES INSTALL_RPATH "${SHADE_RUN_PATH}")
+# It finds libtorch where this build did, and what needs CUDA beside it.
+set_target_properties(shade PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${SHADE_RUN_PATH}")
+if(TARGET shade_cuda)
+  install(TARGETS shade_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(TARGETS shade EXPORT shade RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 install(CODE "

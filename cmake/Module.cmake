@@ -89,3 +89,14 @@ function(shade_full_test name binary)
   set_tests_properties(${name} PROPERTIES LABELS slow TIMEOUT ${FULL_TIMEOUT} ENVIRONMENT
     "SHADE_FULL_MATRIX=1;SHADE_BIN=$<TARGET_FILE:shade>;SHADE_SOURCE=${PROJECT_SOURCE_DIR};${FULL_ENVIRONMENT}")
 endfunction()
+
+# shade_test_as_accelerator(privacy_norms_test): the same binary once more, with the formulas of accelerators on the CPU
+# (tests/support/as_accelerator.cpp is one of its sources).
+function(shade_test_as_accelerator binary)
+  get_test_property(${binary} LABELS labels)
+  get_test_property(${binary} TIMEOUT timeout)
+  get_test_property(${binary} ENVIRONMENT environment)
+  add_test(NAME ${binary}_as_accelerator COMMAND ${binary} --gtest_brief=1)
+  set_tests_properties(${binary}_as_accelerator PROPERTIES LABELS "${labels}" TIMEOUT "${timeout}"
+    ENVIRONMENT "${environment};SHADE_AS_ACCELERATOR=1")
+endfunction()

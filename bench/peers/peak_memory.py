@@ -46,6 +46,16 @@ def measure(work):
     return base, base + most
 
 
+def measure_on_gpu(work):
+    """The same by the figures of CUDA's allocator."""
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    base = torch.cuda.memory_allocated()
+    work()
+    torch.cuda.synchronize()
+    return base, torch.cuda.max_memory_allocated()
+
+
 def checks():
     """(what, counted, expected by hand), in bytes."""
     n, d, p = 300, 200, 100

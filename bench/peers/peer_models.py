@@ -79,23 +79,23 @@ class LlamaClassifier(nn.Module):
         return self.score(self.norm(x_BTD)[:, -1])
 
 
-def llama(hidden, layers, vocabulary, length, batch, dtype, rank=0):
+def llama(hidden, layers, vocabulary, length, batch, dtype, rank=0, device="cpu"):
     """(model, a function that gives a model's loss on one fixed random batch); ranks have batches of their own"""
-    model = LlamaClassifier(hidden, layers, vocabulary, length).to(dtype)
+    model = LlamaClassifier(hidden, layers, vocabulary, length).to(device, dtype)
     dice = torch.Generator().manual_seed(1 + rank)
-    ids = torch.randint(0, vocabulary, (batch, length), generator=dice)
-    labels = torch.randint(0, CLASSES, (batch,), generator=dice)
+    ids = torch.randint(0, vocabulary, (batch, length), generator=dice).to(device)
+    labels = torch.randint(0, CLASSES, (batch,), generator=dice).to(device)
     return model, lambda module, reduction="mean": F.cross_entropy(module(ids), labels, reduction=reduction)
 
 
-def diffusion(hidden, layers, image_size, patch_size, batch, dtype):
+def diffusion(hidden, layers, image_size, patch_size, batch, dtype, device="cpu"):
     """(model, a function that gives a model's loss on one fixed random batch)"""
     config = dit.Config(hidden_size=hidden, depth=layers, num_heads=hidden // HEAD, patch_size=patch_size,
                         image_size=image_size, in_channels=3, num_classes=1000)
-    model = dit.DiT(config, F.scaled_dot_product_attention).to(dtype)
-    images, noise = torch.randn(2, batch, 3, image_size, image_size, dtype=dtype)
-    timesteps = torch.randint(0, 1000, (batch,))
-    labels = torch.randint(0, config.num_classes, (batch,))
+    model = dit.DiT(config, F.scaled_dot_product_attention).to(device, dtype)
+    images, noise = torch.randn(2, batch, 3, image_size, image_size, dtype=dtype).to(device)
+    timesteps = torch.randint(0, 1000, (batch,)).to(device)
+    labels = torch.randint(0, config.num_classes, (batch,)).to(device)
 
     def loss(module, reduction="mean"):
         losses_B = module.losses(images, timesteps, labels, noise)

@@ -45,6 +45,7 @@ def parse():
     parser.add_argument("--dtype", choices=DTYPES, default="fp32",
                         help="of weights and activations; bf16_mixed: of the computation alone")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: each rank its own GPU, over NCCL")
     parser.add_argument("--what", choices=("fwdbwd", "step"), default="fwdbwd")
     parser.add_argument("--strategy", choices=strategies.STRATEGIES, default="none")
     parser.add_argument("--dp", choices=privacy.MODES, default="none", help="a private step, by Opacus")
@@ -67,24 +68,24 @@ def parse():
 def build(a, rank):
     torch.manual_seed(0)
     if a.model == "llama":
-        return peer_models.llama(a.hidden, a.layers, a.vocab, a.seq, a.batch, DTYPES[a.dtype], rank)
-    return peer_models.diffusion(a.hidden, a.layers, a.image_size, a.patch_size, a.batch, DTYPES[a.dtype])
+        return peer_models.llama(a.hidden, a.layers, a.vocab, a.seq, a.batch, DTYPES[a.dtype], rank, a.device)
+    return peer_models.diffusion(a.hidden, a.layers, a.image_size, a.patch_size, a.batch, DTYPES[a.dtype], a.device)
 
 
 class Trainer:
     def __init__(self, a):
         self.strategy, self.with_update, self.mixed = a.strategy, a.what == "step", a.dtype == "bf16_mixed"
-        self.private = a.dp != "none"
-        model, self.loss = build(a, strategies.join(a.store) if a.strategy != "none" else 0)
+        self.private, self.device = a.dp != "none", a.device
+        model, self.loss = build(a, strategies.join(a.store, a.device) if a.strategy != "none" else 0)
         self.params = sum(p.numel() for p in model.parameters())
-        self.model = strategies.distribute(model, a.strategy, self.mixed, self.private)
+        self.model = strategies.distribute(model, a.strategy, self.mixed, self.private, a.device)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)
         if self.private:
             self.optimizer, self.loss = privacy.make_private(a.dp, self.model, self.optimizer, self.loss, a.batch, a.sigma,
                                                              a.max_grad_norm)
 
     def work(self):
-        with strategies.precision(self.strategy, self.mixed):
+        with strategies.precision(self.strategy, self.mixed, self.device):
             loss = self.loss(self.model)
         loss.backward()
         if self.with_update:
@@ -98,15 +99,24 @@ class Trainer:
 
     def run(self):
         strategies.meet(self.strategy)
+        self.wait_for_device()
         start, cpu_start = time.perf_counter(), time.process_time()
         loss = self.work()
+        self.wait_for_device()
         elapsed, cpu = time.perf_counter() - start, time.process_time() - cpu_start
         self.drop_gradients()
         return {"ms": round(1000 * elapsed, 3), "cpu_ms": round(1000 * cpu, 3), "loss": loss.item()}
 
+    def wait_for_device(self):
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
     def memory(self):
-        with strategies.unhurried():
-            base, peak = peak_memory.measure(self.work)
+        if self.device == "cuda":
+            base, peak = peak_memory.measure_on_gpu(self.work)
+        else:
+            with strategies.unhurried():
+                base, peak = peak_memory.measure(self.work)
         self.drop_gradients()
         return {"peak_mb": round(peak / peak_memory.MIB, 3), "base_mb": round(base / peak_memory.MIB, 3),
                 "peak_bytes": peak, "base_bytes": base}

@@ -18,20 +18,23 @@ from torch.nn.parallel import DistributedDataParallel
 STRATEGIES = ("none", "ddp", "fsdp2_keep", "fsdp2_reshard")
 
 
-def join(store):
+def join(store, device="cpu"):
     """Meets the other ranks. Who we are is in torchrun's variables; where to meet as well, or it is a file."""
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    dist.init_process_group("gloo", init_method=f"file://{store}" if store else "env://", rank=rank, world_size=world)
+    if device == "cuda":
+        torch.cuda.set_device(rank % torch.cuda.device_count())
+    meeting = f"file://{store}" if store else "env://"
+    dist.init_process_group("nccl" if device == "cuda" else "gloo", init_method=meeting, rank=rank, world_size=world)
     return rank
 
 
-def precision(strategy, mixed):
+def precision(strategy, mixed, device="cpu"):
     """The context of a forward pass. fully_shard casts by itself."""
     autocast = mixed and not strategy.startswith("fsdp2")
-    return torch.autocast("cpu", torch.bfloat16) if autocast else contextlib.nullcontext()
+    return torch.autocast(device, torch.bfloat16) if autocast else contextlib.nullcontext()
 
 
-def distribute(model, strategy, mixed, private=False):
+def distribute(model, strategy, mixed, private=False, device="cpu"):
     """The model as its ranks train it. Mixed: computed in bf16; weights, reductions and AdamW in fp32."""
     if strategy == "none":
         return model
@@ -42,15 +45,15 @@ def distribute(model, strategy, mixed, private=False):
     if strategy == "ddp":
         # Gradients that are views of what is sent: a little less memory, and Python (peak_memory) sees the buckets.
         return DistributedDataParallel(model, gradient_as_bucket_view=True)
-    return shard(model, mixed, reshard=strategy == "fsdp2_reshard")
+    return shard(model, mixed, strategy == "fsdp2_reshard", device)
 
 
-def shard(model, mixed, reshard):
+def shard(model, mixed, reshard, device):
     # Only here: these imports take longer than all others together.
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    mesh = init_device_mesh(device, (dist.get_world_size(),))
     policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if mixed else MixedPrecisionPolicy()
     for block in model.blocks:
         fully_shard(block, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard)

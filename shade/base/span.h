@@ -18,15 +18,17 @@ struct SpanRecord {
   int64_t index;     // which unit, layer, step; -1: none
   Clock::time_point begin;
   Clock::time_point end;
+  const void* owner = nullptr;  // the Span or UnitSpan: the same when it begins and ends
 };
 
 class UnitSpan;
 
-// Called on the thread that ends the span; must be thread-safe and must not throw.
+// `ended` is called on the thread that ends the span; must be thread-safe and must not throw.
 class SpanListener {
  public:
   virtual ~SpanListener() = default;
   virtual void ended(const SpanRecord& record) noexcept = 0;
+  virtual void began(const SpanRecord& /*record*/) noexcept {}  // on the thread that begins it; its end is not known
   // This thread entered a unit of the model that `owner` runs, or (-1) left it.
   virtual void in_unit(const UnitSpan* /*owner*/, int64_t /*unit*/) noexcept {}
 };
@@ -34,12 +36,13 @@ class SpanListener {
 class Span {
  public:
   explicit Span(const char* name, int64_t index = -1) noexcept
-      : listener_(current.load(std::memory_order_acquire)), record_{name, index, {}, {}} {
+      : listener_(current.load(std::memory_order_acquire)), record_{name, index, {}, {}, this} {
     if (listener_ == nullptr) return;
     outer_ = innermost_;
     innermost_ = this;
     if (outer_ == nullptr) before_ = phase_.exchange(name, std::memory_order_relaxed);
     record_.begin = Clock::now();
+    listener_->began(record_);
   }
   ~Span() {
     if (listener_ == nullptr) return;
@@ -86,8 +89,9 @@ class UnitSpan {
     if (depth_++ > 0) return;
     auto* const listener = Span::current.load(std::memory_order_acquire);
     if (listener == nullptr) return;
-    record_ = {name, unit, Clock::now(), {}};
+    record_ = {name, unit, Clock::now(), {}, this};
     listener->in_unit(this, unit);
+    listener->began(record_);
   }
   void leave() noexcept {
     if (depth_ == 0 || --depth_ > 0 || record_.index < 0) return;
@@ -104,7 +108,7 @@ class UnitSpan {
 
  private:
   int depth_ = 0;
-  SpanRecord record_{nullptr, -1, {}, {}};
+  SpanRecord record_{nullptr, -1, {}, {}, nullptr};
 };
 
 }  // namespace shade

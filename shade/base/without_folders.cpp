@@ -5,6 +5,8 @@
 namespace shade {
 
 std::string without_folders(const std::string& word) {
+  if (const auto list = word.find(",/"); list != std::string::npos)
+    return without_folders(word.substr(0, list)) + "," + without_folders(word.substr(list + 1));
   size_t begin = 0;
   if (const auto equals = word.find('='); word.starts_with("--") && equals != std::string::npos) begin = equals + 1;
   if (word.size() > begin && word[begin] == '@') ++begin;
@@ -12,6 +14,20 @@ std::string without_folders(const std::string& word) {
   auto path = std::filesystem::path(word.substr(begin)).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
   return word.substr(0, begin) + ".../" + path.filename().string();
+}
+
+std::string without_folders_within(std::string_view sentence) {
+  std::string out;
+  while (!sentence.empty()) {
+    const char before = out.empty() ? ' ' : out.back();
+    const bool begins =
+        sentence.front() == '/' && std::string_view(" \t\n\"'(=@,:").find(before) != std::string_view::npos;
+    const auto end = !begins ? 1 : sentence.find_first_of(before == '"' ? "\"" : " \t\n\"',;:)");
+    const auto part = sentence.substr(0, end);
+    out += begins && part.size() > 1 ? without_folders(std::string(part)) : std::string(part);
+    sentence.remove_prefix(part.size());
+  }
+  return out;
 }
 
 Json without_folders(Json json) {

@@ -2,14 +2,18 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "shade/base/json.h"
 
 namespace shade {
 
-// "/home/ann/llama" is ".../llama"; so are the paths in "--model=/home/ann/llama" and "@/home/ann/classes". Other words
-// stay, relative paths among them.
+// "/home/ann/llama" is ".../llama"; so are the paths in "--model=/home/ann/llama", "@/home/ann/classes" and the list
+// "nano,/home/ann/llama". Other words stay, relative paths among them.
 std::string without_folders(const std::string& word);
+
+// The same for every path in a sentence; one with spaces must be in double quotes.
+std::string without_folders_within(std::string_view sentence);
 
 Json without_folders(Json json);  // every text in it
 

@@ -117,7 +117,8 @@ void Ledger::Books::take(const std::string& record, size_t line) {
          json.at("step").get<int64_t>() == here.head);
     here.head += steps;
     here.sums.resize(static_cast<size_t>(here.head - here.begin()));
-    if (summed) here.sums.back() = bytes_in(json.at("sum"));
+    if (!summed) return;
+    if (const auto sum = bytes_in(json.at("sum")); sum != kNotKnown) here.sums.back() = sum;
   } catch (const Json::exception&) {
     rule(false);
   } catch (const UsageError&) {

@@ -61,6 +61,9 @@ struct Spent {
 
 using FreshBytes = std::array<uint8_t, 32>;  // what an incarnation's batches and noise are derived from
 using SumDigest = io::Digest;                // keyed: it tells nothing of the sum but whether it is the same
+// Of a step whose sum was not hashed (on accelerators): nobody could see that it comes out otherwise, so it is never
+// made again.
+inline constexpr SumDigest kNotKnown{};
 
 // Steps [begin, end) come from these bytes.
 struct Stretch {
@@ -113,7 +116,7 @@ class Ledger {
     std::optional<Origin> from;
     int64_t head = 0;  // steps [begin, head) were spent
     bool diverged = false;
-    std::vector<std::optional<SumDigest>> sums{};  // of those steps; none: its line was torn
+    std::vector<std::optional<SumDigest>> sums{};  // of those steps; none: its line was torn, or it was not known
     int64_t begin() const { return from ? from->step : 0; }
     int64_t known() const;     // steps [begin, known) have their sums
     std::string mark() const;  // of its bytes; empty: of version 1

@@ -10,6 +10,7 @@
 #include "shade/base/strings.h"
 #include "shade/io/errors.h"
 #include "shade/io/untrusted_text.h"
+#include "shade/nn/device.h"
 
 namespace shade::checkpoint {
 namespace {
@@ -75,7 +76,8 @@ std::vector<Owned> dealt(std::vector<Owned> owned, int copies, int copy) {
 }
 
 // A run stands still while it is copied, and half of that time would go into being given pages: so they are asked for
-// as large ones, in one block, which is used again by the next save.
+// as large ones, in one block, which is used again by the next save. A device's values are copied to pinned memory
+// between its kernels, and the run goes on.
 std::vector<Owned> copied(const std::vector<Owned>& pieces, at::Tensor& block) {
   constexpr int64_t kAlignment = 64;
   const auto padded = [](const Owned& piece) {
@@ -83,9 +85,10 @@ std::vector<Owned> copied(const std::vector<Owned>& pieces, at::Tensor& block) {
   };
   int64_t size = 0;
   for (const auto& piece : pieces) size += padded(piece);
+  const auto device = pieces.empty() ? at::Device(at::kCPU) : pieces.front().values.device();
   if (!block.defined() || block.numel() < size) {
     block = at::Tensor();
-    block = at::empty({size}, at::kByte);
+    block = nn::host_empty(size, at::kByte, device);
     const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
     const auto begin = (reinterpret_cast<uintptr_t>(block.data_ptr()) + page - 1) / page * page;
     const auto end = (reinterpret_cast<uintptr_t>(block.data_ptr()) + block.nbytes()) / page * page;
@@ -96,7 +99,7 @@ std::vector<Owned> copied(const std::vector<Owned>& pieces, at::Tensor& block) {
   for (const auto& piece : pieces) {
     auto& copy = out.emplace_back(piece);
     copy.values = block.narrow(0, at, static_cast<int64_t>(piece.values.nbytes())).view(piece.values.scalar_type());
-    copy.values.copy_(piece.values);
+    copy.values.copy_(piece.values, /*non_blocking=*/true);
     at += padded(piece);
   }
   return out;

@@ -38,7 +38,8 @@ std::vector<Owned> owned_by(shard::Runtime& runtime, optim::Optimizer& optimizer
 // Of these the ones that this copy writes, each written by one: as even as whole pieces allow.
 std::vector<Owned> dealt(std::vector<Owned> owned, int copies, int copy);
 
-// The same with copies of the values in `block`, memory of the host that is made or made larger where needed.
+// The same with copies of the values in `block`, memory of the host that is made or made larger where needed. Copies
+// from a device may be under way when it returns: nn::Issued says when they are done.
 std::vector<Owned> copied(const std::vector<Owned>& pieces, at::Tensor& block);
 
 std::vector<SavedWeight> weights_of(const shard::Runtime& runtime);

@@ -17,6 +17,7 @@
 #include "shade/comm/errors.h"
 #include "shade/io/mapped_file.h"
 #include "shade/io/safetensors_writer.h"
+#include "shade/nn/device.h"
 
 namespace shade::checkpoint {
 namespace {
@@ -108,8 +109,12 @@ void Store::save(shard::Runtime& runtime, optim::Optimizer& optimizer, const Jso
 }
 
 void Store::save_async(shard::Runtime& runtime, optim::Optimizer& optimizer, const Json& caller) {
-  writer_ = std::thread([this, job = begin(runtime, optimizer, caller, /*copy=*/true)]() mutable {
+  auto job = begin(runtime, optimizer, caller, /*copy=*/true);
+  const auto device = runtime.device();
+  writer_ = std::thread([this, device, job = std::move(job), copies = nn::Issued(device)]() mutable {
     try {
+      nn::use_device(device);
+      copies.wait();
       write(std::move(job));
     } catch (...) {
       fault_ = std::current_exception();

@@ -45,13 +45,15 @@ int run_audit(const Arguments& arguments) {
   const auto place = expected_place(line);
   what.audit.use_folder();
   const auto strategy = shard::choose_strategy(what.shard, config, place.size);
-  train::require_memory(
-      train::model_states(models::size_of(what.audit.model, what.sizes, what.audit.options()),
-                          {.shard = what.shard, .optim = {}, .ranks = place.size, .local_ranks = place.local_size}));
+  if (!on_gpus(comm_config))
+    train::require_memory(
+        train::model_states(models::size_of(what.audit.model, what.sizes, what.audit.options()),
+                            {.shard = what.shard, .optim = {}, .ranks = place.size, .local_ranks = place.local_size}));
   if (const auto status = start_ranks(line, "audit", arguments, comm_config)) return *status;
   bool pass = false;
   in_world(line.ranks, comm_config, [&](comm::World& world) {
     use_threads(1, {});  // a small model: a second thread only waits
+    say_device(world);
     if (world.rank() == 0 && !strategy.empty()) std::printf("%s\n", strategy.c_str());
     const auto result = proof::audit(world, what);
     pass = result.pass();

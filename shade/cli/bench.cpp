@@ -31,8 +31,10 @@ void print(const measure::BenchResult& result, const measure::Experiment& experi
   const bool whole = experiment.bench.work == measure::Work::step;
   if (const auto& dp = experiment.dp; dp.is_private())
     table.add({"privacy", text(to_string(dp.dp), ", ", to_string(dp.clip_style), " clipping at ", dp.max_grad_norm,
-                               ", sigma ", dp.sigma, dp.noise_seed >= 0 ? " (seeded: NOT private)" : "", "; ",
-                               result.clipped, " samples clipped, ", result.not_finite, " not finite")});
+                               ", sigma ", dp.sigma, dp.noise_seed >= 0 ? " (seeded: NOT private)" : "",
+                               result.tells_of_records(dp) ? ""
+                                                           : text("; ", result.clipped, " samples clipped, ",
+                                                                  result.not_finite, " not finite"))});
   table.add({"step", text(to_string(Seconds(result.time_ms / 1e3)),
                           whole ? " (forward, backward, optimizer; " : " (forward and backward; ", result.ranks,
                           result.ranks == 1 ? " rank" : " ranks", ", average of ", result.times_ms.size(), ")")});
@@ -48,9 +50,10 @@ void print(const measure::BenchResult& result, const measure::Experiment& experi
                text(to_string(Bytes{std::llround(*result.sent_bytes)}), " sent a step, ", significant(*result.comm_ms),
                     " ms under way, ", significant(*result.exposed_ms), " ms waited for")});
   add_memory(table, result);
-  table.add({"loss", result.losses.size() > 1
-                         ? text(significant(result.losses.front(), 5), " -> ", significant(result.losses.back(), 5))
-                         : significant(result.loss, 5)});
+  if (!result.tells_of_records(experiment.dp))
+    table.add({"loss", result.losses.size() > 1
+                           ? text(significant(result.losses.front(), 5), " -> ", significant(result.losses.back(), 5))
+                           : significant(result.loss, 5)});
   if (json.contains("rows")) {
     const auto& row = json["rows"][0];
     table.add(
@@ -68,9 +71,7 @@ void require_memory(const measure::Experiment& experiment, const comm::CommConfi
   const auto size = models::size_of(config.model, experiment.sizes, config.options());
   if (config.work == measure::Work::forward_backward)
     return train::require_memory(train::plain_states(size, train::dtype_of(config.dtype)));
-  const bool on_gpus =
-      comm.backend == comm::BackendKind::automatic ? comm::nccl_devices() > 0 : comm.backend == comm::BackendKind::nccl;
-  if (on_gpus) return;  // they have memory of their own
+  if (on_gpus(comm)) return;
   train::require_memory(train::model_states(size, {.shard = experiment.shard,
                                                    .compute = train::dtype_of(config.dtype),
                                                    .optim = experiment.optim,
@@ -92,9 +93,10 @@ int run_bench(const Arguments& arguments) {
   if (const auto status = own.parse(arguments)) return *status;
   require_memory(experiment, own.comm, expected_place(line));
   if (!folder.empty()) std::filesystem::create_directories(folder);
+  c10::Device device = c10::kCPU;
   const auto deliver = [&](const measure::BenchResult& result) {
     auto json = result.json(experiment);
-    json["environment"] = origin("bench", arguments);
+    json["environment"] = origin("bench", arguments, device);
     print(result, experiment, json);
     print_phases(result, bench.enable_profiling ? kEveryLayer : kSlowestLayers);
     if (!bench.tensorboard.empty()) result.write_events(experiment);
@@ -112,7 +114,9 @@ int run_bench(const Arguments& arguments) {
   }
   if (const auto status = start_ranks(line, "bench", arguments, own.comm)) return *status;
   in_world(line.ranks, own.comm, [&](comm::World& world) {
-    use_threads(bench.threads, world.place());
+    use_threads(bench.threads, world.place(), world.device());
+    say_device(world);
+    device = world.device();
     if (world.rank() == 0)
       for (const auto& note : own.notes) std::printf("%s\n", visible(note).c_str());
     bool first = true;

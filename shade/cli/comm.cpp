@@ -41,6 +41,7 @@ int run_comm(const Arguments& arguments) {
 
   in_world(line.ranks, comm_config, [&](comm::World& world) {
     SHADE_REQUIRE(world.size() > 1, "a world of one rank has no collectives to measure; add --ranks 2");
+    say_device(world);
     const auto rows = measure::measure_collectives(world, bench);
     if (world.rank() != 0) return;
     print(rows);

@@ -30,9 +30,10 @@ constexpr ForeignWord kForeignWords[] = {
     // PyTorch, transformers, torchtitan
     {.word = "--device", .value = "cpu", .becomes = "--comm.backend gloo"},
     {.word = "--device", .value = "cuda", .becomes = "--comm.backend nccl"},
+    {.word = "--device", .value = "auto", .becomes = "--comm.backend auto"},
     {.word = "--device",
      .value = kAny,
-     .refusal = "expected cpu or cuda; a rank computes on the GPU of its local rank"},
+     .refusal = "expected cpu, cuda or auto; a rank computes on the GPU of its local rank"},
     {.word = "--bf16", .becomes = "--dtype bf16"},
     {.word = "--fp16", .refusal = "half precision is --dtype bf16"},
     {.word = "--gradient-checkpointing", .becomes = "--checkpointing block"},

@@ -12,6 +12,7 @@
 #include "shade/base/without_folders.h"
 #include "shade/cli/version.h"
 #include "shade/profile/cpu.h"
+#include "shade/profile/device.h"
 
 namespace shade::cli {
 namespace {
@@ -40,16 +41,18 @@ std::string command_text(const std::string& verb, const Arguments& arguments) {
   return out;
 }
 
-Json origin(const std::string& verb, const Arguments& arguments) {
-  return {{"libtorch", TORCH_VERSION},
-          {"threads", at::get_num_threads()},
-          {"cpu", profile::cpu_name()},
-          {"cores", std::thread::hardware_concurrency()},
-          {"date", utc_text(std::time(nullptr))},
-          {"host", host()},
-          {"command", command_text(verb, arguments)},
-          {"shade", version()},
-          {"commit", commit()}};
+Json origin(const std::string& verb, const Arguments& arguments, c10::Device device) {
+  Json out{{"libtorch", TORCH_VERSION},
+           {"threads", at::get_num_threads()},
+           {"cpu", profile::cpu_name()},
+           {"cores", std::thread::hardware_concurrency()},
+           {"date", utc_text(std::time(nullptr))},
+           {"host", host()},
+           {"command", command_text(verb, arguments)},
+           {"shade", version()},
+           {"commit", commit()}};
+  if (!device.is_cpu()) out["device"] = profile::device_name(device);
+  return out;
 }
 
 }  // namespace shade::cli

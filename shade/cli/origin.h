@@ -10,6 +10,7 @@ namespace shade::cli {
 // path only the last name stays.
 std::string command_text(const std::string& verb, const Arguments& arguments);
 
-Json origin(const std::string& verb, const Arguments& arguments);  // `environment` of results
+// `environment` of results. An accelerator is named, a CPU always.
+Json origin(const std::string& verb, const Arguments& arguments, c10::Device device);
 
 }  // namespace shade::cli

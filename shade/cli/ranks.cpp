@@ -12,6 +12,7 @@
 #include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
 #include "shade/comm/errors.h"
+#include "shade/profile/placement.h"
 
 namespace shade::cli {
 namespace {
@@ -46,7 +47,7 @@ std::optional<int> start_ranks(const CommandLine& line, const std::string& verb,
   return report(result);
 }
 
-void use_threads(int64_t wanted, const comm::Place& place) {
+void use_threads(int64_t wanted, const comm::Place& place, c10::Device device) {
   const int64_t cores = std::thread::hardware_concurrency(), all = wanted * place.local_size;
   if (place.rank == 0 && cores > 0 && all > cores)
     log::warning("--threads ", wanted, place.local_size > 1 ? text(" on ", place.local_size, " ranks of a host") : "",
@@ -55,7 +56,7 @@ void use_threads(int64_t wanted, const comm::Place& place) {
   if (wanted > 0)
     at::set_num_threads(static_cast<int>(wanted));
   else if (place.size > 1)
-    at::set_num_threads(1);
+    at::set_num_threads(device.is_cpu() ? 1 : static_cast<int>(std::max<int64_t>(1, cores / place.local_size)));
 }
 
 void in_world(std::optional<int> stated_ranks, const comm::CommConfig& config,
@@ -76,6 +77,16 @@ void in_world(std::optional<int> stated_ranks, const comm::CommConfig& config,
     throw;
   }
   world.leave();
+}
+
+bool on_gpus(const comm::CommConfig& config) {
+  return config.backend == comm::BackendKind::automatic ? comm::nccl_devices() > 0
+                                                        : config.backend == comm::BackendKind::nccl;
+}
+
+void say_device(const comm::World& world) {
+  if (world.rank() != 0) return;
+  std::printf("device: %s\n", visible(profile::describe_device(world.device(), world.place().local_size)).c_str());
 }
 
 int report(const comm::LaunchResult& result) {

@@ -59,12 +59,12 @@ int run_train(const Arguments& arguments) {
   recipe.resolve(config, expected_place(line).size);
   train::require_data(recipe);
   optim::make_schedule(recipe.optim);  // better refused now than when all data has been read
-  require_memory(recipe, expected_place(line));
+  if (!on_gpus(recipe.comm)) require_memory(recipe, expected_place(line));
   if (const auto status = start_ranks(line, "train", arguments, recipe.comm)) return *status;
   in_world(line.ranks, recipe.comm, [&](comm::World& world) {
-    use_threads(recipe.train.threads, world.place());
+    use_threads(recipe.train.threads, world.place(), world.device());
     train::Trainer trainer(world, recipe, config, nullptr,
-                           {.answer_signals = true, .environment = origin("train", arguments)});
+                           {.answer_signals = true, .environment = origin("train", arguments, world.device())});
     const auto result = trainer.run();
     if (world.rank() != 0 || line.json_file.empty()) return;
     Json out{{"steps", result.steps}, {"ended", to_string(result.ended)}};
@@ -82,7 +82,7 @@ int run_train(const Arguments& arguments) {
     }
     if (recipe.dp.is_private()) out["adjacency"] = adjacency(recipe.budget.privacy_unit);
     if (result.spent && recipe.dp.noise_seed >= 0) out["epsilon_void"] = true;
-    out["run"] = recipe.train.output;
+    out["run"] = without_folders(recipe.train.output);
     out["config"] = without_folders(config.json());
     write_output(line.json_file, out.dump(2) + "\n", recipe.dp.is_private() ? Readers::owner : Readers::by_umask);
   });

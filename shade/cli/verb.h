@@ -94,9 +94,10 @@ bool starts_ranks(const std::optional<int>& ranks);
 std::optional<int> start_ranks(const CommandLine& line, const std::string& verb, const Arguments& arguments,
                                const comm::CommConfig& config);
 
-// Compute threads of this process; 0: libtorch's choice, one if there are several ranks. Rank 0 warns if the ranks of
-// its host have more of them together than there are cores. The library itself leaves the number as it is.
-void use_threads(int64_t wanted, const comm::Place& place);
+// Compute threads of this process; 0: libtorch's choice, or of several ranks one; if they compute on another device,
+// its share of the cores, which draw the noise there. Rank 0 warns if the ranks of its host have more of them together
+// than there are cores. The library itself leaves the number as it is.
+void use_threads(int64_t wanted, const comm::Place& place, c10::Device device = c10::kCPU);
 
 inline constexpr int kUsageStatus = 2;
 
@@ -115,6 +116,12 @@ struct RankUsageError : UsageError {
 // RankUsageError, and is printed once for all ranks of start_ranks().
 void in_world(std::optional<int> stated_ranks, const comm::CommConfig& config,
               const std::function<void(comm::World&)>& body);
+
+// Ranks of this configuration compute on GPUs, which have memory of their own.
+bool on_gpus(const comm::CommConfig& config);
+
+// Rank 0 prints on which device it computes, and which GPUs of its host are not used.
+void say_device(const comm::World& world);
 
 // Prints who failed first and where everybody was; returns the exit status.
 int report(const comm::LaunchResult& result);

@@ -99,8 +99,9 @@ int run_verify(const Arguments& arguments) {
   int failed = 0;
   in_world(line.ranks, comm_config, [&](comm::World& world) {
     if (verify.model.empty()) use_threads(1, {});  // small models: a second thread only waits
+    say_device(world);
     std::optional<profile::Phases> phases;
-    if (verify.enable_profiling) phases.emplace();
+    if (verify.enable_profiling) phases.emplace(world.device());
     std::optional<Progress> bar;
     const auto rows = proof::verify(world, verify, sizes, [&](size_t, size_t all) {
       if (!bar) bar.emplace("verify", static_cast<int64_t>(all));

@@ -69,7 +69,11 @@ class DeviceFlights::Flight final : public Pending {
 
   bool done() const override {
     const std::unique_lock lock(mutex_, std::try_to_lock);
-    return lock && !issued_.copy_result && end_->query();
+    try {
+      return lock && !issued_.copy_result && end_->query();
+    } catch (const std::exception&) {
+      return true;  // a device that has failed: wait() says so
+    }
   }
 
   // True: there is nothing more to report. `last` is the end of the operation before it, and becomes that of this one.
@@ -85,11 +89,10 @@ class DeviceFlights::Flight final : public Pending {
       hooks_.ended(last_at, issued_.wire);
       landed_ = true;
     }
-    std::erase_if(waits_, [&](const Wait& wait) {
-      if (!wait.passed->query()) return false;
-      hooks_.waited(between(*wait.reached, *wait.passed));
-      return true;
-    });
+    while (!waits_.empty() && waits_.front().passed->query()) {
+      hooks_.waited(between(*waits_.front().reached, *waits_.front().passed));
+      waits_.pop_front();
+    }
     if (!landed_ || !(waited_ || dropped) || !waits_.empty()) return false;
     release();
     return reported_ = true;
@@ -115,7 +118,7 @@ class DeviceFlights::Flight final : public Pending {
   std::shared_ptr<const Ended> ended_;
   c10::Stream issuer_;
   std::shared_ptr<c10::Event> begin_, end_, copied_;
-  std::vector<Wait> waits_;
+  std::deque<Wait> waits_;  // by streams that pass in any order: told in the order of the waits
   std::atomic<bool> landed_{false};
   bool waited_ = false;
   bool reported_ = false;  // all of it
@@ -156,11 +159,11 @@ void DeviceFlights::settle() {
   try {
     const c10::DeviceGuard on(device_);  // a thread that asks of another device's events would open that device too
     bool in_turn = true;
-    std::erase_if(flights_, [&](const std::shared_ptr<Flight>& flight) {
-      const bool over = flight->settle(in_turn, flight.use_count() == 1, last_, last_at_);
-      in_turn = in_turn && flight->landed();
-      return over;
-    });
+    for (auto flight = flights_.begin(); flight != flights_.end();) {  // a device that has failed throws between two
+      const bool over = (*flight)->settle(in_turn, flight->use_count() == 1, last_, last_at_);
+      in_turn = in_turn && (*flight)->landed();
+      flight = over ? flights_.erase(flight) : std::next(flight);
+    }
   } catch (const c10::Error& fault) {  // of the device; whoever waits is told
     log::debug("the device doesn't say how far it is: ", fault.what_without_backtrace());
   }

@@ -198,6 +198,7 @@ Work Group::barrier(BarrierOptions options) const {
 
 void Group::settle() const { parts().transport->settle(); }
 void Group::close() const { parts().transport->close(); }
+void Group::refuse(std::exception_ptr reason) const { parts().transport->refuse(std::move(reason)); }
 void Group::abort(std::exception_ptr reason) const { parts().transport->abort(std::move(reason)); }
 
 }  // namespace shade::comm

@@ -77,6 +77,9 @@ class Group {
 
   Seals& seals() const;
 
+  // From now on operations and waits fail with `reason`. Never blocks; abort() comes next.
+  void refuse(std::exception_ptr reason) const;
+
   // Ends all operations under way with `reason`; the group is of no use afterwards.
   void abort(std::exception_ptr reason) const;
 

@@ -95,8 +95,10 @@ class Native : public Transport {
     return std::make_shared<HostPending>(std::move(issued), ended_);
   }
 
+  void refuse(std::exception_ptr reason) override { ended_->set(std::move(reason)); }
+
   void abort(std::exception_ptr reason) override {
-    ended_->set(std::move(reason));
+    refuse(std::move(reason));
     backend_->abort();
   }
 

@@ -39,6 +39,9 @@ class Transport {
   // Must not block. Operations of one transport are carried out in the order submitted.
   virtual std::shared_ptr<Pending> submit(Operation operation, Hooks hooks) = 0;
 
+  // From now on operations and waits fail with `reason`. Never blocks; abort() comes next.
+  virtual void refuse(std::exception_ptr reason) = 0;
+
   // Ends everything under way with `reason`; later operations fail at once. Idempotent, callable from any thread.
   virtual void abort(std::exception_ptr reason) = 0;
 

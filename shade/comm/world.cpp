@@ -19,6 +19,7 @@
 #include "shade/comm/job/job_secret.h"
 #include "shade/comm/job/rendezvous.h"
 #include "shade/comm/job/sealed_store.h"
+#include "shade/comm/job/task.h"
 #include "shade/comm/job/watchdog.h"
 #include "shade/comm/socket.h"
 #include "shade/comm/store.h"
@@ -40,6 +41,23 @@ void CommConfig::declare(Fields& fields) {
              {.help = "piece in which a reduction is received while the previous one is added", .min = 4096});
 }
 
+namespace {
+
+// All fail before the first is aborted: the abort of a device's backend may block or throw, and what it leaves is
+// garbage that no other group may confirm.
+void end_all(const std::vector<Group>& groups, const std::exception_ptr& reason) {
+  for (const auto& group : groups) group.refuse(reason);
+  for (const auto& group : groups) {
+    try {
+      group.abort(reason);
+    } catch (const std::exception& fault) {
+      log::debug("group ", group.name(), " was not aborted: ", fault.what());
+    }
+  }
+}
+
+}  // namespace
+
 struct World::State {
   Place place;
   CommConfig config;
@@ -60,6 +78,7 @@ struct World::State {
   std::exception_ptr lost;
 
   std::unique_ptr<Watchdog> watchdog;
+  std::function<void(const Loss&)> overdue;
   bool ended = false;
 
   std::vector<Group> all_groups() {
@@ -77,7 +96,7 @@ struct World::State {
       const std::lock_guard lock(mutex);
       lost = reason;
     }
-    for (const auto& group : all_groups()) group.abort(reason);
+    end_all(all_groups(), reason);
   }
   void rethrow_loss() {
     const std::lock_guard lock(mutex);
@@ -96,6 +115,18 @@ struct World::State {
 };
 
 namespace {
+
+Loss loss_of(const std::exception_ptr& reason) {
+  try {
+    std::rethrow_exception(reason);
+  } catch (const PeerLost& fault) {
+    return {fault.what()};
+  } catch (const c10::Error& fault) {
+    return {fault.what_without_backtrace(), /*echo=*/false};
+  } catch (const std::exception& fault) {
+    return {fault.what(), /*echo=*/false};
+  }
+}
 
 BackendKind choose(BackendKind asked) {
   if (asked == BackendKind::nccl) require_nccl();  // one rank makes no group that would notice
@@ -154,6 +185,7 @@ World World::connect(const Place& place, const CommConfig& config, c10::intrusiv
     throw;
   }
   auto* const shared = state.get();
+  state->overdue = options.overdue;
   if (options.watchdog) {
     state->watchdog =
         std::make_unique<Watchdog>(store->clone(), state->activity,
@@ -233,12 +265,11 @@ std::unique_ptr<Transport> World::State::transport(const std::string& name, cons
                                .timeout = config.rendezvous_timeout,
                                .limit = 2 * config.stall_timeout,
                                .device = device};
-  sockets += size;
-  allow_sockets(sockets, text("groups of ", place.size, " ranks"));
+  const bool nccl = kind == BackendKind::nccl;
+  if (!nccl) allow_sockets(sockets += size, text("groups of ", place.size, " ranks"));  // Gloo's is a full mesh
   activity->begin_wait("connecting group " + name);
   // The members are part of the key: two groups of one name on different ranks (mesh rows) must not meet.
   auto store = c10::make_intrusive<c10d::PrefixStore>(text("group/", name, "/", ranges(ranks)), rendezvous->store());
-  const bool nccl = kind == BackendKind::nccl;
   auto connected =
       nccl ? make_nccl(std::move(store), rank, size, options) : make_gloo(std::move(store), rank, size, options);
   activity->end_wait();
@@ -283,8 +314,13 @@ Group World::State::connect(const std::string& name, std::vector<int> ranks, Alg
 
 void World::leave() {
   auto& my = *state_;
+  try {
+    for (const auto& group : my.all_groups()) group.close();  // while the watchdog can still end it
+  } catch (...) {
+    fail(std::current_exception());
+    throw;
+  }
   my.ended = true;
-  for (const auto& group : my.all_groups()) group.close();  // while the watchdog can still end it
   if (!my.rendezvous) return;
   if (my.watchdog) my.watchdog->leave();
   my.rendezvous->say_farewell(my.hosts_store(), my.config.peer_timeout);
@@ -294,18 +330,10 @@ void World::fail(std::exception_ptr reason) {
   auto& my = *state_;
   if (my.ended) return;
   my.ended = true;
-  if (my.watchdog) {
-    try {
-      std::rethrow_exception(reason);
-    } catch (const PeerLost& fault) {
-      my.watchdog->lose(fault.what());
-    } catch (const c10::Error& fault) {
-      my.watchdog->fail(fault.what_without_backtrace());
-    } catch (const std::exception& fault) {
-      my.watchdog->fail(fault.what());
-    }
-  }
-  for (const auto& group : my.all_groups()) group.abort(reason);
+  const auto loss = loss_of(reason);
+  if (my.watchdog) loss.echo ? my.watchdog->lose(loss.message) : my.watchdog->fail(loss.message);
+  Task ending([groups = my.all_groups(), reason] { end_all(groups, reason); });
+  if (!ending.join_within(Seconds(1)) && my.overdue) my.overdue(loss);  // the watchdog keeps no time any more
   my.linger();
 }
 

@@ -173,7 +173,7 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
   BenchResult result;
   result.describe(experiment, *model, 1);
   result.length = model->tokens(shape);
-  result.tokens = models::real_tokens(*model, batch);
+  result.tokens = models::real_tokens(*model, batch).item<int64_t>();
   result.flops_per_token = models::training_flops_per_token(*model, shape);
   nn::PlainGradients gradients;
   model->parameters().wiring.tap = &gradients;
@@ -253,8 +253,7 @@ Json BenchResult::json(const Experiment& experiment) const {
   catalog::write_figures(out, *this);
   out["losses"] = losses;
   out["log_key"] = log_key;
-  const bool of_records = dp.is_private() && records > 0;  // results are shared; these say something of single records
-  if (of_records)
+  if (tells_of_records(dp))
     for (const auto* key : {"loss", "losses"}) out.erase(key);
   else if (dp.is_private())
     out["not_private"] = {{"clipped_samples", clipped}, {"not_finite_samples", not_finite}};

@@ -162,7 +162,8 @@ struct BenchResult : catalog::Figures {
   profile::MemoryBreakdown most() const;  // each kind at its highest moment on any rank
   void describe(const Experiment& experiment, const models::Model& model, int world_size);
   void complete(const Experiment& experiment);  // what follows from times, tokens and the peak
-  Json json(const Experiment& experiment) const;
+  bool tells_of_records(const privacy::DpConfig& dp) const { return dp.is_private() && records > 0; }
+  Json json(const Experiment& experiment) const;  // shared: what tells of single records of a private run is left out
   void write_events(const Experiment& experiment) const;  // to --tensorboard
 };
 

@@ -7,6 +7,7 @@
 #include "shade/base/terminal.h"
 #include "shade/comm/partition.h"
 #include "shade/measure/median.h"
+#include "shade/nn/device.h"
 
 namespace shade::measure {
 
@@ -38,17 +39,26 @@ namespace {
 // The buffers of one row; run() issues the collective on a group and waits.
 class Trial {
  public:
-  Trial(Collective kind, Bytes bytes, Element dtype, int rank, int ranks) : kind_(kind) {
+  Trial(Collective kind, Bytes bytes, Element dtype, const comm::World& world) : kind_(kind) {
+    const int rank = world.rank(), ranks = world.size();
     const auto type = dtype == Element::bf16 ? at::kBFloat16 : at::kFloat;
     const auto item = static_cast<int64_t>(at::elementSize(type));
     // Stock collectives want equal parts: round down to a multiple of the ranks.
     const auto total = std::max<int64_t>(1, bytes.count / item / ranks) * ranks;
-    whole_ = at::ones({total}, at::TensorOptions(type));
-    other_ = at::ones({total}, at::TensorOptions(type));
-    slice_ = at::ones({comm::slice_of(total, ranks, rank).size}, at::TensorOptions(type));
+    const auto options = at::TensorOptions(world.device()).dtype(type);
+    whole_ = at::ones({total}, options);
+    other_ = at::ones({total}, options);
+    slice_ = at::ones({comm::slice_of(total, ranks, rank).size}, options);
   }
 
+  // Until it is done on the device too, where the transport's wait() only holds up what is issued later.
   void run(const comm::Group& group) const {
+    issue(group);
+    nn::Issued(whole_.device()).wait();
+  }
+
+ private:
+  void issue(const comm::Group& group) const {
     switch (kind_) {
       case Collective::all_gather: return group.all_gather(whole_, slice_).wait();
       case Collective::reduce_scatter: return group.reduce_scatter(slice_, whole_).wait();
@@ -59,7 +69,6 @@ class Trial {
     }
   }
 
- private:
   Collective kind_;
   at::Tensor whole_, other_, slice_;
 };
@@ -74,6 +83,7 @@ std::vector<double> slowest(const comm::Group& control, const std::vector<double
 }  // namespace
 
 std::vector<CollectiveRow> measure_collectives(comm::World& world, const CollectivesConfig& config) {
+  nn::use_device(world.device());
   const auto control = world.control("comm/control");
   const auto ours = world.group("comm/ours", {}, comm::Algorithms::best);
   const auto stock = world.group("comm/stock", {}, comm::Algorithms::native);
@@ -83,7 +93,7 @@ std::vector<CollectiveRow> measure_collectives(comm::World& world, const Collect
   for (const auto& name : config.collectives) {
     const auto kind = parse_name<Collective>(name);
     for (const auto bytes : config.sizes) {
-      const Trial trial(kind, bytes, config.dtype, world.rank(), world.size());
+      const Trial trial(kind, bytes, config.dtype, world);
       std::vector<double> ours_s, stock_s;
       for (int64_t i = 0; i < config.warmup + config.iterations; ++i) {
         for (const auto& [group, times] : {std::pair{&ours, &ours_s}, std::pair{&stock, &stock_s}}) {

@@ -181,7 +181,7 @@ Json run_row(const MatrixOptions& options, const MatrixRow& row, int64_t repeat)
   run.command.insert(run.command.end(), {"--json", unfinished});
   const auto outcome = run_isolated(run);
   Json result{{"failed", true},
-              {"reason", outcome.reason},
+              {"reason", without_folders_within(outcome.reason)},
               {"out_of_memory", outcome.out_of_memory},
               {"log_key", row.name},
               {"config", {{"model_name", row.model_name}}},

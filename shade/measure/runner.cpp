@@ -22,7 +22,7 @@ namespace {
 [[noreturn]] void become(char* const* words, const char* log, int64_t memory) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // its own children end with it the same way
-  const int file = ::open(log, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  const int file = ::open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (file >= 0) {
     ::dup2(file, STDOUT_FILENO);
     ::dup2(file, STDERR_FILENO);

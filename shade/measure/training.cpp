@@ -17,7 +17,6 @@
 #include "shade/profile/phases.h"
 #include "shade/profile/trace.h"
 #include "shade/train/job.h"
-#include "shade/train/setup.h"
 
 namespace shade::measure {
 namespace {
@@ -38,6 +37,7 @@ std::optional<Peer> start_peer(const comm::World& world, const Experiment& exper
   if (config.dtype == train::ComputeType::bf16)
     words.insert(words.end(), {"--dtype", "bf16_mixed"});  // fp32 masters, as ours
   if (world.size() > 1) words.insert(words.end(), {"--strategy", peer_strategy(shard.shard)});
+  if (world.device().is_cuda()) words.insert(words.end(), {"--device", "cuda"});
   if (dp.is_private()) {  // Opacus has one method that doesn't keep each sample's gradient
     const bool sharded = world.size() > 1 && row_at(catalog::kStrategies, shard.shard).sharded;
     words.insert(words.end(), {"--dp", sharded ? "ghost_fsdp" : "ghost"});
@@ -46,10 +46,9 @@ std::optional<Peer> start_peer(const comm::World& world, const Experiment& exper
 }
 
 // Of the step just made. Units are part of forward and backward, and on the timeline.
-void add_phases(BenchResult& result, const profile::Phases& phases, Millis step, int64_t steps, const NameOf& name_of) {
+void add_phases(BenchResult& result, const profile::Phases& phases, Millis step, int64_t steps, const NameOf& name_of,
+                StepFigures figures) {
   const auto count = static_cast<double>(steps);
-  StepFigures figures{
-      .phases_ms = {}, .peak = profile::TensorMemory::peak(), .allocated = profile::TensorMemory::current()};
   for (const auto& [name, time] : phases.by_name()) {
     if (name.starts_with("unit_")) continue;
     figures.phases_ms[name] = time.count();
@@ -96,7 +95,9 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment, c
   const auto& [config, sizes, shard, optim, dp] =
       std::tie(experiment.bench, experiment.sizes, experiment.shard, experiment.optim, experiment.dp);
   if (!config.bare) profile::TensorMemory::track();
-  const auto device = train::device_of(world);
+  const auto device = world.device();
+  nn::use_device(device);
+  const bool follows_memory = !config.bare && device.is_cpu();  // allocation by allocation, with what each is for
   const auto type = train::scalar_type(config.dtype);
   const auto model = models::make_model(config.model, sizes, config.options());
   const auto groups = shard::connect_groups(world, shard::policy_of(shard, world.size()));
@@ -154,7 +155,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment, c
   StepTimes last{};
   std::vector<profile::MemoryPoint> course;
   std::optional<profile::Phases> phases;
-  if (!config.bare) phases.emplace();
+  if (!config.bare) phases.emplace(device);
   std::optional<profile::Trace> trace;
   if (!config.trace_place().empty())
     trace.emplace(profile::TraceOwner{world.rank(), world.size(), to_string(world.backend())});
@@ -171,7 +172,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment, c
     }
     control.barrier().wait();
     if (phases) phases->restart();
-    if (ends && !config.bare) profile::TensorMemory::record_course();
+    if (ends && follows_memory) profile::TensorMemory::record_course();
     last.begin = Clock::now();
     const auto cpu = profile::process_cpu_time();
     const auto batches = feed.next();
@@ -191,13 +192,16 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment, c
       const double busy = meter ? meter->utilisation().value_or(0)
                                 : (profile::process_cpu_time() - cpu).count() / (took.count() * at::get_num_threads());
       *result.utilisation += busy / static_cast<double>(config.num_iter);
-      if (ends && !config.bare) course = profile::TensorMemory::take_course();
-      if (phases) add_phases(result, *phases, took, config.num_iter, name_of);
+      if (ends && follows_memory) course = profile::TensorMemory::take_course();
+      if (phases)
+        add_phases(
+            result, *phases, took, config.num_iter, name_of,
+            {.phases_ms = {}, .peak = profile::peak_memory(device), .allocated = profile::allocated_memory(device)});
       if (peer) result.peer_times_ms.push_back(peer->step().count());  // the other ranks sleep in the next barrier
     }
     if (progress) progress->advance();
   }
-  memory.average = profile::TensorMemory::average();
+  if (device.is_cpu()) memory.average = profile::TensorMemory::average();  // an accelerator's allocator has none
   const auto traffic = world.traffic().drain();
   if (trace) {
     trace->collectives(traffic);
@@ -207,7 +211,7 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment, c
   add_traffic(result, traffic, config.num_iter);
   if (phases) {
     result.timeline = timeline_of(last, phases->records(), traffic, course, name_of);
-    result.peak_owner = json_of(profile::TensorMemory::peak_place(), name_of);
+    if (device.is_cpu()) result.peak_owner = json_of(profile::TensorMemory::peak_place(), name_of);
   }
   result.loss = result.losses.back();
   result.tokens /= config.num_iter;

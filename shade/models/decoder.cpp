@@ -81,6 +81,7 @@ Decoder::Decoder(DecoderConfig config, const ModelOptions& options) : config_(st
   embed_.emplace(
       p, "model.embed_tokens",
       nn::Embedding::Options{.rows = config_.vocab, .width = config_.hidden, .padding = config_.padding, .init = init});
+  if (options_.task != Task::lm || !config_.tied) p.only_looked_up(embed_unit_);
   for (int64_t i = 0; i < config_.layers; ++i) blocks_.emplace_back(p, config_, options_, i);
   head_unit_ = p.begin_unit("head");
   norm_.emplace(p, "model.norm", config_.hidden, config_.norm_eps);
@@ -113,7 +114,7 @@ at::Tensor Decoder::run_block(const Block& block, const at::Tensor& x, const nn:
 at::Tensor Decoder::hidden(const nn::Batch& batch) {
   text_traits()->require_full_attention(batch.ids_BT.size(1));
   const auto& wiring = parameters_.wiring;
-  const auto start = nn::enter_unit(wiring, embed_unit_, {nn::anchor()})[0];
+  const auto start = nn::enter_unit(wiring, embed_unit_, {nn::anchor(batch.ids_BT.device())})[0];
   auto x = nn::leave_unit(wiring, embed_unit_, (*embed_)(batch.ids_BT, start));
   const auto rope =
       nn::rope_table({.head_dim = config_.head_size(), .theta = config_.rope_theta, .scaling = config_.rope_scaling},

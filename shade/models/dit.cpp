@@ -181,7 +181,7 @@ at::Tensor Dit::run_block(const Block& block, const at::Tensor& x, const at::Ten
 
 at::Tensor Dit::predict(const nn::Batch& batch) {
   const auto& wiring = parameters_.wiring;
-  const auto start = nn::enter_unit(wiring, embed_unit_, {nn::anchor()})[0];
+  const auto start = nn::enter_unit(wiring, embed_unit_, {nn::anchor(batch.images_BCHW.device())})[0];
   auto x = (*positions_)((*patches_)(batch.images_BCHW, start));
   const auto wave = nn::timestep_sinusoid(batch.timesteps_B, config_.frequency_dim, x.scalar_type());
   const auto time = (*time_out_)(at::silu((*time_in_)(wave)));

@@ -12,10 +12,9 @@ double training_flops_per_token(const Model& model, const BatchShape& shape) {
   return flops / static_cast<double>(model.tokens(shape));
 }
 
-int64_t real_tokens(const Model& model, const nn::Batch& batch) {
-  if (batch.mask_BT.defined() && !batch.mask_BT.is_meta()) return batch.mask_BT.sum().item<int64_t>();
-  if (batch.ids_BT.defined()) return batch.ids_BT.numel();
-  return batch.samples() * model.tokens({});
+at::Tensor real_tokens(const Model& model, const nn::Batch& batch) {
+  if (batch.mask_BT.defined() && !batch.mask_BT.is_meta()) return batch.mask_BT.sum();
+  return at::full({}, batch.ids_BT.defined() ? batch.ids_BT.numel() : batch.samples() * model.tokens({}), at::kLong);
 }
 
 }  // namespace shade::models

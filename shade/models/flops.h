@@ -15,7 +15,8 @@ namespace shade::models {
 
 double training_flops_per_token(const Model& model, const BatchShape& shape);
 
-// Tokens of a batch without padding; patches of its images.
-int64_t real_tokens(const Model& model, const nn::Batch& batch);
+// Tokens of a batch without padding; patches of its images. A number, int64: of a masked batch on its device, not yet
+// read by the host.
+at::Tensor real_tokens(const Model& model, const nn::Batch& batch);
 
 }  // namespace shade::models

@@ -15,19 +15,6 @@ namespace {
 // [B, T, H, d] <-> [B, H, T, d]
 at::Tensor heads_first(const at::Tensor& x) { return x.transpose(1, 2); }
 
-// Every key head serves H / H_kv query heads; kept once, repeated only while a kernel runs.
-at::Tensor repeated(const at::Tensor& x, int64_t heads) {
-  const auto times = heads / x.size(1);
-  if (times == 1) return x;
-  return x.unsqueeze(2)
-      .expand({x.size(0), x.size(1), times, x.size(2), x.size(3)})
-      .reshape({x.size(0), heads, x.size(2), x.size(3)});
-}
-at::Tensor folded(const at::Tensor& g, int64_t kv_heads) {
-  if (g.size(1) == kv_heads) return g;
-  return g.reshape({g.size(0), kv_heads, g.size(1) / kv_heads, g.size(2), g.size(3)}).sum(2);
-}
-
 // [B or 1, 1, T, T] of 0 and -inf, undefined if nothing is hidden or the kernel's own causal flag suffices.
 at::Tensor mask_of(const at::Tensor& q, const at::Tensor& visible, bool causal, bool explicit_causal) {
   if (!visible.defined() && !(causal && explicit_causal)) return {};
@@ -45,8 +32,7 @@ struct Flash : torch::autograd::Function<Flash> {
     const auto query = heads_first(q);
     const auto visible = seen.value_or(at::Tensor());
     const auto mask = mask_of(query, visible, causal, false);
-    auto [out, lse] = flash_forward({query, repeated(heads_first(k), q.size(2)), repeated(heads_first(v), q.size(2)),
-                                     mask, causal && !mask.defined()});
+    auto [out, lse] = flash_forward({query, heads_first(k), heads_first(v), mask, causal && !mask.defined()});
     context->save_for_backward({q, k, v, visible, out, lse});
     context->saved_data["causal"] = causal;
     return heads_first(out);
@@ -55,13 +41,11 @@ struct Flash : torch::autograd::Function<Flash> {
     const auto saved = context->get_saved_variables();
     const bool causal = context->saved_data["causal"].toBool();
     const auto query = heads_first(saved[0]);
-    const auto heads = query.size(1);
-    const auto kv_heads = saved[1].size(2);
     const auto mask = mask_of(query, saved[3], causal, false);
-    auto [dq, dk, dv] = flash_backward({query, repeated(heads_first(saved[1]), heads),
-                                        repeated(heads_first(saved[2]), heads), mask, causal && !mask.defined()},
-                                       heads_first(grads[0]), saved[4], saved[5]);
-    return {heads_first(dq), heads_first(folded(dk, kv_heads)), heads_first(folded(dv, kv_heads)), {}, {}};
+    auto [dq, dk, dv] =
+        flash_backward({query, heads_first(saved[1]), heads_first(saved[2]), mask, causal && !mask.defined()},
+                       heads_first(grads[0]), saved[4], saved[5]);
+    return {heads_first(dq), heads_first(dk), heads_first(dv), {}, {}};
   }
 };
 
@@ -70,12 +54,12 @@ struct Standard : torch::autograd::Function<Standard> {
                             const std::optional<at::Tensor>& visible, bool causal) {
     const auto query = heads_first(q);
     const double scale = 1 / std::sqrt(static_cast<double>(q.size(3)));
-    auto scores = at::matmul(query, repeated(heads_first(k), q.size(2)).transpose(-1, -2)).mul_(scale);
+    auto scores = at::matmul(query, repeated_heads(heads_first(k), q.size(2)).transpose(-1, -2)).mul_(scale);
     const auto mask = mask_of(query, visible.value_or(at::Tensor()), causal, true);
     if (mask.defined()) scores.add_(mask);
     const auto share = at::softmax(scores, -1);
     context->save_for_backward({q, k, v, share});
-    return heads_first(at::matmul(share, repeated(heads_first(v), q.size(2))));
+    return heads_first(at::matmul(share, repeated_heads(heads_first(v), q.size(2))));
   }
   static Tensors backward(Context* context, Tensors grads) {
     const auto saved = context->get_saved_variables();
@@ -86,11 +70,11 @@ struct Standard : torch::autograd::Function<Standard> {
     const auto g = heads_first(grads[0]);
     const auto& share = saved[3];
     const auto dv = at::matmul(share.transpose(-1, -2), g);
-    auto dshare = at::matmul(g, repeated(heads_first(saved[2]), heads).transpose(-1, -2));
+    auto dshare = at::matmul(g, repeated_heads(heads_first(saved[2]), heads).transpose(-1, -2));
     const auto dscores = at::_softmax_backward_data(dshare, share, -1, share.scalar_type()).mul_(scale);
-    const auto dq = at::matmul(dscores, repeated(heads_first(saved[1]), heads));
+    const auto dq = at::matmul(dscores, repeated_heads(heads_first(saved[1]), heads));
     const auto dk = at::matmul(dscores.transpose(-1, -2), query);
-    return {heads_first(dq), heads_first(folded(dk, kv_heads)), heads_first(folded(dv, kv_heads)), {}, {}};
+    return {heads_first(dq), heads_first(folded_heads(dk, kv_heads)), heads_first(folded_heads(dv, kv_heads)), {}, {}};
   }
 };
 

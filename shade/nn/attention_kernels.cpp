@@ -1,54 +1,143 @@
-// CPU: libtorch's flash kernel. Meta: shapes only. CUDA: the memory-efficient kernel, which takes masks and any head
-// dim; compiled here, not run for want of a GPU.
+// CPU: libtorch's flash kernel. Meta: shapes only. CUDA: the flash kernel where it can (bf16, no mask), which reads
+// grouped heads as they are; else the memory-efficient one, which takes masks and any head dim. Other accelerators: the
+// operator that libtorch has for them to implement, with grouped heads too. Those of CUDA are compiled here, not run
+// for want of a GPU.
 #include "shade/nn/attention_kernels.h"
 
 #include <ATen/ATen.h>
 
 #include "shade/base/error.h"
+#include "shade/nn/kernels.h"
 
 namespace shade::nn {
 namespace {
+
+using Output = std::tuple<at::Tensor, at::Tensor>;
+using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 std::optional<at::Tensor> optional(const at::Tensor& t) { return t.defined() ? std::optional(t) : std::nullopt; }
 
 // No samples, nothing to compute; libtorch's kernel would divide by their number.
 bool shapes_only(const FlashInput& in) { return in.q.is_meta() || in.q.numel() == 0; }
 
-// The log-sum-exp of the efficient kernel is padded to multiples of 32 positions; it is passed back as it came.
-std::tuple<at::Tensor, at::Tensor> efficient_forward(const FlashInput& in) {
-  const auto bias =
-      in.mask.defined() ? std::optional(in.mask.expand({in.q.size(0), in.q.size(1), -1, -1})) : std::nullopt;
-  auto [out, lse, seed, offset] =
-      at::_scaled_dot_product_efficient_attention(in.q, in.k, in.v, bias, /*compute_log_sumexp=*/true, 0.0, in.causal);
-  return {out, lse};
+// Each query head with a key head of its own.
+FlashInput ungrouped(FlashInput in) {
+  in.k = repeated_heads(in.k, in.q.size(1));
+  in.v = repeated_heads(in.v, in.q.size(1));
+  return in;
+}
+Gradients grouped(const Gradients& found, int64_t kv_heads) {
+  const auto& [dq, dk, dv] = found;
+  return {dq, folded_heads(dk, kv_heads), folded_heads(dv, kv_heads)};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> efficient_backward(const FlashInput& in, const at::Tensor& g,
-                                                                  const at::Tensor& out, const at::Tensor& lse) {
+// Without dropout nothing is drawn, and its state is not read.
+at::Tensor nothing_drawn(const FlashInput& in) { return at::empty({}, in.q.options().dtype(at::kLong)); }
+
+// CUDA's flash kernel; of compute capability 8.0 on.
+bool takes_flash(const FlashInput& in) {
+  const auto type = in.q.scalar_type();
+  const auto width = in.q.size(3);
+  return in.q.is_cuda() && !in.mask.defined() && (type == at::kBFloat16 || type == at::kHalf) && width % 8 == 0 &&
+         width <= 256;
+}
+
+// While it lives, CUDA's backward kernels add in one order. The second pass of a two-pass method sums what the first
+// measured: gradients that differ from call to call would not be bounded by its norms.
+class OneOrder {
+ public:
+  OneOrder() { context_.setDeterministicAlgorithms(true, /*warn_only=*/false); }
+  ~OneOrder() { context_.setDeterministicAlgorithms(was_, only_warned_); }
+  OneOrder(const OneOrder&) = delete;
+  OneOrder& operator=(const OneOrder&) = delete;
+
+ private:
+  at::Context& context_ = at::globalContext();
+  bool was_ = context_.deterministicAlgorithms(), only_warned_ = context_.deterministicAlgorithmsWarnOnly();
+};
+
+Output cuda_flash_forward(const FlashInput& in) {
+  const auto found = at::_scaled_dot_product_flash_attention(in.q, in.k, in.v, 0.0, in.causal);
+  return {std::get<0>(found), std::get<1>(found)};
+}
+
+Gradients cuda_flash_backward(const FlashInput& in, const at::Tensor& g, const at::Tensor& out, const at::Tensor& lse) {
+  const auto none = nothing_drawn(in);
+  const OneOrder always;
+  return at::_scaled_dot_product_flash_attention_backward(g, in.q, in.k, in.v, out, lse, {}, {}, in.q.size(2),
+                                                          in.k.size(2), 0.0, in.causal, none, none);
+}
+
+// The log-sum-exp of the efficient kernel is padded to multiples of 32 positions; it is passed back as it came.
+Output efficient_forward(const FlashInput& in) {
+  const auto bias =
+      in.mask.defined() ? std::optional(in.mask.expand({in.q.size(0), in.q.size(1), -1, -1})) : std::nullopt;
+  const auto found =
+      at::_scaled_dot_product_efficient_attention(in.q, in.k, in.v, bias, /*compute_log_sumexp=*/true, 0.0, in.causal);
+  return {std::get<0>(found), std::get<1>(found)};
+}
+
+Gradients efficient_backward(const FlashInput& in, const at::Tensor& g, const at::Tensor& out, const at::Tensor& lse) {
   const auto bias = in.mask.defined() ? in.mask.expand({in.q.size(0), in.q.size(1), -1, -1}) : at::Tensor();
-  const auto none = at::empty({}, in.q.options().dtype(at::kLong));
-  auto [dq, dk, dv, dbias] = at::_scaled_dot_product_efficient_attention_backward(
+  const auto none = nothing_drawn(in);
+  const OneOrder always;
+  const auto [dq, dk, dv, dbias] = at::_scaled_dot_product_efficient_attention_backward(
       g, in.q, in.k, in.v, bias, out, lse, none, none, 0.0, {true, true, true, false}, in.causal);
+  return {dq, dk, dv};
+}
+
+Output other_forward(const FlashInput& in) {
+  SHADE_REQUIRE(has_kernel("aten::_scaled_dot_product_fused_attention_overrideable", "", in.q),
+                "there is no flash attention for ", in.q.device(), "; use --attention standard");
+  const auto found =
+      at::_scaled_dot_product_fused_attention_overrideable(in.q, in.k, in.v, optional(in.mask), 0.0, in.causal);
+  return {std::get<0>(found), std::get<1>(found)};
+}
+
+Gradients other_backward(const FlashInput& in, const at::Tensor& g, const at::Tensor& out, const at::Tensor& lse) {
+  const auto none = nothing_drawn(in);
+  const auto [dq, dk, dv, dbias] = at::_scaled_dot_product_fused_attention_overrideable_backward(
+      g, in.q, in.k, in.v, in.mask, {true, true, true, false}, out, lse, {}, {}, in.q.size(2), in.k.size(2), 0.0,
+      in.causal, none, none);
   return {dq, dk, dv};
 }
 
 }  // namespace
 
-std::tuple<at::Tensor, at::Tensor> flash_forward(const FlashInput& in) {
+at::Tensor repeated_heads(const at::Tensor& x, int64_t heads) {
+  const auto times = heads / x.size(1);
+  if (times == 1) return x;
+  return x.unsqueeze(2)
+      .expand({x.size(0), x.size(1), times, x.size(2), x.size(3)})
+      .reshape({x.size(0), heads, x.size(2), x.size(3)});
+}
+
+at::Tensor folded_heads(const at::Tensor& g, int64_t kv_heads) {
+  if (g.size(1) == kv_heads) return g;
+  return g.reshape({g.size(0), kv_heads, g.size(1) / kv_heads, g.size(2), g.size(3)}).sum(2);
+}
+
+Output flash_forward(const FlashInput& in) {
   if (shapes_only(in))
     return {at::empty_like(in.q),
             at::empty({in.q.size(0), in.q.size(1), in.q.size(2)}, in.q.options().dtype(at::kFloat))};
-  if (in.q.is_cuda()) return efficient_forward(in);
-  SHADE_REQUIRE(in.q.is_cpu(), "there is no flash attention for ", in.q.device(), "; use --attention standard");
-  return at::_scaled_dot_product_flash_attention_for_cpu(in.q, in.k, in.v, 0.0, in.causal, optional(in.mask));
+  if (takes_flash(in)) return cuda_flash_forward(in);
+  if (!in.q.is_cpu() && !in.q.is_cuda()) return other_forward(in);
+  const auto all = ungrouped(in);
+  if (in.q.is_cuda()) return efficient_forward(all);
+  return at::_scaled_dot_product_flash_attention_for_cpu(all.q, all.k, all.v, 0.0, all.causal, optional(all.mask));
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> flash_backward(const FlashInput& in, const at::Tensor& g,
-                                                              const at::Tensor& out, const at::Tensor& lse) {
+Gradients flash_backward(const FlashInput& in, const at::Tensor& g, const at::Tensor& out, const at::Tensor& lse) {
   if (shapes_only(in)) return {at::empty_like(in.q), at::empty_like(in.k), at::empty_like(in.v)};
-  if (in.q.is_cuda()) return efficient_backward(in, g, out, lse);
-  return at::_scaled_dot_product_flash_attention_for_cpu_backward(g, in.q, in.k, in.v, out, lse, 0.0, in.causal,
-                                                                  optional(in.mask));
+  if (takes_flash(in)) return cuda_flash_backward(in, g, out, lse);
+  if (!in.q.is_cpu() && !in.q.is_cuda()) return other_backward(in, g, out, lse);
+  const auto all = ungrouped(in);
+  const auto kv_heads = in.k.size(1);
+  if (in.q.is_cuda()) return grouped(efficient_backward(all, g, out, lse), kv_heads);
+  return grouped(at::_scaled_dot_product_flash_attention_for_cpu_backward(g, all.q, all.k, all.v, out, lse, 0.0,
+                                                                          all.causal, optional(all.mask)),
+                 kv_heads);
 }
 
 }  // namespace shade::nn

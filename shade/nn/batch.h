@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "shade/base/error.h"
+#include "shade/nn/device.h"
 
 namespace shade::nn {
 
@@ -17,7 +18,8 @@ struct Batch {
   at::Tensor mask_BT;  // int64, 1 where a token is real; undefined: all are. Padding is on the right.
   at::Tensor labels;   // [B] classes, or [B, T] tokens with ignore_index: the token at t, as Hugging Face has it
   // Packed samples: which document of its sample a position is part of, in ascending order; no position sees another
-  // document. labels are then what each position must predict. Undefined: a sample is one document.
+  // document. labels are then what each position must predict. Undefined: a sample is one document. Always on the host,
+  // which reads from it how attention is cut.
   at::Tensor documents_BT;
   at::Tensor images_BCHW;  // noisy images
   at::Tensor noise_BCHW;   // what a denoiser must predict
@@ -50,8 +52,11 @@ struct Batch {
     if (!records.empty()) out.records.assign(records.begin() + begin, records.begin() + begin + size);
     return out;
   }
+  // From the host to another device: in pinned memory, without blocking (nn/device.h).
   Batch to(at::Device device) const {
-    return each([&](const at::Tensor& tensor) { return tensor.to(device); });
+    auto out = each([&](const at::Tensor& tensor) { return on_device(tensor, device); });
+    out.documents_BT = documents_BT;
+    return out;
   }
 
   // A batch of what `change` makes of every field that is defined.

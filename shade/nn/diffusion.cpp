@@ -31,7 +31,10 @@ struct Tables {
 at::Tensor rows(const std::vector<double>& table, const at::Tensor& timesteps_B, at::ScalarType type) {
   const std::vector<int64_t> shape{timesteps_B.size(0), 1, 1, 1};
   if (timesteps_B.is_meta()) return at::empty(shape, timesteps_B.options().dtype(type));
-  return at::tensor(table, at::kDouble).to(timesteps_B.device()).index_select(0, timesteps_B).to(type).view(shape);
+  return on_device(at::tensor(table, at::kDouble), timesteps_B.device())
+      .index_select(0, timesteps_B)
+      .to(type)
+      .view(shape);
 }
 
 // The normal distribution function by tanh, as published; as a sigmoid it keeps its digits in the lower tail.

@@ -2,12 +2,22 @@
 
 #include <ATen/ATen.h>
 
+#include <map>
+#include <mutex>
+#include <string>
+
 #include "shade/base/error.h"
 
 namespace shade::nn {
 
-const at::Tensor& anchor() {
-  static const at::Tensor instance = at::zeros({}).set_requires_grad(true);
+const at::Tensor& anchor(at::Device device) {
+  static const at::Tensor on_cpu = at::zeros({}).set_requires_grad(true);
+  if (device.is_cpu() || device.is_meta()) return on_cpu;
+  static std::mutex mutex;
+  static auto* const made = new std::map<std::string, at::Tensor>;  // outlives the devices' own end
+  const std::lock_guard lock(mutex);
+  auto& instance = (*made)[device.str()];
+  if (!instance.defined()) instance = at::zeros({}, device).set_requires_grad(true);
   return instance;
 }
 

@@ -22,7 +22,9 @@ const Layer& recall(Context* context) {
 }
 
 // Weights are no autograd leaves, so a layer whose input needs no gradient (ids, images) hangs its backward on this.
-const at::Tensor& anchor();
+// On the device of what hangs on it: backward runs on a thread for each device, and a unit is left on the one it was
+// entered on.
+const at::Tensor& anchor(at::Device device = at::kCPU);
 
 // A trainable weight, or null: what a LayerGrad carries.
 inline const Weight* trained(const Weight* weight) {

@@ -6,6 +6,8 @@
 
 #include "shade/base/error.h"
 #include "shade/nn/function.h"
+#include "shade/nn/launches.h"
+#include "shade/nn/wide_product.h"
 
 namespace shade::nn {
 namespace {
@@ -102,12 +104,26 @@ at::Tensor rows_of(const at::Tensor& c_B, int64_t positions, at::ScalarType type
   return c_B.to(type).repeat_interleave(positions).unsqueeze(1);
 }
 
-// The product is made in the buffer's type, some rows at a time. A GPU multiplies narrow numbers faster than wide ones:
-// there the weighted factor is two of them, which together have it to 16 bits, and the sums are wide.
+// into (+)= (c g)^T a. An accelerator multiplies narrow numbers faster than wide ones: there the weighted factor is
+// three of them, which together have all of its 24 bits, and the sums are wide. Two would have 16: where positions
+// cancel to less than 1/256, what they leave out is more than the margin that clipping keeps.
+void put_in_parts(at::Tensor into, const at::Tensor& scaled_NP, const at::Tensor& a_ND, bool add) {
+  const auto width = scaled_NP.size(1);
+  const auto parts = at::empty({scaled_NP.size(0), 3 * width}, a_ND.options());
+  const auto part = [&](int64_t i) { return parts.narrow(1, i * width, width); };
+  auto rest = scaled_NP - part(0).copy_(scaled_NP), last = part(2);
+  at::sub_out(last, rest, part(1).copy_(rest));
+  const auto sums_3PD = wide_matmul(parts.t(), a_ND).view({3, width, a_ND.size(1)});
+  if (add)
+    into.add_(sums_3PD.sum(0));
+  else
+    at::sum_out(into, sums_3PD, 0, false, into.scalar_type());
+}
+
+// The product is made in the buffer's type, some rows at a time.
 void add_narrow(const LinearGrad& grad, const at::Tensor& c_B, GradientSink& sink) {
   const auto g_NP = grad.g_BTP.reshape({-1, grad.g_BTP.size(-1)}), a_ND = grad.a_BTD.reshape({-1, grad.a_BTD.size(-1)});
   const auto type = wide(g_NP.scalar_type());
-  const auto c_N1 = rows_of(c_B, grad.g_BTP.size(1), type);
   if (grad.bias != nullptr) {
     put(sink.buffer(*grad.bias), over_samples(grad.g_BTP.to(type) * c_B.to(type).view({-1, 1, 1})),
         sink.written(*grad.bias));
@@ -116,12 +132,11 @@ void add_narrow(const LinearGrad& grad, const at::Tensor& c_B, GradientSink& sin
   if (grad.weight == nullptr) return;
   const auto& weight = *grad.weight;
   auto into = sink.buffer(weight).view({weight.shape()[0], -1}).narrow(0, grad.row, g_NP.size(1));
-  if (!sink.written(weight)) into.zero_();
-  if (g_NP.is_cuda()) {
-    const auto scaled = g_NP.to(type) * c_N1;
-    const auto high = scaled.to(g_NP.scalar_type()), low = (scaled - high).to(g_NP.scalar_type());
-    for (const auto& part : {high, low}) into.add_(at::mm(part.t(), a_ND, type));
+  if (few_launches(g_NP)) {
+    put_in_parts(into, (grad.g_BTP * c_B.to(type).view({-1, 1, 1})).reshape(g_NP.sizes()), a_ND, sink.written(weight));
   } else {
+    if (!sink.written(weight)) into.zero_();
+    const auto c_N1 = rows_of(c_B, grad.g_BTP.size(1), type);
     constexpr int64_t kRows = 1024;
     for (int64_t row = 0; row < g_NP.size(0); row += kRows) {
       const auto rows = std::min(kRows, g_NP.size(0) - row);

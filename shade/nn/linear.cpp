@@ -43,6 +43,6 @@ struct Function : torch::autograd::Function<Function> {
 
 }  // namespace
 
-at::Tensor Linear::operator()(const at::Tensor& x) const { return Function::apply(x, anchor(), this); }
+at::Tensor Linear::operator()(const at::Tensor& x) const { return Function::apply(x, anchor(x.device()), this); }
 
 }  // namespace shade::nn

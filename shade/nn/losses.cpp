@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "shade/nn/function.h"
+#include "shade/nn/launches.h"
 #include "shade/nn/wide_product.h"
 
 namespace shade::nn {
@@ -45,7 +46,9 @@ struct LmLoss : torch::autograd::Function<LmLoss> {
                             const at::Tensor& labels, const LmLossOptions* options) {
     const auto h_ND = h.reshape({-1, h.size(-1)});
     const auto labels_N = labels.reshape({-1});
-    const Slices slices(*weight, h_ND.size(0), options->slice_bytes);
+    const auto slice_bytes =
+        few_launches(h) ? std::max(options->slice_bytes, largest_block(h).count) : options->slice_bytes;
+    const Slices slices(*weight, h_ND.size(0), slice_bytes);
     const auto type = wide(h.scalar_type());
     auto peak = at::full({h_ND.size(0)}, -std::numeric_limits<double>::infinity(), h.options().dtype(type));
     auto sum = at::zeros_like(peak);
@@ -62,7 +65,7 @@ struct LmLoss : torch::autograd::Function<LmLoss> {
     const auto weights_BT = position_weights(labels, *options, type);
     remember(context, weight);
     context->saved_data["wiring"] = reinterpret_cast<int64_t>(wiring);
-    context->saved_data["slice"] = options->slice_bytes;
+    context->saved_data["slice"] = slice_bytes;
     context->save_for_backward({h, labels, lse, weights_BT, options->looked_up_BT});
     return ((lse - target).view(labels.sizes()) * weights_BT).sum(1);
   }

@@ -23,7 +23,7 @@ at::Tensor squared_losses(const at::Tensor& predicted, const at::Tensor& wanted)
 struct LmLossOptions {
   int64_t ignore_index = -100;
   bool mean = true;                         // over a sample's tokens that count; false: their sum
-  int64_t slice_bytes = int64_t{64} << 20;  // of fp32 logits
+  int64_t slice_bytes = int64_t{64} << 20;  // of fp32 logits; on accelerators at least nn::largest_block()
   at::Tensor looked_up_BT{};                // `weight` is a table too (tied): what this batch looked up in it
 };
 // labels_BT[b, t] is what position t must predict (already shifted). `weight` is [V, D].

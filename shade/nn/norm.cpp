@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 
 #include "shade/nn/function.h"
+#include "shade/nn/kernels.h"
+#include "shade/nn/launches.h"
 
 namespace shade::nn {
 namespace {
@@ -10,6 +12,11 @@ namespace {
 struct Rms : torch::autograd::Function<Rms> {
   static at::Tensor forward(Context* context, const at::Tensor& x, const RmsNorm* layer) {
     remember(context, layer);
+    if (fused(x)) {
+      const auto [y, inverse] = at::_fused_rms_norm(x, x.size(-1), layer->scale().value(), layer->eps());
+      context->save_for_backward({x, inverse});
+      return y;
+    }
     const auto norm = at::linalg_vector_norm(x, 2, {-1}, true, wide(x.scalar_type()));
     const auto inverse = norm.square_().div_(static_cast<double>(x.size(-1))).add_(layer->eps()).rsqrt_();
     context->save_for_backward({x, inverse});
@@ -19,10 +26,21 @@ struct Rms : torch::autograd::Function<Rms> {
     const auto& layer = recall<RmsNorm>(context);
     const auto saved = context->get_saved_variables();
     const auto& g = grads[0];
-    const auto dx = input_grad(g, saved[0], saved[1], layer.scale().value());
-    if (const auto* scale = trained(&layer.scale()))
-      layer.wiring().take(ScaleShiftGrad{as_BTD(xhat(saved[0], saved[1])), as_BTD(g), scale, nullptr});
+    const auto& scale = layer.scale().value();
+    const auto dx =
+        fused(saved[0])
+            ? std::get<0>(at::_fused_rms_norm_backward(g, saved[0], g.size(-1), saved[1], scale, {true, false}))
+            : input_grad(g, saved[0], saved[1], scale);
+    if (const auto* trained_scale = trained(&layer.scale())) {
+      // Rounded to a narrow type it would be widened again: two operators more.
+      const auto normal = few_launches(g) ? saved[0] * saved[1] : xhat(saved[0], saved[1]);
+      layer.wiring().take(ScaleShiftGrad{as_BTD(normal), as_BTD(g), trained_scale, nullptr});
+    }
     return {dx, {}};
+  }
+  // The device has the whole of it, in fp32 and rounded once.
+  static bool fused(const at::Tensor& x) {
+    return !x.is_cpu() && has_kernel("aten::_fused_rms_norm_backward", "", x) && x.numel() > 0;
   }
   // The factor stays in fp32: rounded, it would shift a whole position by up to 0.4 % in bf16.
   static at::Tensor xhat(const at::Tensor& x, const at::Tensor& inverse) { return (x * inverse).to(x.scalar_type()); }

@@ -18,6 +18,8 @@ UnitId Parameters::begin_unit(std::string name) {
   return units_.back().id;
 }
 
+void Parameters::only_looked_up(UnitId unit) { units_.at(static_cast<size_t>(unit)).read_in_backward = false; }
+
 Weight& Parameters::add(std::string name, std::vector<int64_t> shape, Init init) {
   SHADE_CHECK(!units_.empty(), "weight ", name, " is declared outside of a unit");
   SHADE_CHECK(find(name) == nullptr, "weight ", name, " is declared twice");

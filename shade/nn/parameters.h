@@ -16,6 +16,7 @@ struct Unit {
   UnitId id = 0;
   std::string name;
   std::vector<Weight*> weights;
+  bool read_in_backward = true;  // false: its weights are not needed there (a lookup table)
 };
 
 class Parameters {
@@ -25,6 +26,7 @@ class Parameters {
   Parameters& operator=(const Parameters&) = delete;
 
   UnitId begin_unit(std::string name);  // weights added from now on belong to it
+  void only_looked_up(UnitId unit);     // no layer of it reads its weights in backward
   Weight& add(std::string name, std::vector<int64_t> shape, Init init);
 
   std::deque<Weight>& weights() { return weights_; }

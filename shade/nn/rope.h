@@ -22,7 +22,7 @@ struct RopeOptions {
 };
 
 // cos and sin [T, head_dim / 2] for positions 0 .. T-1, computed in fp32 at least, given in the type and on the
-// device of `like`.
+// device of `like`. On accelerators [T, head_dim], for both halves at once: cos twice, and sin with its signs.
 struct RopeTable {
   at::Tensor cos_TH, sin_TH;
 };

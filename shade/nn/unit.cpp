@@ -101,7 +101,7 @@ at::Tensor run_unit(const Wiring& wiring, UnitId unit, const Block& block, Tenso
     SHADE_REQUIRE(hung != inputs.end(), "unit ", unit,
                   " has no input that can carry a gradient, so backward would never reach its weights; pass "
                   "nn::anchor() through nn::enter_unit, and what comes out to nn::Embedding");
-    *hung = *hung + enter_unit(wiring, unit, {anchor()})[0].to(hung->scalar_type());
+    *hung = *hung + enter_unit(wiring, unit, {anchor(hung->device())})[0].to(hung->scalar_type());
   }
   return leave_unit(wiring, unit, checkpoint ? checkpointed(block, inputs) : block(inputs));
 }

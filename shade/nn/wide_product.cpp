@@ -4,9 +4,12 @@
 
 #include <limits>
 
-// libtorch's `mm` with an output type of its own exists for GPUs only (2.15), but the MKL inside its CPU library has
-// the product, five times as fast as one of widened factors where the CPU multiplies bf16. Weak: null where libtorch
-// was built without MKL. Row-major is 101; `Use` has the rest.
+#include "shade/nn/function.h"
+#include "shade/nn/kernels.h"
+
+// libtorch's `mm` with an output type of its own exists for accelerators only (2.15), but the MKL inside its CPU
+// library has the product, five times as fast as one of widened factors where the CPU multiplies bf16. Weak: null where
+// libtorch was built without MKL. Row-major is 101; `Use` has the rest.
 extern "C" __attribute__((weak)) void cblas_gemm_bf16bf16f32(int layout, int trans_a, int trans_b, int m, int n, int k,
                                                              float alpha, const void* a, int lda, const void* b,
                                                              int ldb, float beta, float* c, int ldc);
@@ -19,6 +22,9 @@ bool plain_rows(const at::Tensor& x) {
   return x.stride(1) == 1 && x.stride(0) >= x.size(1) && x.stride(0) < std::numeric_limits<int>::max() &&
          x.size(0) < std::numeric_limits<int>::max();
 }
+
+// libtorch multiplies narrow numbers of this device into wide ones by itself.
+bool has_wide_kernels(const at::Tensor& x) { return !x.is_cpu() && has_kernel("aten::mm", "dtype", x); }
 
 enum Use { as_it_is = 111, transposed = 112 };
 
@@ -43,8 +49,8 @@ void wide_product(const at::Tensor& out_PD, const at::Tensor& g_NP, const at::Te
   auto out = out_PD;
   if (type == g_NP.scalar_type())
     at::mm_out(out, g_NP.t(), a_ND);
-  else if (g_NP.is_cuda())
-    out.copy_(at::mm(g_NP.t(), a_ND, type));
+  else if (has_wide_kernels(g_NP))
+    at::mm_out(out, g_NP.t(), a_ND, type);
   else if (!multiplied_by_mkl(out, g_NP, transposed, a_ND, /*adds=*/false))
     at::mm_out(out, g_NP.to(type).t(), a_ND.to(type));
 }
@@ -54,10 +60,17 @@ void add_wide_product(const at::Tensor& out_ND, const at::Tensor& g_NP, const at
   auto out = out_ND;
   if (type == g_NP.scalar_type())
     out.addmm_(g_NP, w_PD);
-  else if (g_NP.is_cuda())
+  else if (has_wide_kernels(g_NP))
     out.add_(at::mm(g_NP, w_PD, type));
   else if (!multiplied_by_mkl(out, g_NP, as_it_is, w_PD, /*adds=*/true))
     out.addmm_(g_NP.to(type), w_PD.to(type));
+}
+
+at::Tensor wide_matmul(const at::Tensor& x, const at::Tensor& y) {
+  const auto type = wide(x.scalar_type());
+  const bool batch = x.dim() == 3;
+  if (type != x.scalar_type() && has_wide_kernels(x)) return batch ? at::bmm(x, y, type) : at::mm(x, y, type);
+  return batch ? at::bmm(x.to(type), y.to(type)) : at::mm(x.to(type), y.to(type));
 }
 
 }  // namespace shade::nn

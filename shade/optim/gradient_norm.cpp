@@ -8,10 +8,10 @@
 
 namespace shade::optim {
 
-double squared_norm(std::span<const Slot> slots) {
+at::Tensor squared_norm(std::span<const Slot> slots) {
   constexpr int64_t kBlock = 1 << 16;  // the fp64 copy stays in the cache
   const at::NoGradGuard no_graph;
-  double sum = 0;
+  at::Tensor sum;
   for (const auto& slot : slots) {
     if (slot.gradient.numel() == 0 || slot.gradient.is_meta()) continue;
     auto total = at::zeros({}, slot.gradient.options().dtype(at::kDouble));
@@ -19,9 +19,9 @@ double squared_norm(std::span<const Slot> slots) {
       const auto exact = block.to(at::kDouble);
       total.add_(exact.dot(exact));
     }
-    sum += total.item<double>();
+    sum = sum.defined() ? sum.add_(total) : total;
   }
-  return sum;
+  return sum.defined() ? sum : at::zeros({}, at::kDouble);
 }
 
 double clip_factor(double norm, double limit) {

@@ -7,8 +7,9 @@
 
 namespace shade::optim {
 
-// Sum of squares over this rank's shards, accumulated in fp64; the caller adds up the ranks. 0 on meta tensors.
-double squared_norm(std::span<const Slot> slots);
+// Sum of squares over this rank's shards, a number in fp64 where they are, not yet read by the host; the caller adds up
+// the ranks. 0 of meta tensors.
+at::Tensor squared_norm(std::span<const Slot> slots);
 
 // min(1, limit / norm). `norm` is that of the gradient as it will be applied, so already divided. Throws on a norm that
 // is not finite: no factor mends such a gradient.

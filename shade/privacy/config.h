@@ -37,7 +37,7 @@ struct ClipOptions {
   ClipStyle style = ClipStyle::flat;
   NormAlgorithm norm_algorithm = NormAlgorithm::automatic;  // automatic: the method's
   int64_t tile_size = 0;                                    // of Gram matrices; 0: chosen from the sequence length
-  Bytes workspace = MiB(4);                                 // a block of a gradient made for its norm
+  Bytes workspace{0};                                       // a block of a gradient made for its norm; 0: by device
   Bytes memory{0};                                          // `auto`: what may be kept; 0: no limit
   bool norm_timing = false;                                 // chosen by the clock: steps are not bit-equal
   double gamma = 0.01;                                      // automatic style
@@ -50,7 +50,7 @@ struct DpConfig {
   ClipStyle clip_style = ClipStyle::flat;
   NormAlgorithm norm_algorithm = NormAlgorithm::automatic;
   int64_t tile_size = 0;
-  Bytes norm_workspace = MiB(4);
+  Bytes norm_workspace{0};
   Bytes dp_memory = Bytes{0};
   bool norm_timing = false;
   double sigma = 1;
@@ -67,7 +67,8 @@ struct DpConfig {
           {.help = "of linear layers; auto: the cheaper for each shape", .flags = {"--norm-algorithm"}});
     f.add("tile_size", tile_size,
           {.help = "of Gram matrices; 0: by the length", .unit = "positions", .min = 0, .flags = {"--tile-size"}});
-    f.add("norm_workspace", norm_workspace, {.help = "a block of a gradient made for its norm"});
+    f.add("norm_workspace", norm_workspace,
+          {.help = "a block of a gradient made for its norm; 0: 4 MiB on a CPU, a 64th of an accelerator's memory"});
     f.add("dp_memory", dp_memory,
           {.help = "auto: what may be kept for the private step before leaner forms are chosen; 0: no limit",
            .flags = {"--dp-memory"}});

@@ -8,7 +8,7 @@
 // turns into vectors.
 #pragma once
 
-#define SHADE_INLINE inline __attribute__((always_inline))
+#include "shade/privacy/kernel_code.h"
 
 namespace shade::privacy {
 
@@ -38,7 +38,7 @@ SHADE_INLINE float upper_half(float a) {
 template <bool fused>
 SHADE_INLINE DoubleWord exact_product(float a, float b) {
   const float rounded = a * b;
-  if constexpr (fused) return {rounded, __builtin_fmaf(a, b, -rounded)};
+  if constexpr (fused) return {rounded, multiply_add(a, b, -rounded)};
   const float a1 = upper_half(a), a2 = a - a1, b1 = upper_half(b), b2 = b - b1;
   return {rounded, (((a1 * b1 - rounded) + a1 * b2) + a2 * b1) + a2 * b2};
 }
@@ -46,7 +46,7 @@ SHADE_INLINE DoubleWord exact_product(float a, float b) {
 // c - a b, rounded once, where a b is within a factor of 2 of c.
 template <bool fused>
 SHADE_INLINE float residual(float c, float a, float b) {
-  if constexpr (fused) return __builtin_fmaf(-a, b, c);
+  if constexpr (fused) return multiply_add(-a, b, c);
   const auto ab = exact_product<fused>(a, b);
   return (c - ab.high) - ab.low;
 }
@@ -74,7 +74,7 @@ SHADE_INLINE DoubleWord horner(DoubleWord c, DoubleWord x, float p) {
 // The square root of a number above 0.
 template <bool fused>
 SHADE_INLINE DoubleWord square_root(DoubleWord a) {
-  const float root = __builtin_sqrtf(a.high);
+  const float root = rounded_root(a.high);
   return {root, (residual<fused>(a.high, root, root) + a.low) * (0.5f / root)};
 }
 

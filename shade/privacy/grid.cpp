@@ -3,31 +3,20 @@
 #include <cmath>
 
 #include "shade/base/error.h"
+#include "shade/privacy/grid_sum.h"
 
 namespace shade::privacy {
 namespace {
 
-// The nearest integer, the even one of two; of numbers beyond 2^22 some integer within 2^-22 of their size.
-SHADE_INLINE float nearest(float x) { return (x + 0x1.8p23f) - 0x1.8p23f; }
-
 template <bool fused>
 SHADE_INLINE void add(Grid grid, const float* high, const float* low, int64_t count, float* __restrict sums) {
   SHADE_INTERLEAVED
-  for (int64_t i = 0; i < count; ++i) {
-    const auto noise = product<fused>(grid.scale, {high[i], low[i]});
-    const auto total = exact_sum(sums[i] * grid.inverse, noise.high);
-    const float whole = nearest(total.high);
-    sums[i] = (whole + nearest((total.high - whole) + (total.low + noise.low))) * grid.spacing;
-  }
+  for (int64_t i = 0; i < count; ++i) sums[i] = sum_on_grid<fused>(grid, sums[i], {high[i], low[i]});
 }
 
 template <bool fused>
 SHADE_INLINE void add(Grid grid, const float* high, const float* low, int64_t count, double* __restrict sums) {
-  for (int64_t i = 0; i < count; ++i) {
-    const auto noise = product<fused>(grid.scale, {high[i], low[i]});
-    const double exact = static_cast<double>(noise.high) + static_cast<double>(noise.low);
-    sums[i] = std::nearbyint(sums[i] * static_cast<double>(grid.inverse) + exact) * static_cast<double>(grid.spacing);
-  }
+  for (int64_t i = 0; i < count; ++i) sums[i] = sum_on_grid<fused>(grid, sums[i], {high[i], low[i]});
 }
 
 #if SHADE_X86_VARIANTS

@@ -9,6 +9,7 @@
 
 #include "shade/base/error.h"
 #include "shade/privacy/chacha20.h"
+#include "shade/privacy/device_noise.h"
 #include "shade/privacy/grid.h"
 #include "shade/privacy/normal.h"
 
@@ -72,7 +73,13 @@ void Noise::add(at::Tensor flat, double deviation, uint64_t step, int64_t weight
                   (flat.scalar_type() == at::kFloat || flat.scalar_type() == at::kDouble),
               "noise is added to flat fp32 or fp64 gradients, not to ", flat.toString(), " of shape ", flat.sizes());
   if (flat.is_meta()) return;  // a plan of a step, without numbers
-  // Sums on another device come here: added there in fp32, the noise would leave the grid.
+  if (noise_on_device(flat.device())) {
+    auto there = task(deviation, step, weight, begin, flat.numel());
+    add_noise_on_device(there, flat);
+    sodium_memzero(there.key, sizeof there.key);
+    return;
+  }
+  // Sums on another device come here: added there by libtorch in fp32, the noise would leave the grid.
   const auto sums = flat.cpu();
   const Grid grid(deviation);
   const auto key = subkey(key_, step, weight);
@@ -91,6 +98,13 @@ void Noise::add(at::Tensor flat, double deviation, uint64_t step, int64_t weight
     });
   });
   if (!flat.is_cpu()) flat.copy_(sums);
+}
+
+NoiseTask Noise::task(double deviation, uint64_t step, int64_t weight, int64_t begin, int64_t size) const {
+  const auto key = subkey(key_, step, weight);
+  NoiseTask out{.key = {}, .grid = Grid(deviation), .begin = begin, .end = begin + size};
+  std::memcpy(out.key, key.bytes, sizeof out.key);  // little-endian, as in chacha20.cpp
+  return out;
 }
 
 double Noise::draw(uint64_t step, int64_t stream) const {

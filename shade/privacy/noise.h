@@ -17,6 +17,8 @@
 
 namespace shade::privacy {
 
+struct NoiseTask;
+
 class Noise {
  public:
   explicit Noise(const NoiseKey& key) : key_(key) {}
@@ -24,6 +26,9 @@ class Noise {
   // Adds deviation * N(0, 1) to `flat`, which are elements [begin, begin + size) of a weight, fp32 or fp64, and rounds
   // the sums to the grid of that deviation. A deviation of 0 changes nothing.
   void add(at::Tensor flat, double deviation, uint64_t step, int64_t weight, int64_t begin) const;
+
+  // What a GPU needs for the same, of `size` elements (noise_lane.h).
+  NoiseTask task(double deviation, uint64_t step, int64_t weight, int64_t begin, int64_t size) const;
 
   // A number for something that is no weight (the count of adaptive clipping): a stream of its own, -1, -2, ...
   double draw(uint64_t step, int64_t stream) const;

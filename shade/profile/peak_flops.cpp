@@ -11,6 +11,7 @@
 namespace shade::profile {
 
 double peak_gemm_flops(c10::ScalarType type, c10::Device device) {
+  if (!device.is_cpu() && !device.is_cuda()) return 0;
   const int64_t side = device.is_cpu() ? 768 : 8192;  // large enough to be limited by arithmetic
   const TensorMemory::Uncounted probe;
   const auto options = at::TensorOptions(type).device(device);

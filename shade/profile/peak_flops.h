@@ -8,6 +8,7 @@ namespace shade::profile {
 
 // FLOP/s of the fastest of many products of square matrices, with the threads and at the moment of the caller.
 // Takes a third of a second: clocks and neighbours change faster than that. On CPUs its matrices are counted nowhere.
+// 0: not known, of devices other than CPUs and CUDA's.
 double peak_gemm_flops(c10::ScalarType type, c10::Device device);
 
 }  // namespace shade::profile

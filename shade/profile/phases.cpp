@@ -4,6 +4,11 @@
 
 namespace shade::profile {
 
+Phases::Phases(c10::Device device) : device_(device) {
+  restart();
+  previous_ = Span::listen(this);
+}
+
 Phases::~Phases() {
   Span::listen(previous_);
   if (previous_ == nullptr) TensorMemory::forget_units();
@@ -14,10 +19,35 @@ void Phases::in_unit(const UnitSpan* owner, int64_t unit) noexcept {
   if (previous_ != nullptr) previous_->in_unit(owner, unit);
 }
 
+std::optional<c10::Event> Phases::try_mark() const noexcept {
+  try {
+    return mark();
+  } catch (const std::exception&) {  // a device that has failed, which whoever waits for it is told
+    return std::nullopt;
+  }
+}
+
+c10::Event Phases::mark() const {
+  c10::Event event(device_.type(), c10::EventFlag::BACKEND_DEFAULT);  // with its time
+  event.record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
+  return event;
+}
+
+void Phases::began(const SpanRecord& record) noexcept {
+  if (!device_.is_cpu()) {
+    auto here = try_mark();
+    const std::lock_guard lock(mutex_);
+    if (here) begun_.insert_or_assign(record.owner, std::move(*here));
+  }
+  if (previous_ != nullptr) previous_->began(record);
+}
+
 void Phases::ended(const SpanRecord& record) noexcept {
   {
     const std::lock_guard lock(mutex_);
     records_.push_back(record);
+    if (auto begun = begun_.extract(record.owner))
+      if (auto here = try_mark()) timed_.push_back({records_.size() - 1, std::move(begun.mapped()), std::move(*here)});
   }
   if (previous_ != nullptr) previous_->ended(record);
 }
@@ -25,10 +55,28 @@ void Phases::ended(const SpanRecord& record) noexcept {
 void Phases::restart() {
   const std::lock_guard lock(mutex_);
   records_.clear();
+  timed_.clear();
+  if (device_.is_cpu()) return;
+  origin_ = mark();
+  origin_at_ = Clock::now();
+}
+
+// Under the lock.
+void Phases::settle() const {
+  for (const auto& [record, begin, end] : timed_) {
+    end.synchronize();
+    const auto at = [&](const c10::Event& event) {
+      return origin_at_ + std::chrono::duration_cast<Clock::duration>(Millis(origin_->elapsedTime(event)));
+    };
+    records_[record].begin = at(begin);
+    records_[record].end = at(end);
+  }
+  timed_.clear();
 }
 
 std::map<std::string, Millis> Phases::by_name() const {
   const std::lock_guard lock(mutex_);
+  settle();
   std::map<std::string, Millis> out;
   for (const auto& record : records_) out[record.name] += record.end - record.begin;
   return out;
@@ -36,6 +84,7 @@ std::map<std::string, Millis> Phases::by_name() const {
 
 std::map<int64_t, Millis> Phases::by_index(const std::string& name) const {
   const std::lock_guard lock(mutex_);
+  settle();
   std::map<int64_t, Millis> out;
   for (const auto& record : records_)
     if (name == record.name) out[record.index] += record.end - record.begin;
@@ -44,6 +93,7 @@ std::map<int64_t, Millis> Phases::by_index(const std::string& name) const {
 
 std::vector<SpanRecord> Phases::records() const {
   const std::lock_guard lock(mutex_);
+  settle();
   return records_;
 }
 

@@ -34,20 +34,34 @@ void Audit::declare(Config& config) {
   config.add("dp", dp);
 }
 
+namespace {
+
+double log_chance(int64_t count, int64_t runs, double rate) {  // of exactly `count` of `runs`
+  const auto n = static_cast<double>(runs), k = static_cast<double>(count);
+  return std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) + k * std::log(rate) +
+         (n - k) * std::log1p(-rate);
+}
+
+// Of so many runs, but for one audit in 2,000.
+int64_t most_errors(int64_t runs, double rate) {
+  if (rate <= 0) return 0;
+  int64_t count = 0;
+  for (double sum = std::exp(log_chance(0, runs, rate)); sum < 1 - 0.0005 && count < runs; ++count)
+    sum += std::exp(log_chance(count + 1, runs, rate));
+  return count;
+}
+
+}  // namespace
+
 double upper_rate(int64_t count, int64_t runs, double confidence) {
   if (count >= runs) return 1;
-  const auto n = static_cast<double>(runs);
   // P(at most `count` of `runs`) falls with the rate; the bound is where it is what confidence leaves.
   const auto at_most = [&](double rate) {
     double sum = 0;
-    for (int64_t i = 0; i <= count; ++i) {
-      const auto k = static_cast<double>(i);
-      sum += std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) + k * std::log(rate) +
-                      (n - k) * std::log1p(-rate));
-    }
+    for (int64_t i = 0; i <= count; ++i) sum += std::exp(log_chance(i, runs, rate));
     return sum;
   };
-  double low = static_cast<double>(count) / n, high = 1;
+  double low = static_cast<double>(count) / static_cast<double>(runs), high = 1;
   for (int i = 0; i < 40; ++i) {
     const double middle = (low + high) / 2;
     (at_most(middle) > 1 - confidence ? low : high) = middle;
@@ -65,7 +79,7 @@ std::string AuditResult::why() const {
   if (lower_epsilon > claimed_epsilon) return "the observer tells the worlds apart better than the claim allows";
   if (canary < 0.9) return "a canary of less than 0.9 clip norms hides faults; lower --max-grad-norm";
   if (visible_epsilon <= claimed_epsilon)
-    return text("if the noise were half as large, ", runs, " runs would find an epsilon of ",
+    return text("if the noise were half as large, ", runs, " runs might find an epsilon of only ",
                 significant(visible_epsilon, 4), ", which the claim allows; raise --runs, or choose a --sigma near 1");
   return {};
 }
@@ -114,7 +128,7 @@ Parts sums_of(train::Job& job, const data::Dataset& records, int64_t count) {
   const auto& control = job.groups().control;
   std::vector<nn::Batch> batches;
   for (const auto& mine : train::deal(numbers, control.size(), control.rank(), std::max<int64_t>(1, count)))
-    batches.push_back(records.batch(mine));
+    batches.push_back(records.batch(mine).to(job.device()));
   job.gradients(batches);
   Parts out;
   for (const auto& shard : job.runtime().shards()) out.push_back(shard.gradient.clone());
@@ -156,10 +170,12 @@ AuditResult audit(comm::World& world, const Audit& what) {
                          .noise_seed = dp.seed(),
                          .shard = what.shard,
                          .dtype = train::dtype_of(config.dtype),
+                         .micro_batch = config.batch_size + 1,
                          .seed = static_cast<uint64_t>(config.seed),
                          .rehearsal = true});
   auto& runtime = job.runtime();
-  const train::MadeUpData records(*model, config.batch_size + 1, config.seq_length, static_cast<uint64_t>(config.seed));
+  const train::MadeUpData records(*model, config.batch_size + 1, config.seq_length, static_cast<uint64_t>(config.seed),
+                                  train::scalar_type(config.dtype));
   const Parts without = sums_of(job, records, config.batch_size);
   const Parts with = sums_of(job, records, config.batch_size + 1);
   Parts canary;
@@ -193,8 +209,8 @@ AuditResult audit(comm::World& world, const Audit& what) {
   out.lower_mu = lower_mu(out.false_alarms, out.misses, config.runs, config.confidence);
   out.lower_epsilon = epsilon_of(out.lower_mu, config.delta);
   const double wrong = std::erfc(out.canary * out.claimed_mu / std::sqrt(2.0)) / 2;  // at a distance of 2 mu
-  const auto expected = static_cast<int64_t>(std::ceil(wrong * static_cast<double>(config.runs)));
-  out.visible_epsilon = epsilon_of(lower_mu(expected, expected, config.runs, config.confidence), config.delta);
+  const auto errors = most_errors(config.runs, wrong);
+  out.visible_epsilon = epsilon_of(lower_mu(errors, errors, config.runs, config.confidence), config.delta);
   runtime.updated();
   return out;
 }

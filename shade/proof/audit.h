@@ -56,8 +56,9 @@ struct AuditResult {
   double canary = 0;  // length of what it adds to the sum, in clip norms
   double claimed_mu = 0, claimed_epsilon = 0;
   double lower_mu = 0, lower_epsilon = 0;  // the mechanism has at least this, at the stated confidence
-  double visible_epsilon = 0;              // what these runs would find if the noise were half of what is claimed
-  double longest = 1;                      // a canary may have, in clip norms; rounding makes it more than 1
+  double visible_epsilon = 0;  // these runs would find so much at least if the noise were half of what is claimed, but
+                               // for one audit in 1,000
+  double longest = 1;          // a canary may have, in clip norms; rounding makes it more than 1
 
   Verdict verdict() const;
   std::string why() const;  // nothing is shown, or the claim is wrong

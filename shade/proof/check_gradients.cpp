@@ -21,6 +21,7 @@ constexpr double kSigma = 1;
 // What one reference answers for, and the strategy that is compared with it.
 struct Case {
   const GradientCheck* check;
+  at::Device device = at::kCPU;  // of what is checked
   nn::DType dtype = nn::DType::fp32;
   int64_t micro_steps = 1;
   double clip_norm = 1;
@@ -48,22 +49,26 @@ struct SampleGradient {
   std::map<nn::WeightId, at::Tensor> parts;
 };
 
+// On the CPU, whatever is checked: another device's kernels must give the same. In bf16 two devices round as far apart
+// as the tolerance is, so there the definition is computed where it is compared.
 std::vector<SampleGradient> sample_gradients(const Case& c, int ranks) {
   const auto model = c.check->make_model();
+  const auto device = c.dtype == nn::DType::bf16 ? c.device : at::Device(at::kCPU);
   for (auto& weight : model->parameters().weights())
-    weight.bind(value_of(weight, c.check->seed).to(nn::scalar_type(c.dtype)));
+    weight.bind(value_of(weight, c.check->seed).to(device, nn::scalar_type(c.dtype)));
   nn::PlainGradients gradients(c.dtype == nn::DType::fp64 ? at::kDouble : at::kFloat);
   model->parameters().wiring.tap = &gradients;
   std::vector<SampleGradient> out;
   for (int rank = 0; rank < ranks; ++rank)
     for (int64_t m = 0; m < c.micro_steps; ++m) {
-      const auto batch = c.check->batch(*model, c.dtype, rank, m);
+      const auto batch = c.check->batch(*model, c.dtype, rank, m).to(device);
       for (int64_t i = 0; i < batch.samples(); ++i) {
         gradients.free();
         torch::autograd::backward({model->losses(batch.rows(i, 1)).sum()}, {});
         out.push_back({rank, {}});
         for (const auto& weight : model->parameters().weights())
-          if (weight.trainable()) out.back().parts[weight.id()] = gradients.of(weight).to(at::kDouble).clone();
+          if (weight.trainable())
+            out.back().parts[weight.id()] = gradients.of(weight).cpu().to(at::kDouble, false, /*copy=*/true);
       }
     }
   return out;
@@ -173,14 +178,15 @@ Differences compare(comm::World& world, const Case& c, const CheckedMethod& chec
   method.record_norms(true);
   const int rank = world.rank();
   std::vector<nn::Batch> batches;
-  for (int64_t m = 0; m < c.micro_steps; ++m) batches.push_back(c.check->batch(*model, c.dtype, rank, m));
+  for (int64_t m = 0; m < c.micro_steps; ++m)
+    batches.push_back(c.check->batch(*model, c.dtype, rank, m).to(job.device()));
   job.gradients(batches);
 
   Differences out;
   const auto& norms = wanted.norms[static_cast<size_t>(rank)];
   size_t at = 0;
   for (const auto& recorded : method.drain_norms()) {
-    const auto squares = recorded.squares_B.contiguous();
+    const auto squares = recorded.squares_B.cpu();
     for (int64_t i = 0; i < squares.numel(); ++i, ++at) {
       const double norm = std::sqrt(squares[i].item<double>());
       out.norm = std::max(out.norm, at < norms.size() ? relative(norm, norms[at]) : INFINITY);
@@ -200,7 +206,7 @@ Differences compare(comm::World& world, const Case& c, const CheckedMethod& chec
   std::map<nn::WeightId, at::Tensor> clean;
   for (const auto& weight : parameters.weights()) {
     if (!weight.trainable()) continue;
-    clean[weight.id()] = runtime.whole(weight, shard::Runtime::Part::gradient);
+    clean[weight.id()] = runtime.whole(weight, shard::Runtime::Part::gradient).cpu();
     const auto& truth = wanted.sum.at(weight.id());
     const double gap = (clean[weight.id()].to(at::kDouble) - truth).norm().item<double>();
     whole += gap * gap;
@@ -218,7 +224,7 @@ Differences compare(comm::World& world, const Case& c, const CheckedMethod& chec
     if (!weight.trainable()) continue;
     auto expected = clean[weight.id()].view(-1);
     noise.add(expected, deviation, 0, weight.id(), 0);
-    if (!runtime.whole(weight, shard::Runtime::Part::gradient).view(-1).equal(expected)) out.noise_equal = false;
+    if (!runtime.whole(weight, shard::Runtime::Part::gradient).cpu().view(-1).equal(expected)) out.noise_equal = false;
   }
   return out;
 }
@@ -273,7 +279,7 @@ void run(comm::World& world, const GradientCheck& check, Meshes& meshes, const s
   const auto strategies = check.strategies.empty() ? catalog::strategies_for(world.size()) : check.strategies;
   for (const auto dtype : check.dtypes)
     for (const auto steps : check.micro_steps) {
-      Case c{.check = &check, .dtype = dtype, .micro_steps = steps};
+      Case c{.check = &check, .device = world.device(), .dtype = dtype, .micro_steps = steps};
       c.most = most_samples(check, dtype, world.size(), steps);
       const auto samples = sample_gradients(c, world.size());
       c.clip_norm = middle_norm(samples);
@@ -320,6 +326,7 @@ std::vector<CheckedMethod> checked_methods(std::span<const privacy::MethodName> 
 
 std::vector<VerifyRow> check_gradients(comm::World& world, std::span<const GradientCheck> checks,
                                        const std::function<void()>& row_done) {
+  nn::use_device(world.device());
   Meshes meshes;
   std::vector<VerifyRow> rows;
   for (const auto& check : checks)

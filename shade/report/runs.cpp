@@ -46,6 +46,8 @@ void add_line(TrainingRun& run, const Json& line) {
   if (own.contains("loss")) run.loss[step] = number(own, "loss");
   if (own.contains("eval_loss")) run.held_out[step] = number(own, "eval_loss");
   const bool without = line.contains("no_epsilon") || (own.contains("loss") && !line.contains("epsilon"));
+  const bool plain = !is_private && own.contains("loss");
+  if (plain && !run.first_plain) run.first_plain = step;
   if (is_private && without && !run.first_without) run.first_without = step;
   if (!line.contains("epsilon")) return;
   run.epsilon[step] = number(line, "epsilon");
@@ -71,6 +73,8 @@ TrainingRun read_run(const std::filesystem::path& folder) {
     }
   }
   SHADE_REQUIRE(number > 0, file.string(), " is empty: no step was reported yet");
+  if (run.is_private && run.first_plain)
+    run.first_without = std::min(*run.first_plain, run.first_without.value_or(*run.first_plain));
   return run;
 }
 
@@ -167,6 +171,7 @@ Json json_of(const std::vector<TrainingRun>& runs) {
                            {"steps", run.steps()},
                            {"private", run.is_private},
                            {"epsilon_void", run.void_epsilon},
+                           {"no_epsilon_since", run.first_without ? Json(*run.first_without) : Json()},
                            {"delta", run.delta},
                            {"loss", points(run.loss)},
                            {"held_out_loss", points(run.held_out)},

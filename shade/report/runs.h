@@ -27,6 +27,7 @@ struct TrainingRun {
   bool is_private = false;
   bool void_epsilon = false;             // the noise has a seed
   std::optional<int64_t> first_without;  // a step that no epsilon was stated of; what came before has none any more
+  std::optional<int64_t> first_plain;    // a step without privacy
 
   int64_t steps() const;
   std::string privacy() const;  // "epsilon 8.00 at delta 1e-05", "private, no epsilon since step 7", ""

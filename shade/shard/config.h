@@ -1,6 +1,8 @@
 // What a user says about sharding.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include "shade/base/config.h"
 #include "shade/catalog/strategies.h"
 #include "shade/nn/dtype.h"
@@ -34,7 +36,7 @@ struct ShardConfig {
   int64_t replicate = 2;
   Wrap wrap = Wrap::module;
   int64_t min_num_params = 100'000'000;
-  Bytes segment = MiB(64);
+  Bytes segment{0};  // 0: by the device (segment_on)
   bool forward_prefetch = true;
   Prefetch backward_prefetch = Prefetch::pre;
   Bytes in_flight = MiB(64);
@@ -49,7 +51,9 @@ struct ShardConfig {
     f.add("wrap", wrap, {.help = "what is gathered together", .flags = {"--wrap", "--auto-wrap-policy"}});
     f.add("min_num_params", min_num_params,
           {.help = "wrap size: a unit has at least so many", .min = 1, .flags = {"--min-num-params"}});
-    f.add("segment", segment, {.help = "a unit larger than this is moved in parts", .flags = {"--segment-bytes"}});
+    f.add("segment", segment,
+          {.help = "a unit larger than this is moved in parts; 0: 64 MiB on a CPU, whole units elsewhere",
+           .flags = {"--segment-bytes"}});
     f.add("forward_prefetch", forward_prefetch,
           {.help = "gather the next unit while this one computes", .flags = {"--forward-prefetch"}});
     f.add("backward_prefetch", backward_prefetch,
@@ -75,6 +79,13 @@ struct Policy {
   int replicate = 1, shard = 1;
   bool reshard = false;  // after forward; zero3 and hsdp
 };
+// Largest segment on a device; 0: no limit. A CPU overlaps a unit's parts with each other; to an accelerator each is a
+// launch on every rank, and a network reaches its speed with large ones.
+inline Bytes segment_on(const ShardConfig& config, at::Device device) {
+  if (config.segment.count > 0) return config.segment;
+  return device.is_cpu() || device.is_meta() ? MiB(64) : Bytes{0};
+}
+
 Policy policy_of(const ShardConfig& config, int world_size);  // throws UsageError if the world doesn't divide
 
 }  // namespace shade::shard

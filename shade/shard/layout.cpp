@@ -9,10 +9,10 @@ namespace {
 
 // Segments of one size, the last one shorter. fp32 is what they are measured in: the widest that travels. Multiples of
 // a power of two divide evenly among as many ranks as there usually are, whatever their number: the cut is the same for
-// all.
+// all. Without a limit there is one such segment, and what it leaves over.
 std::vector<comm::Slice> segments_of(int64_t size, Bytes limit) {
   constexpr int64_t kGrain = 1 << 14;
-  int64_t most = std::max<int64_t>(1, limit.count / 4);
+  int64_t most = limit.count == 0 ? size : std::max<int64_t>(1, limit.count / 4);
   if (most > kGrain) most = most / kGrain * kGrain;
   std::vector<comm::Slice> out;
   for (int64_t begin = 0; begin < size; begin += most) out.push_back({begin, std::min(most, size - begin)});
@@ -70,7 +70,7 @@ int64_t Layout::owned(int ranks, int rank, bool trainable) const {
   return sum;
 }
 
-Layout make_layout(nn::Parameters& parameters, const ShardConfig& config) {
+Layout make_layout(nn::Parameters& parameters, const ShardConfig& config, at::Device device) {
   Layout layout;
   for (const auto& member : parameters.units()) {
     const bool fresh = layout.units.empty() || config.wrap == Wrap::module ||
@@ -81,7 +81,7 @@ Layout make_layout(nn::Parameters& parameters, const ShardConfig& config) {
     add(layout.units.back(), member);
   }
   for (auto& unit : layout.units)
-    for (auto& flat : unit.flats) flat.segments = segments_of(flat.size, config.segment);
+    for (auto& flat : unit.flats) flat.segments = segments_of(flat.size, segment_on(config, device));
   return layout;
 }
 

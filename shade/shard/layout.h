@@ -52,7 +52,7 @@ struct Layout {
   int64_t owned(int ranks, int rank, bool trainable) const;
 };
 
-Layout make_layout(nn::Parameters& parameters, const ShardConfig& config);
+Layout make_layout(nn::Parameters& parameters, const ShardConfig& config, at::Device device = at::kCPU);
 
 // A contiguous run of one weight's elements: [begin, begin + size) of the weight lies at `at` of the range asked for.
 struct Run {

@@ -6,6 +6,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/span.h"
+#include "shade/nn/device.h"
 #include "shade/nn/function.h"
 
 namespace shade::shard {
@@ -37,7 +38,7 @@ std::optional<size_t> Runtime::Order::next() const {
 Runtime::Runtime(nn::Parameters& parameters, Groups groups, const ShardConfig& config, Options options)
     : parameters_(&parameters),
       config_(config),
-      layout_(make_layout(parameters, config)),
+      layout_(make_layout(parameters, config, options.device)),
       storage_(make_storage(config, options.device)),
       places_(parameters.weights().size()) {
   const auto compute = nn::scalar_type(options.compute);
@@ -59,8 +60,11 @@ Runtime::Runtime(nn::Parameters& parameters, Groups groups, const ShardConfig& c
   }
   uses_.resize(units_.size());
   // Until one pass has shown the order, it is the declared one.
-  for (const auto unit : layout_.unit_of) forward_.expected.push_back(static_cast<size_t>(unit));
-  backward_.expected.assign(forward_.expected.rbegin(), forward_.expected.rend());
+  for (const auto& unit : parameters.units()) {
+    const auto at = static_cast<size_t>(layout_.unit_of[static_cast<size_t>(unit.id)]);
+    forward_.expected.push_back(at);
+    if (unit.read_in_backward) backward_.expected.insert(backward_.expected.begin(), at);
+  }
   parameters.wiring.units = this;
 }
 
@@ -106,6 +110,10 @@ void Runtime::begin_backward(BackwardOptions options) {
   for (const auto& unit : units_) unit->begin_micro_step();
 }
 
+bool Runtime::reads(nn::UnitId unit, nn::Pass pass) const {
+  return pass == nn::Pass::forward || parameters_->units()[static_cast<size_t>(unit)].read_in_backward;
+}
+
 void Runtime::hold(size_t unit, nn::Pass pass) {
   auto& u = *units_[unit];
   if (u.weights() == ShardedUnit::Weights::sharded) u.gather();
@@ -128,9 +136,10 @@ void Runtime::prefetch(const Order& order) {
 
 void Runtime::enter(nn::UnitId id, nn::Pass pass) {
   const auto unit = static_cast<size_t>(layout_.unit_of.at(static_cast<size_t>(id)));
-  order(pass).seen.push_back(unit);
   in_unit_.enter(pass == nn::Pass::forward ? "unit_forward" : "unit_backward", static_cast<int64_t>(unit));
   if (pass == nn::Pass::forward) ++uses_[unit].entries;
+  if (!reads(id, pass)) return;
+  order(pass).seen.push_back(unit);
   hold(unit, pass);
   if (pass == nn::Pass::forward ? config_.forward_prefetch : config_.backward_prefetch == Prefetch::pre)
     prefetch(order(pass));
@@ -140,14 +149,16 @@ void Runtime::leave(nn::UnitId id, nn::Pass pass) {
   const auto unit = static_cast<size_t>(layout_.unit_of.at(static_cast<size_t>(id)));
   auto& use = uses_[unit];
   auto& u = *units_[unit];
-  SHADE_CHECK(use.holds > 0, "unit ", u.layout().name, " was left more often than entered");
-  --use.holds;
+  const bool read = reads(id, pass);
+  SHADE_CHECK(use.holds > 0 || !read, "unit ", u.layout().name, " was left more often than entered");
+  if (read) --use.holds;
   const bool backward = pass == nn::Pass::backward;
   const bool done = backward && --use.outstanding == 0;
   const bool again = order(pass).next() == unit;
   if (backward && config_.backward_prefetch == Prefetch::post) prefetch(backward_);
   const bool last = done && options_.last_use && micro_steps_left_ == 1;
-  if (use.holds == 0 && (policy().reshard ? !again : last)) u.release();
+  if (use.holds == 0 && u.weights() == ShardedUnit::Weights::gathered && (policy().reshard ? !again : last))
+    u.release();
   if (done && options_.final_on_leave)
     for (const auto& flat : u.layout().flats)
       if (flat.trainable)
@@ -215,6 +226,7 @@ std::vector<LocalShard> Runtime::shards() {
   std::vector<LocalShard> out;
   for (const auto& unit : units_)
     for (auto& shard : unit->shards()) out.push_back(std::move(shard));
+  if (config_.offload) nn::Issued(device()).wait();
   return out;
 }
 
@@ -225,8 +237,9 @@ void Runtime::updated() {
 at::Tensor Runtime::whole(const nn::Weight& weight, Part part) {
   const auto& place = places_[static_cast<size_t>(weight.id())];
   const auto& flat = units_[place.unit]->flats()[place.flat];
-  const auto& mine = part == Part::weight ? flat.owned : flat.gradient;
-  SHADE_CHECK(mine.defined(), "weight ", weight.name(), " has no gradient yet");
+  const auto& owned_part = part == Part::weight ? flat.owned : flat.gradient;
+  SHADE_CHECK(owned_part.defined(), "weight ", weight.name(), " has no gradient yet");
+  const auto mine = nn::on_device(owned_part, device());  // of what is offloaded: the group's tensors are there
   auto full = mine;
   if (!units_[place.unit]->resident()) {
     full = at::empty({flat.layout->size}, mine.options());

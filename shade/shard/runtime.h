@@ -99,6 +99,7 @@ class Runtime : public nn::UnitObserver, public nn::GradientSink {
     std::optional<size_t> next() const;
   };
 
+  bool reads(nn::UnitId unit, nn::Pass pass) const;  // its weights, in this pass
   void hold(size_t unit, nn::Pass pass);
   void prefetch(const Order& order);
   void collect_until(Bytes limit);

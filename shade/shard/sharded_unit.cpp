@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "shade/base/error.h"
+#include "shade/nn/device.h"
 
 namespace shade::shard {
 namespace {
@@ -44,7 +45,8 @@ ShardedUnit::ShardedUnit(const UnitLayout& layout, const UnitContext& context) :
 Bytes ShardedUnit::gradient_bytes() const {
   int64_t sum = 0;
   for (const auto& flat : flats_)
-    if (flat.whole_gradient.defined()) sum += static_cast<int64_t>(flat.whole_gradient.nbytes());
+    for (const auto& held : {flat.whole_gradient, flat.wire})  // one of them, if the wire has another type
+      if (held.defined()) sum += static_cast<int64_t>(held.nbytes());
   return {sum};
 }
 
@@ -65,8 +67,12 @@ void ShardedUnit::gather() {
     flat.full = at::empty({flat.layout->size}, at::TensorOptions(context_->device).dtype(context_->compute));
     for (const auto& [segment, mine, local] : shares(flat)) {
       auto input = flat.owned.narrow(0, local, mine.size);
-      if (input.scalar_type() != context_->compute || input.device() != context_->device)
-        input = flat.full.narrow(0, mine.begin, mine.size).copy_(input);  // gathered in place
+      // Gathered in place. What is offloaded lies in pinned memory: it is copied without blocking and converted by the
+      // device. The host writes it again only after a wait for the device (Step::run, evaluate).
+      if (input.scalar_type() != context_->compute || input.device() != context_->device) {
+        const auto wide = input.scalar_type() == context_->compute ? input : nn::on_device(input, context_->device);
+        input = flat.full.narrow(0, mine.begin, mine.size).copy_(wide, /*non_blocking=*/true);
+      }
       flat.gathers.push_back(context_->groups.gather.all_gather(flat.full.narrow(0, segment.begin, segment.size), input,
                                                                 {.label = "gather " + flat.layout->name}));
     }
@@ -109,7 +115,8 @@ void ShardedUnit::refresh() {
 
 // Its content is garbage: what is reduced is written, and shards() clears what was not.
 void ShardedUnit::own_gradient(FlatState& flat) {
-  if (flat.gradient.defined()) return;
+  const auto place = context_->offloaded() ? flat.owned.device() : context_->device;
+  if (flat.gradient.defined() && flat.gradient.device().type() == place.type()) return;
   const MemoryScope scope(MemoryKind::gradients);
   flat.gradient = context_->offloaded()
                       ? context_->storage->zeros(flat.owned.numel(), context_->master, MemoryKind::gradients)
@@ -235,18 +242,22 @@ std::vector<LocalShard> ShardedUnit::shards() {
   std::vector<LocalShard> out;
   for (auto& flat : flats_) {
     if (!flat.layout->trainable) continue;
-    own_gradient(flat);
+    if (!flat.gradient.defined()) own_gradient(flat);
     // What nobody used has a gradient of zero.
     if (!resident() && !flat.summed) flat.gradient.zero_();
     for (size_t i = 0; resident() && i < flat.written.size(); ++i)
       if (!flat.written[i])
         flat.gradient.narrow(0, flat.layout->pieces[i].begin, flat.layout->pieces[i].weight->numel()).zero_();
-    const auto gradient = flat.gradient.to(flat.owned.device());
+    if (flat.gradient.device().type() != flat.owned.device().type()) {  // offloaded: it goes where its weights are
+      const auto there = std::exchange(
+          flat.gradient, nn::host_empty(flat.gradient.numel(), flat.gradient.scalar_type(), flat.gradient.device()));
+      flat.gradient.copy_(there, /*non_blocking=*/true);
+    }
     size_t i = 0;
     for (const auto& [segment, mine, local] : shares(flat))
       out.push_back({.name = flat.layout->shard_name(i++),
                      .master = flat.owned.narrow(0, local, mine.size),
-                     .gradient = gradient.narrow(0, local, mine.size),
+                     .gradient = flat.gradient.narrow(0, local, mine.size),
                      .offset = mine.begin,
                      .runs = runs_in(*flat.layout, mine)});
   }

@@ -40,7 +40,7 @@ struct UnitContext {
 
   bool offloaded() const {
     return offload && device.is_cpu();
-  }  // gradients as well; on CUDA they are moved when asked for
+  }  // gradients as well; of another device they move when shards() asks for them
 };
 
 class ShardedUnit {
@@ -52,7 +52,7 @@ class ShardedUnit {
   const UnitLayout& layout() const { return *layout_; }
   Weights weights() const { return weights_; }
   bool resident() const { return context_->groups.gather.size() == 1; }  // gathered for ever
-  Bytes gradient_bytes() const;
+  Bytes gradient_bytes() const;                                          // of this micro-step's, here or on their way
 
   void gather();                             // issues
   std::vector<comm::TrafficRecord> await();  // blocks; binds the weights
@@ -72,7 +72,9 @@ class ShardedUnit {
   void begin_micro_step();  // nothing is final
   std::vector<comm::TrafficRecord> drain_reductions() { return std::exchange(reduced_, {}); }
 
-  std::vector<LocalShard> shards();  // of trainable weights
+  // Of trainable weights. Gradients on their way from a device to offloaded weights may not have arrived: the caller
+  // waits, once for all units.
+  std::vector<LocalShard> shards();
 
   struct FlatState {
     const Flat* layout;

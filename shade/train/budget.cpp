@@ -100,9 +100,13 @@ Earlier earlier_steps(std::span<const checkpoint::Spent> ledger, const PrivacyEv
     out.count += steps;
     if (words.value("seeded", false) && !seeded) refuse("whose noise had a seed");
     const auto unit = words.contains("unit") ? words["unit"].get<std::string>() : unstated();
-    if (unit != to_string(event.unit)) refuse("that protect one ", unit, ", not one ", to_string(event.unit));
+    const bool other = unit != to_string(event.unit);
+    if (other) refuse("that protect one ", unit, ", not one ", to_string(event.unit));
     const auto mechanism = mechanism_in(words);
-    if (mechanism && !words.value("seeded", false)) out.protected_steps += steps;
+    if (mechanism && !words.value("seeded", false)) {
+      out.protected_steps += steps;
+      if (other) out.other_unit = unit;
+    }
     if (mechanism)
       out.steps.push_back({*mechanism, steps});
     else

@@ -35,6 +35,7 @@ struct Earlier {
   std::vector<privacy::Steps> steps;  // those that an accountant answers for
   int64_t count = 0;                  // of all
   int64_t protected_steps = 0;        // of those that an accountant answers for, with noise from a secret key
+  std::string other_unit;             // what protected steps protect, if that is another unit than the event's
   std::string no_epsilon;             // why none may be stated over them; empty: it may
 };
 // `unstated` is what steps protect whose line doesn't say it: those of version 0.1.

@@ -36,6 +36,7 @@ Json settings_of(const Config& config, int ranks, const Json& identity_parts) {
            {"digests", Json::object()}};
   for (const auto& [name, key] : {std::pair("program", "program"),
                                   {"processor", "processor"},
+                                  {"accelerator", "device"},
                                   {"environment variables of libraries", "variables"},
                                   {"first weights", "weights"}})
     out["digests"][name] = io::to_hex(io::digest_of(identity_parts.at(key).dump()));

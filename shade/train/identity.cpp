@@ -14,6 +14,7 @@
 #include "shade/io/digest.h"
 #include "shade/io/mapped_file.h"
 #include "shade/profile/cpu.h"
+#include "shade/profile/device.h"
 
 namespace shade::train {
 namespace {
@@ -25,6 +26,12 @@ std::string processor() {
     for (const auto* kept : {"vendor", "cpu family", "model", "stepping", "flags", "Features", "CPU "})
       if (line.starts_with(kept)) out += line + "\n";
   return out + at::get_cpu_capability();
+}
+
+// What kernels run on, and by what its sums travel. Empty on a CPU, which `processor` describes.
+Json device_words(at::Device device) {
+  if (device.is_cpu()) return nullptr;
+  return {{"name", profile::device_name(device)}, {"visible", comm::nccl_devices()}, {"nccl", comm::nccl_version()}};
 }
 
 // Variables by which libraries choose kernels, threads, instructions or other libraries.
@@ -42,9 +49,9 @@ Json variables() {
 std::string first_weights(shard::Runtime& runtime, optim::Optimizer& optimizer) {
   io::Hasher all;
   for (const auto& piece : checkpoint::owned_by(runtime, optimizer)) {
-    if (piece.part != checkpoint::kWeightPart || !piece.values.is_cpu()) continue;
-    const auto hash =
-        io::content_hash({static_cast<const std::byte*>(piece.values.const_data_ptr()), piece.values.nbytes()});
+    if (piece.part != checkpoint::kWeightPart || piece.values.is_meta()) continue;
+    const auto here = piece.values.cpu();
+    const auto hash = io::content_hash({static_cast<const std::byte*>(here.const_data_ptr()), here.nbytes()});
     all.add(text(piece.name(), ' ', hash[0], ' ', hash[1], '\n'));
   }
   return io::to_hex(all.digest());
@@ -58,6 +65,7 @@ Identity identity_of(Job& job) {
            {"threads", at::get_num_threads()},
            {"libtorch", TORCH_VERSION},
            {"processor", processor()},
+           {"device", device_words(job.device())},
            {"program", io::to_hex(io::digest_of(program->bytes()))},
            {"variables", variables()},
            {"weights", first_weights(job.runtime(), job.optimizer())}};

@@ -10,9 +10,12 @@ namespace shade::train {
 
 // Two jobs of equal identity that make the same step of the same run make it to the bit. It is a hash over all ranks of
 // what each computes with: the job in words (train/job_words.h), the content of the records and of the first weights,
-// the number of threads, this very program, libtorch, the processor, and the variables by which libraries choose how
-// they compute (sums are rounded in an order that depends on all of them). The micro-batch is not in it where the job
-// finds it later. Collective. The weights are those that training starts from: call it before a checkpoint is loaded.
+// the number of threads, this very program, libtorch, the processor, the accelerator if there is one (its name and
+// driver, how many are visible, NCCL), and the variables by which libraries choose how they compute (sums are rounded
+// in an order that depends on all of them). On an accelerator equal identities promise less: sums there are made in an
+// order that changes from run to run, so no step is made again (train/history.h, docs/gpu.md). The micro-batch is not
+// in it where the job finds it later. Collective. The weights are those that training starts from: call it before a
+// checkpoint is loaded.
 struct Identity {
   std::string digest;
   Json parts;  // of this rank, before hashing

@@ -4,6 +4,7 @@
 
 #include "shade/base/strings.h"
 #include "shade/data/text_dataset.h"
+#include "shade/profile/placement.h"
 
 namespace shade::train {
 namespace {
@@ -53,6 +54,7 @@ void introduce(Report& report, const Introduction& run) {
   report.say(text("model    ", model.describe(), "; ", model.parameters().count(), " parameters, ",
                   model.parameters().count_trainable(), " trained"));
   report.say(text("weights  ", recipe.decisions.weights));
+  report.say(text("device   ", profile::describe_device(run.job.device(), run.local_ranks)));
   if (recipe.optim.ema > 0)
     report.say(text("         their moving average (--ema ", recipe.optim.ema, ") is evaluated and exported"));
   report.say(text("data     ", recipe.data.data_folder.empty() ? "" : recipe.data.data_folder + ": ",

@@ -17,6 +17,7 @@ struct Introduction {
   const Checkpoints& checkpoints;
   const Spending* spending;  // null: not private
   int64_t last = 0;          // step
+  int local_ranks = 1;       // of this host
 };
 
 void introduce(Report& report, const Introduction& run);

@@ -21,6 +21,8 @@ Job::Job(comm::World& world, JobOptions options)
       rank_(world.rank()),
       world_(world_words(world)),
       end_(options_.steps) {
+  const auto device = options_.device.value_or(world.device());
+  nn::use_device(device);
   SHADE_REQUIRE(options_.model != nullptr, "a job without a model; set JobOptions::model");
   SHADE_REQUIRE(options_.data == nullptr || options_.batch_size > 0, "a batch of ", options_.batch_size,
                 " samples; expected at least 1: JobOptions::batch_size");
@@ -35,11 +37,12 @@ Job::Job(comm::World& world, JobOptions options)
   const auto policy = shard::policy_of(options_.shard, ranks_);
   auto groups = options_.groups ? *options_.groups : shard::connect_groups(world, policy);
   groups.policy = policy;
-  require_same(groups.control, shared_words(options_));
+  auto words = shared_words(options_);
+  words["job"]["device"] = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
+  require_same(groups.control, words);
   if (is_private()) require_same_records(groups.control, options_);
-  runtime_ = std::make_unique<shard::Runtime>(
-      options_.model->parameters(), std::move(groups), options_.shard,
-      shard::Runtime::Options{.compute = options_.dtype, .device = options_.device.value_or(device_of(world))});
+  runtime_ = std::make_unique<shard::Runtime>(options_.model->parameters(), std::move(groups), options_.shard,
+                                              shard::Runtime::Options{.compute = options_.dtype, .device = device});
   if (options_.weights)
     options_.weights(*runtime_);
   else
@@ -184,6 +187,7 @@ Json Job::words() {
   SHADE_CHECK(!step_, "a job is put into words before its first step");
   auto out = deciding_words(options_);
   out["job"]["micro_batch"] = micro_batch_;
+  out["job"]["device"] = c10::DeviceTypeName(device().type(), /*lower_case=*/true);  // which of them doesn't matter
   out["world"] = world_;
   out["data"] = record_words(options_);
   out.update(clip_words(rehearsal().method()));
@@ -194,15 +198,15 @@ void Job::find_micro_batch(Bytes limit) {
   SHADE_REQUIRE(options_.data != nullptr, "a micro-batch is found by trying records; set JobOptions::data");
   auto trial = rehearsal();
   const auto training = training_records(options_);
-  const auto choice =
-      choose_micro_batch(groups().control, (options_.batch_size + ranks_ - 1) / ranks_, limit, [&](int64_t samples) {
+  const auto choice = choose_micro_batch(
+      groups().control, (options_.batch_size + ranks_ - 1) / ranks_, {limit, device()}, [&](int64_t samples) {
         std::vector<int64_t> records;
         for (int64_t i = 0; i < samples; ++i)
           records.push_back(options_.split ? options_.split->training_record(i % training) : i % training);
         auto batch = options_.data->batch(records);
         // One document is the most that attention can need, and what these records need is not public.
         if (batch.documents_BT.defined()) batch.documents_BT.zero_();
-        if (!device().is_cpu()) batch = batch.to(device());
+        batch = batch.to(device());
         trial.gradients({&batch, 1});
         runtime_->updated();  // the gradients are given up
       });

@@ -38,7 +38,7 @@ struct JobOptions {
 
   optim::OptimConfig optimizer{};  // with schedule, clipping of the whole gradient, moving average
   shard::ShardConfig shard{};
-  std::optional<at::Device> device{};  // none: the CPU, or this rank's GPU in a world on NCCL
+  std::optional<at::Device> device{};  // none: the world's (comm::World::device)
   nn::DType dtype = nn::DType::fp32;   // of computation
 
   int64_t batch_size = 0;   // of all ranks together in one update; under Poisson sampling the expected one
@@ -76,8 +76,8 @@ class Job {
   Step::Losses gradients(std::span<const nn::Batch> micro_batches) { return stepper().gradients(micro_batches); }
   void add_noise();  // to that sum; of rehearsals alone, because it is counted nowhere
 
-  // The largest that stays within `limit` bytes of tensors on every rank, by trying; or one that is known. Before the
-  // first step.
+  // The largest that stays within `limit` bytes of tensors on the device of every rank, by trying; or one that is
+  // known. Before the first step.
   void find_micro_batch(Bytes limit);
   void use_micro_batch(int64_t samples);
   void end_at(int64_t steps);  // earlier than the options say

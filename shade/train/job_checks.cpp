@@ -81,7 +81,9 @@ void require_same(const comm::Group& control, const Json& words) {
 
 void require_same_records(const comm::Group& control, const JobOptions& options) {
   if (control.size() == 1 || options.data == nullptr) return;
-  const auto mine = io::to_hex(io::digest_of(record_words(options).dump()));
+  std::string mine;
+  checkpoint::together(control, "reading the records",
+                       [&] { mine = io::to_hex(io::digest_of(record_words(options).dump())); });
   const auto first = checkpoint::from_rank0(control, "reading the records' fingerprint", [&] { return mine; });
   checkpoint::together(control, "comparing the records with rank 0's", [&] {
     SHADE_REQUIRE(mine == first, "the records of this rank (", options.data->describe(),

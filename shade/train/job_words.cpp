@@ -23,7 +23,6 @@ Json deciding_words(const JobOptions& options) {
                 {"micro_batch", micro_batch},
                 {"seed", seed},
                 {"dtype", to_string(dtype)},
-                {"device", device ? device->str() : "default"},
                 {"gradient_norm", gradient_norm},
                 {"rehearsal", rehearsal},
                 {"noise_seed", noise_seed ? Json(*noise_seed) : Json()}};
@@ -56,9 +55,9 @@ Json world_words(const comm::World& world) {
 
 Json shared_words(const JobOptions& options) {
   auto out = deciding_words(options);
-  out["job"].erase("device");  // each rank has its own
   out["job"]["steps"] = options.steps;
   out["job"]["folder"] = !options.folder.empty();
+  out["job"]["data"] = options.data != nullptr;
   if (!options.privacy) return out;
   out["privacy"]["steps"] = options.privacy->steps;
   out["privacy"]["delta"] = options.privacy->delta;

@@ -8,7 +8,8 @@
 namespace shade::train {
 
 // Of the options: all but how far to go (the schedule has total_steps, and sigma is in the event), where files are, and
-// what is asked or told on the way. First weights are not in it: they are hashed (identity.h).
+// what is asked or told on the way. First weights are not in it: they are hashed (identity.h); the device is the job's
+// to say (Job::words).
 Json deciding_words(const JobOptions& options);
 
 // Which records, and which of them are trained on. Reads them all once, if their hash isn't known yet.

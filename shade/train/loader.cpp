@@ -14,13 +14,13 @@ std::string Loader::describe() const { return sampler({})->describe(); }
 
 Loader::Loaded Loader::load(int64_t step) const {
   const MemoryScope scope(MemoryKind::data);
+  nn::use_device(options_.device);  // this may be a thread that reads ahead
   const auto begin = Clock::now();
   auto drawn = sampler(options_.key(step))->draw(step);
   for (auto& record : drawn) record = options_.split.training_record(record);
   Loaded out{.samples = static_cast<int64_t>(drawn.size())};
   for (const auto& mine : deal(drawn, options_.ranks, options_.rank, options_.micro_batch)) {
-    auto batch = data_->batch_at(mine, static_cast<uint64_t>(step));
-    if (!options_.device.is_cpu()) batch = batch.to(options_.device);
+    auto batch = data_->batch_at(mine, static_cast<uint64_t>(step)).to(options_.device);
     batch.records.assign(mine.begin(), mine.end());
     out.micro_batches.push_back(std::move(batch));
   }

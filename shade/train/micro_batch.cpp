@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "shade/base/error.h"
+#include "shade/profile/device.h"
 #include "shade/profile/host_memory.h"
-#include "shade/profile/memory.h"
 
 namespace shade::train {
 namespace {
@@ -19,10 +19,11 @@ Bytes largest(const comm::Group& group, Bytes mine) {
 
 }  // namespace
 
-MicroBatchChoice choose_micro_batch(const comm::Group& group, int64_t most, Bytes limit,
+MicroBatchChoice choose_micro_batch(const comm::Group& group, int64_t most, const MemoryLimit& of_rank,
                                     const std::function<void(int64_t samples)>& attempt) {
   MicroBatchChoice out;
-  limit = {-largest(group, {-limit.count}).count};  // the smallest of all ranks
+  const auto device = of_rank.device;
+  const Bytes limit{-largest(group, {-of_rank.most.count}).count};  // the smallest of all ranks
   for (int64_t samples = 1;; samples = std::min(2 * samples, most)) {
     const auto tried = out.trials.size();
     if (tried >= 2) {  // memory grows in a straight line, or slower
@@ -33,9 +34,9 @@ MicroBatchChoice choose_micro_batch(const comm::Group& group, int64_t most, Byte
           static_cast<double>(limit.count))
         break;
     }
-    profile::TensorMemory::reset_peak();
+    profile::reset_peak_memory(device);
     attempt(samples);
-    const auto peak = largest(group, profile::TensorMemory::peak());
+    const auto peak = largest(group, profile::peak_memory(device));
     out.trials.push_back({samples, peak});
     if (peak > limit) {
       SHADE_REQUIRE(samples > 1, "one sample needs ", to_string(peak), " of tensors on a rank; the limit is ",
@@ -47,10 +48,13 @@ MicroBatchChoice choose_micro_batch(const comm::Group& group, int64_t most, Byte
     out.samples = samples;
     if (samples >= most) break;
   }
-  profile::TensorMemory::reset_peak();
+  profile::reset_peak_memory(device);
   return out;
 }
 
-Bytes default_memory_limit(int local_ranks) { return {profile::host_memory().available.count / 5 * 4 / local_ranks}; }
+Bytes default_memory_limit(at::Device device, int local_ranks) {
+  if (device.is_cpu()) return {profile::host_memory().available.count / 5 * 4 / local_ranks};
+  return {(profile::available_memory(device) + profile::device_memory(device).allocated).count / 10 * 9};
+}
 
 }  // namespace shade::train

@@ -13,6 +13,12 @@ struct MicroBatchTrial {
   Bytes peak;  // of tensors, on the rank that needed most
 };
 
+// Tensors on `device` may take so many bytes.
+struct MemoryLimit {
+  Bytes most;
+  at::Device device = at::kCPU;
+};
+
 struct MicroBatchChoice {
   int64_t samples = 1;
   std::vector<MicroBatchTrial> trials;
@@ -22,10 +28,11 @@ struct MicroBatchChoice {
 // two foretell not to fit is not tried. Collective, and the same answer for all ranks. `attempt` makes the gradients of
 // so many samples and forgets them. The micro-batch never changes what is computed, only its rounding. Throws
 // UsageError if not even one sample fits.
-MicroBatchChoice choose_micro_batch(const comm::Group& group, int64_t most, Bytes limit,
+MicroBatchChoice choose_micro_batch(const comm::Group& group, int64_t most, const MemoryLimit& limit,
                                     const std::function<void(int64_t samples)>& attempt);
 
-// 80 % of what this host could still give, shared by its ranks.
-Bytes default_memory_limit(int local_ranks);
+// 80 % of what this host could still give, shared by its ranks; of another device 90 % of what it could hold, with what
+// is there already: a rank has it for itself, and its allocator loses some to fragments.
+Bytes default_memory_limit(at::Device device, int local_ranks);
 
 }  // namespace shade::train

@@ -15,7 +15,7 @@ struct Peaks {
   double product = 0;  // the best matrix product that was timed (profile/peak_flops.h)
 };
 
-// Times a product, on all ranks at once, if no peak is stated. Collective.
-Peaks peaks_of(const comm::Group& group, double stated_gflops, at::ScalarType type);
+// Times a product on the device, on all ranks at once, if no peak is stated. Collective.
+Peaks peaks_of(const comm::Group& group, double stated_gflops, at::ScalarType type, at::Device device);
 
 }  // namespace shade::train

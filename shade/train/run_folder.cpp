@@ -29,6 +29,13 @@ int64_t step_of(const std::string& line) {
   return whole ? json["step"].get<int64_t>() : std::numeric_limits<int64_t>::max();
 }
 
+// What takes the place of a file is read by no one who could not read that.
+std::optional<mode_t> mode_at(const std::filesystem::path& file, Readers readers) {
+  struct stat about{};
+  if (readers == Readers::owner || ::stat(file.c_str(), &about) != 0) return file_mode(readers);
+  return about.st_mode & 0777;
+}
+
 bool is_of_a_run(std::string_view name) {
   for (const auto* whole :
        {"checkpoints", "environment.json", "ledger", "key", ".key", "visualizations", "report.html"})
@@ -138,7 +145,7 @@ void RunFolder::write_environment(const Json& environment) const {
 }
 
 void RunFolder::replace(const std::filesystem::path& file, const std::string& content) const {
-  NewFile whole(file, file_mode(readers_));
+  NewFile whole(file, mode_at(file, readers_));
   whole.write_at(0, std::as_bytes(std::span(content)));
   whole.commit();
 }
@@ -170,7 +177,7 @@ void RunFolder::keep_metrics_until(int64_t step) const {
       all = false;
   }
   if (all) return;
-  NewFile fresh(file, file_mode(readers_));
+  NewFile fresh(file, mode_at(file, readers_));
   fresh.write_at(0, std::as_bytes(std::span(kept)));
   fresh.commit();
 }

@@ -4,11 +4,6 @@
 
 namespace shade::train {
 
-at::Device device_of(const comm::World& world) {
-  if (world.backend() != comm::BackendKind::nccl) return at::kCPU;
-  return {at::kCUDA, static_cast<c10::DeviceIndex>(world.place().local_rank)};
-}
-
 std::unique_ptr<optim::Optimizer> prepared_optimizer(const optim::OptimConfig& config, shard::Runtime& runtime) {
   auto optimizer = optim::make_optimizer(config);
   optimizer->prepare(slots_of(runtime.shards()),

@@ -3,14 +3,10 @@
 
 #include <memory>
 
-#include "shade/comm/world.h"
 #include "shade/optim/config.h"
 #include "shade/shard/runtime.h"
 
 namespace shade::train {
-
-// A rank of a world on NCCL computes on its GPU.
-at::Device device_of(const comm::World& world);
 
 // With its state allocated, where the runtime keeps such things.
 std::unique_ptr<optim::Optimizer> prepared_optimizer(const optim::OptimConfig& config, shard::Runtime& runtime);

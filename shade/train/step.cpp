@@ -13,6 +13,8 @@
 #include "shade/optim/gradient_norm.h"
 #include "shade/privacy/grid.h"
 #include "shade/train/agreed_key.h"
+#include "shade/train/host_sums.h"
+#include "shade/train/readings.h"
 #include "shade/train/slots.h"
 #include "shade/train/step_sums.h"
 #include "shade/train/sum_digest.h"
@@ -180,6 +182,13 @@ at::Tensor Step::micro_step(const nn::Batch& present) {
 }
 
 Step::Losses Step::gradients(std::span<const nn::Batch> micro_batches) {
+  Readings numbers;
+  const auto loss = numbers.add(sum_gradients(micro_batches), 2);
+  numbers.read();
+  return {numbers[loss], std::llround(numbers[loss + 1])};
+}
+
+at::Tensor Step::sum_gradients(std::span<const nn::Batch> micro_batches) {
   const auto batches = split(micro_batches);
   runtime_->begin_step(static_cast<int64_t>(batches.size()));
   if (is_private() && !separate_) require_separate(batches);
@@ -192,8 +201,7 @@ Step::Losses Step::gradients(std::span<const nn::Batch> micro_batches) {
     const Span span("reduce");
     runtime_->wait();
   }
-  if (sum.is_meta()) return {};
-  return {sum[0].item<double>(), sum[1].item<int64_t>()};
+  return sum;
 }
 
 // The same noise on two sums would give away their difference.
@@ -208,15 +216,19 @@ void Step::begin_noise(int64_t step) {
 void Step::add_noise() {
   SHADE_REQUIRE(is_private(), "a step that is not private has no noise; set StepOptions::privacy");
   begin_noise(optimizer_->steps());
-  add_noise(runtime_->shards());
+  const auto shards = runtime_->shards();
+  HostSums sums(shards, runtime_->device());
+  add_noise(shards, sums);
 }
 
-void Step::add_noise(std::span<const shard::LocalShard> shards) const {
+void Step::add_noise(std::span<const shard::LocalShard> shards, HostSums& sums) const {
   const Span span("noise");
   const double deviation = clipper().gradient_sigma() * clipper().sensitivity();
-  for (const auto& shard : shards)
-    for (const auto& run : shard.runs)
-      noise_->add(shard.gradient.narrow(0, run.at, run.size), deviation, *noised_, run.weight->id(), run.begin);
+  const auto values = sums.values();
+  for (size_t i = 0; i < shards.size(); ++i)
+    for (const auto& run : shards[i].runs)
+      noise_->add(values[i].narrow(0, run.at, run.size), deviation, *noised_, run.weight->id(), run.begin);
+  sums.give_back();
 }
 
 // A record that two ranks or two micro-batches bring moves the sum twice: by more than the noise is made for.
@@ -250,7 +262,7 @@ void Step::require_distinct(std::span<const nn::Batch> micro_batches) const {
 
 // With what else is released: the count of adaptive clipping, and the clip norm that both are made with.
 io::Digest Step::digest_of_sum(int64_t step, std::span<const shard::LocalShard> shards, double below) const {
-  if (!runtime_->device().is_cpu()) return {};
+  if (!runtime_->device().is_cpu()) return {};  // checkpoint::kNotKnown: such a step is never made again
   const Span span("hash");
   return sum_digest(options_.key(step), shards, {below, clipper().clip_norm()}, runtime_->groups().control);
 }
@@ -266,25 +278,29 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
                 "if that followed the records that were drawn, one of them could change how the others are rounded");
   StepRecord record{.learning_rate = schedule_.learning_rate(optimizer_->steps())};
   if (is_private() && !options_.rehearsal) require_distinct(micro_batches);
-  const auto local = gradients(micro_batches);
+  const auto losses = sum_gradients(micro_batches);
   const auto shards = runtime_->shards();
   const auto slots = slots_of(shards);
   const bool normed = !is_private() && (options_.grad_clip > 0 || options_.gradient_norm);
-  const auto counts = method_->drain_counts();
+  std::optional<HostSums> sums;
+  if (is_private()) sums.emplace(shards, runtime_->device());
+  Readings numbers;  // where the host waits for its device; `sums` are there then
+  const auto loss = numbers.add(losses, 2), counts = numbers.add(method_->drain_counted(), 4);
+  const auto square = numbers.add(normed ? optim::squared_norm(slots) : at::Tensor());
+  std::vector<size_t> tokens;
+  for (const auto& batch : micro_batches) tokens.push_back(numbers.add(models::real_tokens(*model_, batch)));
+  numbers.read();
   const bool stops = wishes.stop || (options_.stop && options_.stop());
-  const auto copies = static_cast<double>(runtime_->policy().replicate);
-  StepSums all{.loss = local.sum,
-               .losses = static_cast<double>(local.count),
-               .squared_norm = normed ? optim::squared_norm(slots) / copies : 0,
-               .clipped = static_cast<double>(counts.clipped),
-               .not_finite = static_cast<double>(counts.not_finite),
-               .below = counts.below,
+  StepSums all{.loss = numbers[loss],
+               .losses = numbers[loss + 1],
+               .squared_norm = numbers[square] / static_cast<double>(runtime_->policy().replicate),
+               .clipped = numbers[counts + 1],
+               .not_finite = numbers[counts + 2],
+               .below = numbers[counts + 3],
                .stop = stops ? 1.0 : 0.0,
                .save = wishes.save ? 1.0 : 0.0};
-  for (const auto& batch : micro_batches) {
-    all.samples += static_cast<double>(batch.samples());
-    all.tokens += static_cast<double>(models::real_tokens(*model_, batch));
-  }
+  for (const auto& batch : micro_batches) all.samples += static_cast<double>(batch.samples());
+  for (const auto place : tokens) all.tokens += numbers[place];
   all.reduce(runtime_->groups().control);
   record.loss = all.loss / all.losses;
   double scale = 1 / divisor.value_or(std::max(1.0, all.losses));
@@ -299,7 +315,7 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
   // No factor mends a gradient that is not finite; the record says so (train/finite.h).
   if (normed && options_.grad_clip > 0 && std::isfinite(*record.gradient_norm))
     scale *= optim::clip_factor(*record.gradient_norm, options_.grad_clip);
-  if (is_private()) release(shards, all.below, *divisor, record);
+  if (is_private()) release(shards, *sums, all.below, *divisor, record);
   if (is_private() || record.samples.samples > 0) {
     const Span span("optimizer");
     const MemoryScope scope(MemoryKind::optimizer);
@@ -312,11 +328,12 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
 }
 
 // From the sum to what may leave: the noise, and of adaptive clipping the noisy count, which moves the clip norm.
-void Step::release(std::span<const shard::LocalShard> shards, double below, double divisor, StepRecord& record) {
+void Step::release(std::span<const shard::LocalShard> shards, HostSums& sums, double below, double divisor,
+                   StepRecord& record) {
   const auto step = optimizer_->steps();
   begin_noise(step);
   if (options_.before_noise) options_.before_noise(step, digest_of_sum(step, shards, below));
-  add_noise(shards);
+  add_noise(shards, sums);
   record.clip_norm = clipper().clip_norm();
   if (!clipper().adaptive()) return;
   const double sigma = clipper().count_sigma();

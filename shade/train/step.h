@@ -17,6 +17,8 @@
 
 namespace shade::train {
 
+class HostSums;
+
 struct StepRecord {
   // Mean over all samples, or all counted tokens (Model::sums_tokens), of all ranks; in a private step over samples
   // whose loss is finite. Not private. No sample: NaN, and no update, unless the step is private: then noise is all it
@@ -98,12 +100,14 @@ class Step {
  private:
   std::vector<nn::Batch> split(std::span<const nn::Batch> micro_batches) const;
   at::Tensor micro_step(const nn::Batch& present);
-  privacy::Clipper& clipper() const { return *method_->clipper(); }  // of private steps
+  at::Tensor sum_gradients(std::span<const nn::Batch> micro_batches);  // -> Losses as a tensor, not yet read
+  privacy::Clipper& clipper() const { return *method_->clipper(); }    // of private steps
   void require_events_noise() const;
   void begin_noise(int64_t step);
-  void add_noise(std::span<const shard::LocalShard> shards) const;
+  void add_noise(std::span<const shard::LocalShard> shards, HostSums& sums) const;
   io::Digest digest_of_sum(int64_t step, std::span<const shard::LocalShard> shards, double below) const;
-  void release(std::span<const shard::LocalShard> shards, double below, double divisor, StepRecord& record);
+  void release(std::span<const shard::LocalShard> shards, HostSums& sums, double below, double divisor,
+               StepRecord& record);
   void require_distinct(std::span<const nn::Batch> micro_batches) const;
   void backward(const char* phase, const at::Tensor& objective, shard::BackwardOptions options);
   void require_separate(std::span<const nn::Batch> batches);

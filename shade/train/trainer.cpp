@@ -10,6 +10,7 @@
 #include "shade/base/strings.h"
 #include "shade/checkpoint/agreement.h"
 #include "shade/models/flops.h"
+#include "shade/profile/device.h"
 #include "shade/profile/heap.h"
 #include "shade/profile/memory.h"
 #include "shade/train/averaged_weights.h"
@@ -86,7 +87,6 @@ std::unique_ptr<Job> Trainer::make_job() {
                      .noise_seed = recipe.dp.seed(),
                      .optimizer = recipe.optim,
                      .shard = recipe.shard,
-                     .device = at::kCPU,
                      .dtype = dtype_of(recipe.model.dtype),
                      .batch_size = recipe.train.batch_size,
                      .micro_batch = parse_integer(recipe.train.micro_batch).value_or(0),
@@ -121,12 +121,13 @@ void Trainer::resume(RunIdentity identity) {
                                                                     .save_every = train.save_every,
                                                                     .save_interval = train.save_interval});
   const auto found = checkpoints_->resume();
-  if (!found && !spending_) require_no_ledger();
+  if (!spending_) require_no_ledger();
   if (train.micro_batch == "auto" && found && !checkpoints_->changed())
     job_->use_micro_batch(found->micro_batch);
   else if (train.micro_batch == "auto")
-    job_->find_micro_batch(train.memory_limit.count > 0 ? train.memory_limit
-                                                        : default_memory_limit(world_->place().local_size));
+    job_->find_micro_batch(train.memory_limit.count > 0
+                               ? train.memory_limit
+                               : default_memory_limit(job_->device(), world_->place().local_size));
   last_ = train.steps;
   if (spending_) {
     spending_->look(text(exact, " micro-batch ", job_->micro_batch()), found ? found->origin : std::nullopt,
@@ -138,10 +139,10 @@ void Trainer::resume(RunIdentity identity) {
     method.clipper()->continue_at(found->clip_norm);
   evaluations_ = std::make_unique<Evaluations>(*job_, Evaluations::Records{*dataset_, split_, test_records_.get()},
                                                train.eval_every);
-  peaks_ = peaks_of(groups_.control, train.peak_gflops, job_->runtime().compute());
+  peaks_ = peaks_of(groups_.control, train.peak_gflops, job_->runtime().compute(), job_->device());
 }
 
-// Of a private run whose checkpoints are gone.
+// Of a private run whose checkpoints are gone, or that a checkpoint from elsewhere would continue.
 void Trainer::require_no_ledger() const {
   checkpoint::together(groups_.control, "looking for a ledger", [&] {
     SHADE_REQUIRE(world_->rank() != 0 || !std::filesystem::exists(folder_->ledger()), folder_->path().string(),
@@ -195,7 +196,8 @@ void Trainer::begin() {
                        .folder = *folder_,
                        .checkpoints = *checkpoints_,
                        .spending = spending_.get(),
-                       .last = last_});
+                       .last = last_,
+                       .local_ranks = world_->place().local_size});
   if (goes_on && world_->rank() == 0) {
     folder_->write_recipe(print_toml(*config_));
     if (!options_.environment.is_null()) folder_->write_environment(options_.environment);
@@ -216,7 +218,7 @@ StepReport Trainer::measured(const StepRecord& record, Seconds took) const {
                  .took = took,
                  .data = job_->loading().waited,
                  .load = job_->loading().took};
-  out.memory = profile::TensorMemory::peak();
+  out.memory = profile::peak_memory(job_->device());
   out.tokens_per_second = static_cast<double>(record.tokens) / took.count();
   const double flops = out.tokens_per_second * models::training_flops_per_token(*model_, shape);
   if (peaks_.stated > 0) out.mfu = flops / peaks_.stated;

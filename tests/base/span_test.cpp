@@ -10,9 +10,30 @@ namespace {
 
 class Collector : public SpanListener {
  public:
+  void began(const SpanRecord& record) noexcept override { begun.push_back(record); }
   void ended(const SpanRecord& record) noexcept override { records.push_back(record); }
-  std::vector<SpanRecord> records;
+  std::vector<SpanRecord> begun, records;
 };
+
+// So that a listener can put what it noted at the beginning with the end.
+TEST(Span, BeginsAndEndsUnderOneOwner) {
+  Collector collector;
+  Span::listen(&collector);
+  UnitSpan unit;
+  {
+    const Span outer("outer");
+    unit.enter("unit", 4);
+    const Span inner("inner");
+    unit.leave();
+  }
+  Span::listen(nullptr);
+  ASSERT_EQ(collector.begun.size(), 3u);
+  ASSERT_EQ(collector.records.size(), 3u);
+  EXPECT_STREQ(collector.begun[1].name, "unit");
+  for (const auto& end : collector.records)
+    for (const auto& begin : collector.begun)
+      EXPECT_EQ(begin.owner == end.owner, begin.name == end.name) << begin.name << " " << end.name;
+}
 
 TEST(Span, ToldToTheListenerWhenItEnds) {
   Collector collector;

@@ -13,6 +13,8 @@ TEST(WithoutFolders, OfAnAbsolutePathTheLastNameStays) {
                                    {"--model=/home/ann/llama", "--model=.../llama"},
                                    {"@/home/ann/classes", "@.../classes"},
                                    {"--classes=@/home/ann/classes", "--classes=@.../classes"},
+                                   {"nano,/home/ann/llama,/home/ann/qwen", "nano,.../llama,.../qwen"},
+                                   {"--model=nano,/home/ann/llama", "--model=nano,.../llama"},
                                    {"runs/llama", "runs/llama"},
                                    {"Qwen/Qwen2-1.5B", "Qwen/Qwen2-1.5B"},
                                    {"--model", "--model"},
@@ -20,6 +22,15 @@ TEST(WithoutFolders, OfAnAbsolutePathTheLastNameStays) {
                                    {"a=/b", "a=/b"},
                                    {"", ""}})
     EXPECT_EQ(without_folders(word), kept) << word;
+}
+
+TEST(WithoutFolders, FindsPathsInSentences) {
+  EXPECT_EQ(
+      without_folders_within("no data at \"/home/ann b/texts\"; looked in /home/ann, /srv/x: 3 / 4 of a/b failed"),
+      "no data at \".../texts\"; looked in .../ann, .../x: 3 / 4 of a/b failed");
+  EXPECT_EQ(without_folders_within("--data-folder=/home/ann/texts (/etc/passwd)"),
+            "--data-folder=.../texts (.../passwd)");
+  EXPECT_EQ(without_folders_within(""), "");
 }
 
 TEST(WithoutFolders, ReachesEveryTextOfADocument) {

@@ -105,6 +105,26 @@ TEST_F(LedgerTest, WhatIsNoExactReplayIsCountedAgainWithNoiseOfItsOwn) {
   EXPECT_EQ(ledger.start(run, {}, kSeeded).back().incarnation, 3u) << "another key from the start";
 }
 
+// On accelerators sums are not hashed. Even if all that is known of two runs were the same, nobody would see that a
+// step comes out otherwise.
+TEST_F(LedgerTest, AStepWithoutTheHashOfItsSumIsNeverMadeAgain) {
+  {
+    Ledger ledger(file);
+    ledger.start(kRun, {}, drawn());
+    for (int64_t step = 0; step < 2; ++step) ledger.spend(step, sum_of(step));
+    for (int64_t step = 2; step < 4; ++step) ledger.spend(step, kNotKnown);
+  }
+  Ledger ledger(file);
+  EXPECT_EQ(ledger.made(kRun, {}), 2);
+  const auto stretches = ledger.start(kRun, {}, drawn());
+  ASSERT_EQ(stretches.size(), 2u);
+  EXPECT_EQ(stretches[1].begin, 2) << "from here on with bytes of its own";
+  EXPECT_NE(stretches[0].fresh, stretches[1].fresh);
+  EXPECT_NE(io::message_of<Error>([&] { ledger.spend(0, kNotKnown); }).find("was made before"), std::string::npos)
+      << "nor is one that was hashed taken for the same unseen";
+  EXPECT_EQ(total(), 4);
+}
+
 // The same noise on other weights would give away the difference of two sums.
 TEST_F(LedgerTest, AnIncarnationHasOneHistory) {
   make(kRun, {}, 0, 10);

@@ -59,11 +59,16 @@ TEST(Bench, AResultHasNoWholePath) {
   const auto compared = run({shade_binary(), "compare", "--model", model, "--seq", "16", "--repeat", "1",
                              "--memory-limit", "40MiB", "--output-dir", folder});
   EXPECT_EQ(compared.status, 1) << compared.output;
+  const auto lost = run({shade_binary(), "compare", "--data-folder", (here.path() / "missing").string(), "--dp", "none",
+                         "--repeat", "1", "--output-dir", folder + "_lost"});
+  EXPECT_EQ(lost.status, 1) << lost.output;
+  EXPECT_NE(lost.output.find(".../missing"), std::string::npos) << lost.output;
   const auto result = read_json(file), row = read_json(std::filesystem::path(folder) / "no_dp_result.json");
   EXPECT_EQ(result["model"], ".../llama_lm");
   EXPECT_EQ(result["config"]["model"]["model"], ".../llama_lm");
   EXPECT_EQ(row["arguments"][1], ".../llama_lm") << row;
-  for (const auto& json : {result, row})
+  const auto failed = read_json(std::filesystem::path(folder + "_lost") / "no_dp_result.json");
+  for (const auto& json : {result, row, failed})
     for (const auto& path : {source_root(), here.path().string()})
       EXPECT_EQ(json.dump().find(path), std::string::npos) << path << " in " << json;
 }

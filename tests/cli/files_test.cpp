@@ -254,11 +254,22 @@ TEST(Files, ResultsOfPrivateBenchesHaveNoLossesOfRecords) {
       "bench --data-folder texts --vocab-size 264 --threads 1 --num-iter 1 --batch-size 1 --seq 8 --json out.json",
       ' ');
   for (const auto& [method, has] : {std::pair{"none", true}, {"auto", false}}) {
-    ASSERT_EQ(shade(here, words + Words{"--dp", method}).status, 0) << io::content(here.path() / "err");
+    const auto seen = shade(here, words + Words{"--dp", method});
+    ASSERT_EQ(seen.status, 0) << io::content(here.path() / "err");
     const auto json = read_json(here.path() / "out.json");
     for (const char* key : {"loss", "losses"}) EXPECT_EQ(json.contains(key), has) << method << " " << key;
     EXPECT_FALSE(json.contains("not_private"));
+    EXPECT_EQ(seen.output.find("\nloss ") != std::string::npos, has) << seen.output;
+    EXPECT_EQ(seen.output.find("samples clipped"), std::string::npos) << seen.output;
   }
+  ASSERT_EQ(shade(here, split("compare --data-folder texts --vocab-size 264 --threads 1 --num-iter 1 --batch-size 1 "
+                              "--seq 8 --dp auto --repeat 1 --output-dir rows",
+                              ' '))
+                .status,
+            0)
+      << io::content(here.path() / "err");
+  for (const auto& log : fs::directory_iterator(here.path() / "rows/logs"))
+    EXPECT_EQ(fs::status(log).permissions(), fs::perms(0600)) << log;
 }
 
 TEST(Files, OfOtherRunsFollowTheUmask) {

@@ -33,6 +33,7 @@ TEST(ForeignWords, BecomeOurs) {
   EXPECT_EQ(in_own_words({"--output=a.json"}, kBench), (Words{"--json", "a.json"}));
   EXPECT_EQ(in_own_words({"--device", "cpu"}, kBench), (Words{"--comm.backend", "gloo"}));
   EXPECT_EQ(in_own_words({"--device", "cuda"}, kBench), (Words{"--comm.backend", "nccl"}));
+  EXPECT_EQ(in_own_words({"--device", "auto"}, kBench), (Words{"--comm.backend", "auto"}));
   EXPECT_EQ(in_own_words({"--max-physical-batch-size", "4"}, kBench), (Words{"--batch-size", "4"}));
 }
 

@@ -267,6 +267,7 @@ TEST_F(Lost, ResumeFromAnotherRunIsForRunsThatAreNotPrivate) {
   trained(with(kPrivate, {"--steps", "4"}), "secret");
   expect_said(train({"--resume-from", checkpoint("00002_step_4", "secret").string()}, "plain"),
               {"private; going on without noise would undo that"}, 2);
+  expect_said(train(back, "secret"), {"has the ledger of a private run, and this one is not private"}, 2);
   expect_said(train(with(kPrivate, {"--steps", "6", "--resume-from", "00001_step_2"}), "secret"),
               {"continued after step 2"});
   EXPECT_EQ(train::spent(place("secret")), 6) << "steps 2 and 3 were made again";

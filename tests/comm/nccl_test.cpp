@@ -1,28 +1,53 @@
-// NCCL as far as a machine without a GPU allows: linked, its version known, its absence of devices explained. With
-// GPUs the conformance suite is what to run.
+// NCCL as far as a machine without a GPU allows: loaded, its version known, its absence explained. With GPUs the
+// conformance suite is what to run.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <functional>
+
+#include "shade/base/cuda_library.h"
 #include "shade/comm/backends/backends.h"
 #include "shade/comm/errors.h"
+#include "tests/support/process.h"
 
 namespace shade::comm {
 namespace {
 
-TEST(Nccl, IsInThisBuild) {
-  EXPECT_TRUE(nccl_built());
+std::string fault_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const UsageError& fault) {
+    return fault.what();
+  }
+  return "";
+}
+
+TEST(Nccl, IsLoadedWithoutAGpu) {
+  EXPECT_TRUE(nccl_built()) << CudaLibrary::get().why_not();
   EXPECT_EQ(nccl_version(), "2.30.7");
+  EXPECT_EQ(fault_of([] { CudaLibrary::get().table<int>("shade_no_such_functions"); }),
+            "libshade_cuda.so has no shade_no_such_functions: it is of another build than this program");
 }
 
 TEST(Nccl, WithoutAGpuItSaysSo) {
   if (nccl_devices() > 0) GTEST_SKIP() << "this machine has GPUs";
-  try {
-    nccl_device(0);
-    FAIL();
-  } catch (const UsageError& fault) {
-    EXPECT_STREQ(fault.what(),
-                 "the nccl backend needs a CUDA device and none is visible; check the driver and CUDA_VISIBLE_DEVICES, "
-                 "or use --comm.backend gloo");
-  }
+  EXPECT_EQ(fault_of([] { nccl_device(0); }),
+            "the nccl backend needs a CUDA device and none is visible; check the driver and CUDA_VISIBLE_DEVICES, or "
+            "use --comm.backend gloo");
+}
+
+// One program runs on both flavours of libtorch.
+TEST(Nccl, IsThereIfLibtorchHasCuda) {
+  const auto version_on = [](const char* variable) {
+    const char* const folder = std::getenv(variable);
+    EXPECT_NE(folder, nullptr) << variable;
+    return test::run({test::shade_binary(), "--version"}, {.environment = {{"LD_LIBRARY_PATH", folder}}});
+  };
+  const auto with = version_on("SHADE_LIBTORCH_CUDA"), without = version_on("SHADE_LIBTORCH_CPU");
+  EXPECT_EQ(with.status, 0);
+  EXPECT_TRUE(with.output.ends_with("nccl 2.30.7\n")) << with.output;
+  EXPECT_EQ(without.status, 0);
+  EXPECT_TRUE(without.output.ends_with("nccl none\n")) << without.output;
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ TEST(GradientNorm, AddsUpInDouble) {
   const std::vector<Slot> slots{slot_with(big), slot_with(at::full(7, 1e-3)), slot_with(at::ones(0)),
                                 slot_with(at::ones(1000, at::kMeta))};
   const double small = at::full(1, 1e-3).item<float>();
-  EXPECT_DOUBLE_EQ(squared_norm(slots), 67'108'864.0 + 300'001 + 7 * small * small);
+  EXPECT_DOUBLE_EQ(squared_norm(slots).item<double>(), 67'108'864.0 + 300'001 + 7 * small * small);
 }
 
 TEST(GradientNorm, TakesLittleMemory) {
@@ -27,7 +27,7 @@ TEST(GradientNorm, TakesLittleMemory) {
   const auto slot = slot_with(at::ones(4 << 20));
   const auto before = profile::TensorMemory::current();
   profile::TensorMemory::reset_peak();
-  EXPECT_DOUBLE_EQ(squared_norm({&slot, 1}), 4 << 20);
+  EXPECT_DOUBLE_EQ(squared_norm({&slot, 1}).item<double>(), 4 << 20);
   EXPECT_LE((profile::TensorMemory::peak() - before).count, MiB(1).count);
 }
 

@@ -10,13 +10,14 @@
 namespace shade::proof {
 namespace {
 
-AuditResult audited(int ranks, shard::Strategy strategy, AuditFault fault, int64_t runs) {
+AuditResult audited(int ranks, shard::Strategy strategy, AuditFault fault, int64_t runs, int64_t seed = 1) {
   AuditResult out;
   test::run_ranks(ranks, test::As::threads, [&](comm::World& world) {
     Audit what;
     what.audit.task = models::Task::lm;
     what.audit.runs = runs;
     what.audit.fault = fault;
+    what.audit.seed = seed;
     what.shard.shard = strategy;
     const auto found = audit(world, what);
     if (world.rank() == 0) out = found;
@@ -47,6 +48,29 @@ TEST(Audit, TooFewRunsShowNothing) {
   const auto few = audited(1, shard::Strategy::none, AuditFault::half_noise, 100);
   EXPECT_EQ(few.verdict(), Verdict::nothing) << few.json();
   EXPECT_NE(few.why().find("raise --runs"), std::string::npos) << few.why();
+}
+
+// The fewest runs that may pass find half the noise whatever the draw.
+TEST(Audit, RunsThatSufficeMissNothing) {
+  int64_t runs = 100;
+  while (audited(1, shard::Strategy::none, AuditFault::none, runs).verdict() == Verdict::nothing) runs += 20;
+  EXPECT_GT(runs, 105) << "where half the noise passed in 40 of 100 audits";
+  EXPECT_LT(runs, 1000);
+  for (int64_t seed = 1; seed <= 30; ++seed)
+    EXPECT_EQ(audited(1, shard::Strategy::none, AuditFault::half_noise, runs, seed).verdict(), Verdict::wrong)
+        << runs << " runs, seed " << seed;
+}
+
+TEST(Audit, ModelsWithoutTokensInBf16) {
+  for (const auto* model : {"dit-nano", "linear-nano"})
+    test::run_ranks(1, test::As::threads, [&](comm::World& world) {
+      Audit what;
+      what.audit.model = model;
+      what.audit.dtype = train::ComputeType::bf16;
+      what.audit.runs = 100;
+      what.dp.max_grad_norm = 0.01;
+      EXPECT_GE(audit(world, what).canary, 0.9) << model;
+    });
 }
 
 // 2,000 runs of each world where ctest runs in every change; `shade audit` makes 20,000.

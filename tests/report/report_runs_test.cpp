@@ -101,6 +101,12 @@ TEST_F(Runs, LaterStepsWithoutAnEpsilonTakeItAway) {
   EXPECT_NE(said("silent", without).find("no epsilon since step 2"), std::string::npos);
   const Json stated{{"step", 1}, {"not_private", Json::object()}, {"no_epsilon", "no noise is added"}};
   EXPECT_NE(said("stated", stated).find("no epsilon since step 1"), std::string::npos);
+  const Json plain{{"step", 2}, {"loss", 3.0}};
+  EXPECT_NE(said("plain", plain).find("no epsilon since step 2"), std::string::npos);
+  EXPECT_NE(write({add("plain_first", plain_step(1, 3) + private_step(2, 3, 2.5).dump() + "\n")})
+                .summary.find("no epsilon since step 1"),
+            std::string::npos);
+  EXPECT_EQ(write({add("page", first + plain.dump() + "\n")}).json["runs"][0]["no_epsilon_since"], 2);
   const Json ledger{{"step", 1}, {"not_private", Json::object()}, {"epsilon", 4.5}, {"delta", 1e-5}};
   EXPECT_NE(said("ledger", ledger).find("epsilon 4.5000 at delta"), std::string::npos);
 }

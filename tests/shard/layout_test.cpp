@@ -46,6 +46,29 @@ TEST(Layout, WrapPolicies) {
   EXPECT_EQ(none.units[0].elements(), 87);
 }
 
+// One collective for a unit, but for a rest that many numbers of ranks don't divide.
+TEST(Layout, AcceleratorsMoveWholeUnits) {
+  nn::Parameters parameters;
+  for (const int64_t size : {100, 1 << 14, 3 * (1 << 24) + 5}) {
+    parameters.begin_unit(text("unit", size));
+    parameters.add(text("weight", size), {size}, {});
+  }
+  const auto sizes = [&](at::Device device, Bytes segment = {}) {
+    ShardConfig config;
+    config.segment = segment;
+    std::vector<std::vector<int64_t>> out;
+    for (const auto& unit : make_layout(parameters, config, device).units) {
+      out.emplace_back();
+      for (const auto& slice : unit.flats.front().segments) out.back().push_back(slice.size);
+    }
+    return out;
+  };
+  using Sizes = std::vector<std::vector<int64_t>>;
+  EXPECT_EQ(sizes(at::kCUDA), (Sizes{{100}, {1 << 14}, {3 * (1 << 24), 5}}));
+  EXPECT_EQ(sizes(at::kCPU), (Sizes{{100}, {1 << 14}, {1 << 24, 1 << 24, 1 << 24, 5}}));
+  EXPECT_EQ(sizes(at::kCUDA, MiB(128)).back(), (std::vector<int64_t>{1 << 25, (1 << 24) + 5})) << "as wanted";
+}
+
 TEST(Layout, EveryElementHasOneOwner) {
   Model m;
   for (const auto wrap : {Wrap::module, Wrap::size, Wrap::none}) {

@@ -4,13 +4,16 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/support/fault.h"
 
 namespace shade::shard {
 namespace {
 
 struct Bench {
-  explicit Bench(Strategy strategy, int ranks = 4) : world(comm::World::simulated(1, ranks)) {
+  explicit Bench(Strategy strategy, int ranks = 4, ShardConfig others = {})
+      : world(comm::World::simulated(1, ranks)), config(others) {
     for (const auto* name : {"embed", "block", "unused", "head"}) {
       parameters.begin_unit(name);
       parameters.add(text(name, ".weight"), {6, 4}, {});
@@ -52,6 +55,51 @@ TEST(Runtime, HoldsWeightsOnlyBetweenEnterAndLeave) {
   EXPECT_FALSE(b.weight(0).bound());
   EXPECT_ANY_THROW(b.weight(0).value());
   EXPECT_ANY_THROW(b.runtime->leave(0, nn::Pass::forward)) << "left more often than entered";
+}
+
+// What is on its way in another type than it was summed in is on its way, too.
+TEST(Runtime, LimitsGradientsOnTheirWayInBf16) {
+  for (const auto type : {nn::DType::fp32, nn::DType::bf16}) {
+    ShardConfig config;
+    config.reduce_dtype = type;
+    config.in_flight = Bytes{1};
+    Bench b(Strategy::zero3, 4, config);
+    b.runtime->begin_forward();
+    b.pass(nn::Pass::forward, {0, 1, 3});
+    b.runtime->begin_backward();
+    b.pass(nn::Pass::backward, {3});
+    const auto& units = b.runtime->units();
+    EXPECT_TRUE(units[3]->reducing()) << "one unit always may be";
+    EXPECT_EQ(units[3]->gradient_bytes().count, 24 * (type == nn::DType::bf16 ? 2 : 4)) << to_string(type);
+    b.pass(nn::Pass::backward, {1});
+    EXPECT_FALSE(units[3]->reducing()) << to_string(type) << ": two are more than a byte";
+    EXPECT_TRUE(units[1]->reducing()) << to_string(type);
+  }
+}
+
+// A lookup's backward reads ids and output gradients alone.
+TEST(Runtime, GathersATableThatIsOnlyLookedUpOnce) {
+  for (const auto strategy : {Strategy::zero2, Strategy::zero3}) {
+    Bench b(strategy);
+    b.parameters.only_looked_up(0);
+    for (int step = 0; step < 2; ++step) {
+      b.runtime->begin_step();
+      (void)b.world.traffic().drain();
+      b.runtime->begin_forward();
+      b.pass(nn::Pass::forward, {0, 1, 3});
+      b.runtime->begin_backward();
+      b.pass(nn::Pass::backward, {3, 1, 0});
+      b.runtime->end_micro_step();
+      b.runtime->wait();
+      std::map<std::string, int> gathers;
+      for (const auto& record : b.world.traffic().drain()) ++gathers[record.label];
+      EXPECT_EQ(gathers["reduce embed"], 1);
+      EXPECT_EQ(gathers["gather block"], strategy == Strategy::zero3 ? 2 : 1);
+      if (step == 1) EXPECT_EQ(gathers["gather embed"], 1) << to_string(strategy);  // the first step learns the order
+      EXPECT_FALSE(b.weight(0).bound());
+      b.runtime->updated();
+    }
+  }
 }
 
 TEST(Runtime, Zero2KeepsThemUntilTheLastBackward) {

@@ -399,6 +399,20 @@ TEST(Job, RefusesRanksWithOtherRecords) {
   EXPECT_EQ(by_rank[0].find("cosines"), std::string::npos) << "nothing that follows from the records";
 }
 
+TEST(Job, RefusesARankWithoutRecords) {
+  std::vector<std::string> by_rank(2);
+  test::run_ranks(2, test::As::threads, [&](comm::World& world) {
+    by_rank[static_cast<size_t>(world.rank())] = fault([&] {
+      trained(world, [&](JobOptions& options) {
+        options.shard.shard = shard::Strategy::zero3;
+        if (world.rank() == 1) options.data = nullptr;
+      });
+    });
+  });
+  EXPECT_EQ(by_rank[0], by_rank[1]);
+  EXPECT_NE(by_rank[0].find("job/data is false, rank 0 has true"), std::string::npos) << by_rank[0];
+}
+
 // What one job in a folder spends counts for the next one, whose noise is its own.
 TEST(Job, AFolderKeepsTheLedger) {
   const io::Scratch here;

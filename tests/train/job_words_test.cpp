@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "shade/train/identity.h"
 #include "shade/train/job_words.h"
 #include "shade/train/made_up_data.h"
 #include "tests/data/folder.h"
@@ -269,6 +270,28 @@ TEST(JobWords, TellWhichRecordsAreHeldOut) {
   };
   EXPECT_EQ(with(HeldOut::by_position(40, 4)), with(HeldOut::by_position(40, 4)));
   EXPECT_NE(with(HeldOut::by_position(40, 4)), with(HeldOut::behind(40, 4, "")));
+}
+
+// So that a step is never taken for one that was made on another kind of device.
+TEST(JobWords, TellTheDevice) {
+  auto world = comm::World::connect({}, {});
+  const auto groups = shard::connect_groups(world, shard::policy_of({}, 1));
+  const auto identity_on = [&](std::optional<at::Device> device) {
+    const auto model = models::make_model("linear-nano", {}, {});
+    const MadeUpData data(*model, 8, 4, 1);
+    Job job(world, {.model = model.get(), .data = &data, .device = device, .batch_size = 4, .groups = groups});
+    return identity_of(job);
+  };
+  const auto here = identity_on(std::nullopt);
+  EXPECT_EQ(here.parts["job"]["job"]["device"], "cpu") << "the world's";
+  EXPECT_TRUE(here.parts["device"].is_null()) << "the processor is described elsewhere";
+  EXPECT_EQ(identity_on(at::kCPU).digest, here.digest);
+  const auto there = identity_on(at::kMeta);  // any other than the CPU
+  EXPECT_EQ(there.parts["job"]["job"]["device"], "meta");
+  EXPECT_EQ(there.parts["device"]["name"], "meta");
+  for (const auto* key : {"visible", "nccl"}) EXPECT_TRUE(there.parts["device"].contains(key)) << key;
+  EXPECT_NE(there.digest, here.digest);
+  world.leave();
 }
 
 }  // namespace

@@ -207,6 +207,20 @@ TEST(Packed, TrainsAndEvaluatesTheSameOnTwoRanks) {
   }
 }
 
+// A window protects less than a record: more steps of windows would undo what those of records have.
+TEST(Packed, AProtectedRunKeepsItsUnit) {
+  const data::Folder folder;
+  put_letters(folder);
+  const io::Scratch run;
+  const Words both{{"dp.dp", "auto"}, {"dp.sigma", "1"}, {"dp.delta", "1e-3"}};
+  auto records = on(folder, both), windows = on(folder, both);
+  records.insert(records.end(), {{"data.packing", "records"}, {"train.steps", "1"}});
+  windows.insert(windows.end(), {{"dp.privacy_unit", "window"}, {"train.steps", "2"}});
+  EXPECT_TRUE(train_in(run.path(), 1, records).result.spent);
+  const auto said = refused(run.path(), windows);
+  EXPECT_NE(said.find("they protect one window, those one record"), std::string::npos) << said;
+}
+
 TEST(Packed, OneLargeTextCantBeDivided) {
   const data::Folder folder;
   folder.put("a.txt", std::string(1000, 'x'));

@@ -410,10 +410,10 @@ TEST(MicroBatch, IsTheLargestThatFits) {
     (void)at::empty({samples, 1 << 20}, at::kByte);
   };
   const auto base = profile::TensorMemory::current();
-  EXPECT_EQ(choose_micro_batch(group, 100, base + MiB(20), attempt).samples, 16);
+  EXPECT_EQ(choose_micro_batch(group, 100, {base + MiB(20)}, attempt).samples, 16);
   EXPECT_EQ(tried, (std::vector<int64_t>{1, 2, 4, 8, 16})) << "32 would not fit, and is not tried";
-  EXPECT_EQ(choose_micro_batch(group, 11, base + MiB(20), attempt).samples, 11);
-  EXPECT_NE(test::fault([&] { choose_micro_batch(group, 8, base + KiB(100), attempt); }).find("raise --memory-limit"),
+  EXPECT_EQ(choose_micro_batch(group, 11, {base + MiB(20)}, attempt).samples, 11);
+  EXPECT_NE(test::fault([&] { choose_micro_batch(group, 8, {base + KiB(100)}, attempt); }).find("raise --memory-limit"),
             std::string::npos);
   world.leave();
 }
@@ -487,6 +487,21 @@ TEST(RunFolder, NamesAFolderInTheRecipesPlace) {
   } catch (const Error& fault) {
     EXPECT_NE(std::string(fault.what()).find("recipe.toml: a folder"), std::string::npos) << fault.what();
   }
+}
+
+TEST(RunFolder, OpensNoFileThatWasClosed) {
+  const io::Scratch scratch;
+  const auto mode = [&](const char* file) { return std::filesystem::status(scratch.path() / file).permissions(); };
+  for (const char* file : {"metrics.jsonl", "environment.json"}) {
+    scratch.write(file, "{\"step\":4}\n");
+    std::filesystem::permissions(scratch.path() / file, std::filesystem::perms(0600));
+  }
+  const RunFolder folder(scratch.path());
+  folder.keep_metrics_until(3);
+  folder.write_environment({});
+  EXPECT_EQ(io::content(scratch.path() / "metrics.jsonl"), "");
+  EXPECT_EQ(mode("metrics.jsonl"), std::filesystem::perms(0600));
+  EXPECT_EQ(mode("environment.json"), std::filesystem::perms(0600));
 }
 
 TEST(RunFolder, TellsOfNoStepThatWillBeMadeAgain) {

@@ -56,9 +56,10 @@ inline void set_words(Config& config, const Words& words) {
 
 // `stop` is asked by every rank before each step, with the number of steps that rank has made here.
 inline Trained train_in(const std::filesystem::path& folder, int ranks, const Words& words,
-                        const std::function<bool(int64_t)>& stop = {}) {
+                        const std::function<bool(int64_t)>& stop = {},
+                        comm::BackendKind backend = comm::BackendKind::gloo) {
   Trained out;
-  test::run_ranks(ranks, test::As::threads, [&](comm::World& world) {
+  const auto rank = [&](comm::World& world) {
     Recipe recipe;
     Config config;
     recipe.declare(config);
@@ -71,12 +72,13 @@ inline Trained train_in(const std::filesystem::path& folder, int ranks, const Wo
     const auto result = trainer.run();
     std::vector<at::Tensor> weights;
     for (const auto& weight : trainer.model().parameters().weights())
-      weights.push_back(trainer.runtime().whole(weight));
+      weights.push_back(trainer.runtime().whole(weight).cpu());
     if (world.rank() != 0) return;
     out.result = result;
     out.weights = weights;
     out.micro_batch = trainer.micro_batch();
-  });
+  };
+  test::run_ranks(ranks, test::As::threads, rank, {.backend = backend});
   out.metrics = read_metrics(folder);
   return out;
 }

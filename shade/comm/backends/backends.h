@@ -1,4 +1,5 @@
-// The transports we don't own, one file each. A backend that isn't built is a stub file that says so; CMake chooses.
+// The transports we don't own, one file each. NCCL is in a library that is
+// loaded where there are GPUs (base/cuda_library.h): without it nccl.cpp says what is missing.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -41,9 +42,9 @@ c10::intrusive_ptr<c10d::Backend> make_gloo(c10::intrusive_ptr<c10d::Store> stor
 c10::intrusive_ptr<c10d::Backend> make_nccl(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                                             const BackendOptions& options);
 void require_nccl();         // throws UsageError if there is none, or no GPU for it
-bool nccl_built();           // is NCCL in this binary?
+bool nccl_built();           // can it be loaded here? A GPU isn't needed for that
 int nccl_devices();          // GPUs it could use here
-std::string nccl_version();  // "2.30.7", or why there is none
+std::string nccl_version();  // "2.30.7", or "none"
 
 // The GPU of this rank: the one with its local number, or the only visible one (Slurm shows each task its own).
 // Throws UsageError if there is none for it.

@@ -1,33 +1,30 @@
-// NCCL through libtorch, in the cuda preset. On a machine without a GPU this file compiles, links and reports that no
-// device is there; it has not been run on one.
-#ifndef USE_C10D_NCCL
-#define USE_C10D_NCCL
-#endif
-#include <ATen/cuda/CUDAContext.h>
-#include <c10/cuda/CUDAFunctions.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+// NCCL as far as it is here: in libshade_cuda.so, where that can be loaded and there are GPUs.
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "shade/comm/backends/backends.h"
+#include "shade/base/cuda_library.h"
+#include "shade/comm/backends/nccl_cuda.h"
 #include "shade/comm/errors.h"
 
 namespace shade::comm {
+namespace {
+
+const NcclFunctions& functions() { return CudaLibrary::get().table<NcclFunctions>(NcclFunctions::kName); }
+
+}  // namespace
 
 void require_nccl() {
-  SHADE_REQUIRE(nccl_devices() > 0,
+  SHADE_REQUIRE(visible_gpus() > 0,
                 "the nccl backend needs a CUDA device and none is visible; check the driver and "
                 "CUDA_VISIBLE_DEVICES, or use --comm.backend gloo");
+  SHADE_REQUIRE(nccl_built(), "the nccl backend can't be used: ", CudaLibrary::get().why_not(),
+                ". Or use --comm.backend gloo");
 }
 
 c10::intrusive_ptr<c10d::Backend> make_nccl(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                                             const BackendOptions& options) {
-  auto native = c10d::ProcessGroupNCCL::Options::create();
-  native->timeout = std::chrono::duration_cast<std::chrono::milliseconds>(options.limit);
-  native->group_name = options.name;
-  const c10::cuda::CUDAGuard guard(options.device);
-  auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, native);
-  group->eagerConnectSingleDevice(options.device);
-  return group;
+  require_nccl();
+  return functions().make(std::move(store), rank, size, options);
 }
 
 c10::Device nccl_device(int local_rank) {
@@ -38,12 +35,12 @@ c10::Device nccl_device(int local_rank) {
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(devices == 1 ? 0 : local_rank)};
 }
 
-bool nccl_built() { return true; }
-int nccl_devices() { return static_cast<int>(c10::cuda::device_count()); }
+bool nccl_built() { return CudaLibrary::get().loaded(); }
+int nccl_devices() { return visible_gpus() > 0 && nccl_built() ? visible_gpus() : 0; }
 
 std::string nccl_version() {
-  int version = 0;
-  if (ncclGetVersion(&version) != ncclSuccess) return "unknown";
+  if (!nccl_built()) return "none";
+  const int version = functions().version();
   return text(version / 10000, ".", version / 100 % 100, ".", version % 100);
 }
 

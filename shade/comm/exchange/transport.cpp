@@ -98,6 +98,7 @@ class Exchange : public Transport {
     return pending;
   }
 
+  void refuse(std::exception_ptr reason) override { peers_.abort(std::move(reason)); }
   void abort(std::exception_ptr reason) override { peers_.abort(std::move(reason)); }
 
  private:

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <future>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -14,6 +13,7 @@
 #include "shade/base/strings.h"
 #include "shade/comm/errors.h"
 #include "shade/comm/job/board.h"
+#include "shade/comm/job/task.h"
 
 namespace shade::comm {
 namespace {
@@ -22,28 +22,6 @@ namespace {
 // gone well before the rest is used up.
 constexpr double kStill = 0.6;
 constexpr Seconds kBeat{2.5e-4};  // of the store's time, for each rank and round
-
-// A thread that may never end. One that is left alone goes on; what it uses must stay.
-class Task {
- public:
-  Task() = default;
-  explicit Task(std::function<void()> work) {
-    std::packaged_task<void()> task(std::move(work));
-    end_ = task.get_future();
-    thread_ = std::thread(std::move(task));
-  }
-  bool ends_within(Seconds time) const { return !end_.valid() || end_.wait_for(time) == std::future_status::ready; }
-  bool join_within(Seconds time) {
-    if (!thread_.joinable()) return true;
-    const bool ended = ends_within(time);
-    ended ? thread_.join() : thread_.detach();
-    return ended;
-  }
-
- private:
-  std::future<void> end_;
-  std::thread thread_;
-};
 
 }  // namespace
 

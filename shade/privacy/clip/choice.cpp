@@ -22,7 +22,8 @@ NormAlgorithm Chooser::timed(const nn::LinearGrad& grad) {
     return Clock::now() - begin;
   };
   const auto gram = time([&] { (void)gram_squares(grad.a_BTD, grad.g_BTP, options_.tile_size); });
-  const auto whole = time([&] { (void)instantiated_squares(grad.a_BTD, grad.g_BTP, options_.workspace); });
+  const auto whole =
+      time([&] { (void)instantiated_squares(grad.a_BTD, grad.g_BTP, norm_workspace(grad.g_BTP, options_.workspace)); });
   return timings_[key] = gram < whole ? NormAlgorithm::gram : NormAlgorithm::instantiate;
 }
 
@@ -34,14 +35,14 @@ bool Chooser::shares_input(const at::Tensor& a_BTD) {
 
 LayerChoice Chooser::choose(const nn::LinearGrad& grad) {
   LayerChoice out{row_.keep, row_.norm};
+  const auto costs = norm_costs(grad, options_.tile_size);
   if (out.norm == NormAlgorithm::automatic && out.keep != Keep::gradients)
-    out.norm = options_.norm_timing ? timed(grad) : cheaper(grad, options_.tile_size);
+    out.norm = options_.norm_timing ? timed(grad) : costs.cheaper();
   if (!row_.choose) return out;
   const auto t = grad.g_BTP.size(1), p = grad.g_BTP.size(2), d = grad.a_BTD.size(2);
   const auto samples = static_cast<double>(samples_ > 0 ? samples_ : grad.g_BTP.size(0));
   const auto size = static_cast<double>(p * d);
-  const double books_cost =
-      out.norm == NormAlgorithm::gram ? gram_flops(t, d, p, options_.tile_size) : instantiate_flops(t, d, p);
+  const double books_cost = out.norm == NormAlgorithm::gram ? costs.gram : costs.instantiate;
   const auto element = static_cast<double>(grad.g_BTP.element_size());
   const bool shared = shares_input(grad.a_BTD);
   const double books = samples * element * static_cast<double>(t * (shared ? p : p + d));

@@ -21,7 +21,11 @@ class Blanked : public nn::LayerRule {
   std::vector<const nn::Weight*> weights() const override { return rule_->weights(); }
   std::vector<at::Tensor> sample_gradients() const override {
     auto out = rule_->sample_gradients();
-    for (auto& gradients_B : out) gradients_B = blanked(SampleGradients{gradients_B}, left_out_B_).gradients_B;
+    for (auto& gradients_B : out) {
+      std::vector<int64_t> shape(static_cast<size_t>(gradients_B.dim()), 1);
+      shape.front() = -1;
+      gradients_B = gradients_B.masked_fill(left_out_B_.view(shape), 0);
+    }
     return out;
   }
 
@@ -87,14 +91,6 @@ std::vector<SampleGradients> own_gradients(const nn::OwnGrad& grad) {
   auto gradients = nn::sample_gradients(grad);
   std::vector<SampleGradients> out;
   for (size_t i = 0; i < weights.size(); ++i) out.push_back({std::move(gradients[i]), weights[i]});
-  return out;
-}
-
-SampleGradients blanked(const SampleGradients& grad, const at::Tensor& left_out_B) {
-  auto out = grad;
-  std::vector<int64_t> shape(static_cast<size_t>(grad.gradients_B.dim()), 1);
-  shape.front() = -1;
-  out.gradients_B = grad.gradients_B.masked_fill(left_out_B.view(shape), 0);
   return out;
 }
 

@@ -40,6 +40,5 @@ void for_each_tensor(const SampleGradients& grad, const Visit& visit) {
 
 // Zeros in place of some samples' factors, [B] mask: nothing of them is left, and the shapes stay.
 nn::LayerGrad blanked(const nn::LayerGrad& grad, const at::Tensor& left_out_B);
-SampleGradients blanked(const SampleGradients& grad, const at::Tensor& left_out_B);
 
 }  // namespace shade::privacy

@@ -1,8 +1,11 @@
 #include "shade/privacy/clip/layer_norms.h"
 
+#include <algorithm>
+
 #include "shade/base/error.h"
 #include "shade/base/memory_scope.h"
 #include "shade/base/span.h"
+#include "shade/nn/launches.h"
 #include "shade/privacy/norms/added.h"
 #include "shade/privacy/norms/embedding.h"
 #include "shade/privacy/norms/linear.h"
@@ -15,10 +18,11 @@ void add(const nn::LinearGrad& grad, const NormOptions& options, SampleNorms& no
   if (grad.weight != nullptr) {
     if (grad.looked_up_BT.defined()) norms.tied(*grad.weight).add(grad);
     const auto algorithm =
-        options.algorithm == NormAlgorithm::automatic ? cheaper(grad, options.tile) : options.algorithm;
-    norms.add(*grad.weight, algorithm == NormAlgorithm::gram
-                                ? gram_squares(grad.a_BTD, grad.g_BTP, options.tile)
-                                : instantiated_squares(grad.a_BTD, grad.g_BTP, options.workspace));
+        options.algorithm == NormAlgorithm::automatic ? norm_costs(grad, options.tile).cheaper() : options.algorithm;
+    norms.add(*grad.weight,
+              algorithm == NormAlgorithm::gram
+                  ? gram_squares(grad.a_BTD, grad.g_BTP, options.tile)
+                  : instantiated_squares(grad.a_BTD, grad.g_BTP, norm_workspace(grad.g_BTP, options.workspace)));
   }
   if (grad.bias != nullptr) norms.add(*grad.bias, bias_squares(grad.g_BTP));
 }
@@ -51,7 +55,7 @@ void add(const nn::OwnGrad& grad, const NormOptions&, SampleNorms& norms) {
     SHADE_REQUIRE(squares[i].sizes() == at::IntArrayRef{norms.samples()}, "weight ", weights[i]->name(),
                   ": the rule of its layer gave norms of shape ", squares[i].sizes(), " for ", norms.samples(),
                   " samples");
-    norms.add(*weights[i], squares[i]);
+    norms.add(*weights[i], squares[i].clone());
   }
 }
 
@@ -70,9 +74,10 @@ void add_norms(const nn::LinearGrad& grad, const SampleGradients& gradients, Sam
   norms.add(*grad.weight, squares_of(gradients.gradients_B));
 }
 
-NormAlgorithm cheaper(const nn::LinearGrad& grad, int64_t tile) {
+NormCosts norm_costs(const nn::LinearGrad& grad, int64_t wanted_tile) {
   const auto t = grad.g_BTP.size(1), p = grad.g_BTP.size(2), d = grad.a_BTD.size(2);
-  return gram_flops(t, d, p, tile) < instantiate_flops(t, d, p) ? NormAlgorithm::gram : NormAlgorithm::instantiate;
+  const auto tile = wanted_tile == 0 && nn::few_launches(grad.g_BTP) ? t : gram_tile(grad.g_BTP, wanted_tile);
+  return {gram_flops(t, d, p, std::max<int64_t>(1, tile)), instantiate_flops(t, d, p)};
 }
 
 }  // namespace shade::privacy

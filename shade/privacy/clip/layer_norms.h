@@ -8,7 +8,7 @@ namespace shade::privacy {
 struct NormOptions {
   NormAlgorithm algorithm = NormAlgorithm::automatic;
   int64_t tile = 0;
-  Bytes workspace = MiB(4);
+  Bytes workspace{0};
 };
 
 // Of everything in the layer, without keeping any of it. The layer was admitted before.
@@ -17,7 +17,12 @@ void add_norms(const nn::LayerGrad& grad, const NormOptions& options, SampleNorm
 // A linear weight's rows met their samples' gradients: norm, and what a tied table needs later.
 void add_norms(const nn::LinearGrad& grad, const SampleGradients& gradients, SampleNorms& norms);
 
-// The cheaper algorithm by products: Gram while T (P + D) < 2 P D or so (half of the tiles are mirror images).
-NormAlgorithm cheaper(const nn::LinearGrad& grad, int64_t tile);
+// Operations of the two algorithms for one sample. They follow from its shape alone, not from how many samples there
+// are: on accelerators without a wanted tile the whole square is counted.
+struct NormCosts {
+  double gram, instantiate;
+  NormAlgorithm cheaper() const { return gram < instantiate ? NormAlgorithm::gram : NormAlgorithm::instantiate; }
+};
+NormCosts norm_costs(const nn::LinearGrad& grad, int64_t wanted_tile);
 
 }  // namespace shade::privacy

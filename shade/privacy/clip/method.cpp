@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <limits>
 
 #include "shade/base/error.h"
@@ -51,6 +52,14 @@ const MethodRow& row_of(MethodName name) {
   return kRows[0];
 }
 
+ClipCounts Method::drain_counts() {
+  const auto counted = drain_counted();
+  if (!counted.defined() || counted.is_meta()) return {};
+  const auto here = counted.cpu();
+  const auto whole = [&](int64_t i) { return std::llround(here[i].item<double>()); };
+  return {.samples = whole(0), .clipped = whole(1), .not_finite = whole(2), .below = here[3].item<double>()};
+}
+
 ClippingMethod::ClippingMethod(const MethodRow& row, const MethodSetup& setup, const ClipOptions& options)
     : sink_(&setup.sink),
       options_(options),
@@ -66,11 +75,16 @@ void ClippingMethod::begin(int64_t samples, int64_t blank) {
   blank_ = blank;
   coefficients_.assign(clipper_.groups(), {});
   bad_B_.reset();
+  weighed_B_.reset();
 }
 
 at::Tensor ClippingMethod::objective(const at::Tensor& losses_B, size_t) {
   SHADE_REQUIRE(losses_B.dim() == 1 && losses_B.size(0) == norms_.samples(), "the model gave losses of shape ",
                 losses_B.sizes(), " for ", norms_.samples(), " samples; private training needs one loss per sample");
+  SHADE_REQUIRE(
+      losses_B.is_cpu() || !at::globalContext().allowTF32CuBLAS(),
+      "products of fp32 are rounded to TF32 (TORCH_ALLOW_TF32_CUBLAS_OVERRIDE, or libtorch's precision of fp32 "
+      "products), so norms would be wrong by more than the margin that clipping keeps; turn it off");
   bad_B_ = at::isfinite(losses_B.detach()).logical_not_();
   bad_B_.narrow(0, present(), blank_).fill_(true);
   return losses_B.sum();
@@ -94,44 +108,39 @@ void ClippingMethod::count() {
   const auto squares = of_present(norms_.total().masked_fill(bad_B_, std::numeric_limits<double>::infinity()));
   const auto finite = at::isfinite(squares);
   const auto below = (squares.sqrt() <= clipper_.clip_norm()) & finite;
-  const auto number = [](const at::Tensor& mask) { return mask.sum().item<int64_t>(); };
-  const auto good = number(finite), low = number(below);
-  counts_.samples += present();
-  counts_.not_finite += present() - good;
-  counts_.clipped += good - low;
-  counts_.below += static_cast<double>(low) - 0.5 * static_cast<double>(present());
+  const auto tally = at::stack({finite, below}).sum(1);
+  tally_ = tally_.defined() ? tally_ + tally : tally;
+  counted_ += present();
+}
+
+at::Tensor ClippingMethod::drain_counted() {
+  const auto samples = static_cast<double>(std::exchange(counted_, 0));
+  if (samples == 0) return {};
+  const auto tally = std::exchange(tally_, {}).to(at::kDouble);
+  const auto finite = tally[0], below = tally[1];
+  return at::stack({at::full_like(finite, samples), finite - below, samples - finite, below - 0.5 * samples});
+}
+
+const SampleWeights& ClippingMethod::weights(const at::Tensor& c_B, at::ScalarType type) {
+  if (!weighed_B_.is_same(c_B) || weights_.c_B.scalar_type() != type) {
+    weights_ = sample_weights(c_B, type);
+    weighed_B_ = c_B;
+  }
+  return weights_;
 }
 
 void ClippingMethod::add_clipped(const nn::LayerGrad& grad, const at::Tensor& c_B) {
-  const auto left_out = c_B == 0;
-  if (!left_out.any().item<bool>()) return nn::add_gradient(grad, c_B, *sink_);
-  nn::add_gradient(blanked(grad, left_out), c_B, *sink_);
+  const auto& [wide_B, left_out_B] = weights(c_B, nn::wide(output_gradient(grad).scalar_type()));
+  nn::add_gradient(left_out_B.defined() ? blanked(grad, left_out_B) : grad, wide_B, *sink_);
 }
 
-void ClippingMethod::add_clipped(const SampleGradients& kept, const at::Tensor& c_B) {
-  const auto left_out = c_B == 0;
-  const auto grad = left_out.any().item<bool>() ? blanked(kept, left_out) : kept;
+void ClippingMethod::add_clipped(const SampleGradients& grad, const at::Tensor& c_B) {
   auto buffer = sink_->buffer(*grad.weight);
   const auto& gradients_B = grad.gradients_B;
-  const auto flat_BN = gradients_B.flatten(1);
   auto rows = buffer.view({buffer.size(0), -1});
   if (gradients_B.dim() > 2) rows = rows.narrow(0, grad.row, gradients_B.size(1));  // else the whole of a vector
-  auto into = rows.view({-1});
-  const auto c = c_B.to(into.scalar_type());
-  const bool add = sink_->written(*grad.weight);
-  if (into.scalar_type() != flat_BN.scalar_type()) {
-    // Multiplied and summed in the buffer's type, some columns at a time.
-    constexpr int64_t kColumns = int64_t{1} << 16;
-    if (!add) into.zero_();
-    for (int64_t at = 0; at < into.numel(); at += kColumns) {
-      const auto columns = std::min(kColumns, into.numel() - at);
-      into.narrow(0, at, columns).addmv_(flat_BN.narrow(1, at, columns).to(into.scalar_type()).t(), c);
-    }
-  } else if (flat_BN.size(0) == 1 && !add) {
-    at::mul_out(into, flat_BN[0], c);
-  } else {
-    add ? into.addmv_(flat_BN.t(), c) : at::mv_out(into, flat_BN.t(), c);
-  }
+  put_weighted_sum(rows.view({-1}), gradients_B.flatten(1), weights(c_B, buffer.scalar_type()),
+                   sink_->written(*grad.weight));
   if (grad.last) sink_->mark_written(*grad.weight);
 }
 

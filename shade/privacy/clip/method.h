@@ -13,6 +13,7 @@
 #include "shade/base/json.h"
 #include "shade/nn/gradients.h"
 #include "shade/privacy/clip/sample_norms.h"
+#include "shade/privacy/clip/weighted_sum.h"
 
 namespace shade::privacy {
 
@@ -57,7 +58,10 @@ class Method : public nn::GradientTap {
   virtual int64_t micro_batch() const { return 0; }  // samples at a time; 0: as they come
   virtual bool repeatable() const { return true; }   // the same step again has the same bits
   virtual Clipper* clipper() { return nullptr; }  // what bounds a sample; null: nothing does, so not for private steps
-  virtual ClipCounts drain_counts() { return {}; }
+  // ClipCounts of the step so far as one tensor, fp64: samples, clipped, not_finite, below. On the device, not yet read
+  // by the host; undefined: none were counted.
+  virtual at::Tensor drain_counted() { return {}; }
+  ClipCounts drain_counts();  // the same, read
   // How it computes, beside its clipper, as far as that decides the bits of a step; of all ranks alike.
   virtual Json settings() const { return Json::object(); }
 
@@ -99,7 +103,7 @@ class ClippingMethod : public Method {
   int64_t micro_batch() const override { return row_.micro_batch; }
   bool repeatable() const override { return !options_.norm_timing; }
   Clipper* clipper() override { return &clipper_; }
-  ClipCounts drain_counts() override { return std::exchange(counts_, {}); }
+  at::Tensor drain_counted() override;
   Json settings() const override;
   void begin(int64_t samples, int64_t blank = 0) override;
   at::Tensor objective(const at::Tensor& losses_B, size_t pass) override;
@@ -126,9 +130,15 @@ class ClippingMethod : public Method {
  private:
   int64_t present() const { return norms_.samples() - blank_; }
 
+  // Coefficients in the type that is summed in, made once for a group and type as long as no other is asked for.
+  const SampleWeights& weights(const at::Tensor& c_B, at::ScalarType type);
+
   int64_t blank_ = 0;
   std::vector<at::Tensor> coefficients_;  // by group
-  ClipCounts counts_;
+  at::Tensor weighed_B_;
+  SampleWeights weights_;
+  int64_t counted_ = 0;  // samples since the counts were drained
+  at::Tensor tally_;     // of them: finite, and below C; on the device
   bool recording_ = false;
   std::vector<RecordedNorms> recorded_;
 };

@@ -4,6 +4,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/memory_scope.h"
+#include "shade/nn/launches.h"
 
 namespace shade::privacy {
 
@@ -87,8 +88,7 @@ void SampleNorms::add(const nn::Weight& weight, const at::Tensor& squares_B) {
   const MemoryScope scope(MemoryKind::norms);
   if (!squares_B.is_meta()) MemoryUse::changed(squares_B.storage().data(), MemoryKind::norms);
   ++seen_[static_cast<size_t>(weight.id())].measured;
-  auto& sum = squares_[clipper_->group_of(weight)];
-  sum = sum.defined() ? sum.add_(squares_B) : squares_B.to(at::kDouble).clone();
+  squares_[clipper_->group_of(weight)].push_back(squares_B.to(at::kDouble));
   auto& mine = by_weight_[weight.id()];
   mine = mine.defined() ? mine + squares_B : squares_B;
 }
@@ -108,9 +108,17 @@ void SampleNorms::require_complete(std::optional<size_t> group) const {
   }
 }
 
+at::Tensor SampleNorms::squares(size_t group) const {
+  const auto& parts = squares_[group];
+  if (nn::few_launches(parts.front())) return at::stack(parts).sum(0);
+  auto sum = parts.front().clone();
+  for (size_t i = 1; i < parts.size(); ++i) sum.add_(parts[i]);
+  return sum;
+}
+
 at::Tensor SampleNorms::total() const {
-  auto sum = squares_.front().clone();
-  for (size_t i = 1; i < squares_.size(); ++i) sum.add_(squares_[i]);
+  auto sum = squares(0);
+  for (size_t group = 1; group < squares_.size(); ++group) sum.add_(squares(group));
   return sum;
 }
 

@@ -19,7 +19,7 @@ class SampleNorms {
   // Checks what a layer hands over: as many samples as the batch has, each weight once. Throws UsageError naming the
   // weight, the reason and the remedy. Call before the norms are added.
   void admit(const nn::LayerGrad& grad);
-  void add(const nn::Weight& weight, const at::Tensor& squares_B);
+  void add(const nn::Weight& weight, const at::Tensor& squares_B);  // which nobody changes afterwards
 
   // A table that is also the head: its rows wait for the lookup.
   TiedRows& tied(const nn::Weight& weight) { return tied_[weight.id()]; }
@@ -29,7 +29,7 @@ class SampleNorms {
   // Every trainable weight (of a group) was handed over, and its norms were added. Throws UsageError naming it.
   void require_complete(std::optional<size_t> group = {}) const;
   int64_t samples() const { return samples_; }
-  const at::Tensor& squares(size_t group) const { return squares_[group]; }
+  at::Tensor squares(size_t group) const;                                 // [B] fp64, the sum of what was added
   at::ScalarType factors(size_t group) const { return factors_[group]; }  // the narrowest type of its layers' factors
   at::Tensor total() const;                                               // over all groups
   const std::map<nn::WeightId, at::Tensor>& by_weight() const { return by_weight_; }
@@ -47,9 +47,9 @@ class SampleNorms {
   const nn::Parameters* parameters_;
   const Clipper* clipper_;
   int64_t samples_ = 0;
-  std::vector<Seen> seen_;           // by WeightId
-  std::vector<int64_t> pending_;     // by group: trainable weights not yet handed over
-  std::vector<at::Tensor> squares_;  // by group, [B] fp64
+  std::vector<Seen> seen_;                        // by WeightId
+  std::vector<int64_t> pending_;                  // by group: trainable weights not yet handed over
+  std::vector<std::vector<at::Tensor>> squares_;  // by group, in the order in which they came: [B] fp64
   std::vector<at::ScalarType> factors_;
   std::map<nn::WeightId, TiedRows> tied_;
   std::map<nn::WeightId, at::Tensor> by_weight_;

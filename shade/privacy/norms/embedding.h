@@ -5,7 +5,8 @@
 
 namespace shade::privacy {
 
-// The sum over tokens v of |sum of g_t where ids_t = v|^2. A sample at a time: sorted ids and segment sums, T x D kept.
+// The sum over tokens v of |sum of g_t where ids_t = v|^2: sorted ids and segment sums, T x D kept. A sample at a time;
+// on accelerators all at once, in a fixed number of operators.
 at::Tensor embedding_squares(const nn::EmbeddingGrad& grad);
 
 // A table that is also the head gets the sum of two gradients, E and H; |E + H|^2 = |E|^2 + |H|^2 + 2 <E, H>.
@@ -28,9 +29,19 @@ class TiedRows {
  private:
   template <class Rows>
   void fill(const nn::LinearGrad& head, const Rows& rows_of);  // rows_of(sample, rows of the slice) -> [rows, D]
-  at::Tensor product(const nn::EmbeddingGrad& lookup) const;   // <E, H>, [B]
+  // The same on accelerators: a fixed number of operators for a slice, none of which depends on values. All slices of a
+  // head have one input.
+  void add_columns(const nn::LinearGrad& head);
+  void add_rows(const nn::LinearGrad& head, const at::Tensor& gradients_BPD);
+  struct Slice {
+    at::Tensor inside_BT, row_BT;  // is what was looked up in the slice, and in which of its rows (any if not)
+  };
+  Slice slice_of(const nn::LinearGrad& head);
+  at::Tensor product(const nn::EmbeddingGrad& lookup) const;  // <E, H>, [B]
 
   at::Tensor ids_BT_, rows_BTD_;
+  // g of the head at its position s and the row that position t looked up, of the slices so far; and the head's input.
+  at::Tensor z_BST_, a_BSD_;
 };
 
 }  // namespace shade::privacy

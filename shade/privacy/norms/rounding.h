@@ -13,8 +13,8 @@ namespace shade::privacy {
 // Half the distance between neighbouring numbers at 1: 2^-24 for fp32 (and bf16, which is summed in fp32), 2^-53.
 double unit_roundoff(at::ScalarType type);
 
-// [B] squares of (norm + 4 u spread), spread [B] = sum over t of |x_t|; all in fp64.
-at::Tensor raised(const at::Tensor& squares_B, const at::Tensor& spread_B, at::ScalarType type);
+// [B] squares of (norm + (4 u + more) spread), spread [B] = sum over t of |x_t|; all in fp64.
+at::Tensor raised(const at::Tensor& squares_B, const at::Tensor& spread_B, at::ScalarType type, double more = 0);
 
 // |x_t| of each row: [B, T, D] -> [B, T], fp64 of norms in the type of `x`.
 at::Tensor row_norms(const at::Tensor& x_BTD);

@@ -23,5 +23,5 @@ function trainingRuns() {
   };
   chart("Loss", runs.flatMap(r => [{ name: `${r.name}, batch (thin)`, colour: r.colour, points: r.loss, thin: true }, { name: `${r.name}, held out`, colour: r.colour, points: r.held_out_loss }]),
     four, { zero: false, references: report.lines });
-  chart("Epsilon spent", runs.map(r => ({ name: r.name + (r.epsilon_void ? " (void: seeded)" : ""), colour: r.colour, points: r.epsilon, dashed: r.epsilon_void, thin: true })), roundedUp, {});
+  chart("Epsilon spent", runs.map(r => ({ name: r.name + (r.epsilon_void ? " (void: seeded)" : r.no_epsilon_since !== null ? ` (void: no epsilon since step ${r.no_epsilon_since})` : ""), colour: r.colour, points: r.epsilon, dashed: r.epsilon_void || r.no_epsilon_since !== null, thin: true })), roundedUp, {});
 }
