@@ -3,6 +3,8 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <algorithm>
+
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
 #include "shade/comm/errors.h"
@@ -12,14 +14,12 @@ namespace shade::comm {
 namespace {
 
 std::string beat_key(int rank) { return text("beat/", rank); }
-std::vector<std::string> beat_keys(int ranks) {
+std::vector<std::string> beat_keys(int first, int end) {
   std::vector<std::string> keys;
-  for (int rank = 0; rank < ranks; ++rank) keys.push_back(beat_key(rank));
+  for (int rank = first; rank < end; ++rank) keys.push_back(beat_key(rank));
   return keys;
 }
 constexpr const char* kVerdict = "verdict";
-
-std::string as_string(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
 }  // namespace
 
@@ -67,15 +67,23 @@ bool Board::any(int ranks) {
   return false;
 }
 
-std::vector<Beat> Board::read_all(int ranks) {
-  const auto keys = beat_keys(ranks);
-  std::vector<Beat> beats;
-  if (!store_->check(keys)) {  // multiGet would wait for what is gone
-    for (int rank = 0; rank < ranks; ++rank)
-      if (!read(rank)) throw SealBroken(prefix_ + "/" + beat_key(rank), "was deleted");
+std::vector<std::optional<Beat>> Board::look(int ranks) {
+  std::vector<std::optional<Beat>> beats;
+  for (int first = 0; first < ranks; first += kTogether) {
+    const int end = std::min(first + kTogether, ranks);
+    const auto lines = peek_all(*store_, beat_keys(first, end));
+    for (int rank = first; rank < end; ++rank)
+      beats.push_back(lines ? taken(rank, (*lines)[static_cast<size_t>(rank - first)]) : read(rank));
   }
-  for (const auto& value : store_->multiGet(keys))
-    beats.push_back(taken(static_cast<int>(beats.size()), as_string(value)));
+  return beats;
+}
+
+std::vector<Beat> Board::read_all(int ranks) {
+  std::vector<Beat> beats;
+  for (auto& beat : look(ranks)) {
+    if (!beat) throw SealBroken(prefix_ + "/" + beat_key(static_cast<int>(beats.size())), "was deleted");
+    beats.push_back(*std::move(beat));
+  }
   return beats;
 }
 
@@ -83,14 +91,7 @@ void Board::set_verdict(const std::string& verdict) { store_->compareSet(kVerdic
 
 std::optional<std::string> Board::verdict() { return peek(*store_, kVerdict); }
 
-std::string Board::positions(int ranks) {
-  std::vector<std::optional<Beat>> beats;
-  if (store_->check(beat_keys(ranks)))
-    for (auto& beat : read_all(ranks)) beats.emplace_back(std::move(beat));
-  else
-    for (int rank = 0; rank < ranks; ++rank) beats.push_back(read(rank));
-  return describe_positions(beats);
-}
+std::string Board::positions(int ranks) { return describe_positions(look(ranks)); }
 
 std::string describe_positions(std::span<const std::optional<Beat>> beats) {
   std::map<std::string, std::vector<int>> at;

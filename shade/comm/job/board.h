@@ -60,6 +60,7 @@ class Board {
 
  private:
   Beat taken(int rank, const std::string& line);
+  std::vector<std::optional<Beat>> look(int ranks);
 
   std::string prefix_;
   c10::intrusive_ptr<c10d::Store> store_;

@@ -23,8 +23,8 @@ class RollCall {
 
   static std::string key_of(const std::string& kind, int rank) { return text(kind, "/", rank); }
 
-  // In the order of ranks, as far as they have come; true: all have. Three requests for every 256 of them, two while
-  // none comes.
+  // In the order of ranks, as far as they have come; true: all have. Three requests for every kTogether of them, two
+  // while none comes.
   bool complete() {
     while (next_ < size_) {
       const int end = std::min(next_ + kTogether, size_);
@@ -48,8 +48,6 @@ class RollCall {
   }
 
  private:
-  static constexpr int kTogether = 256;
-
   bool all_came(int end) {
     std::vector<std::string> keys;
     for (int rank = next_; rank < end; ++rank) keys.push_back(key_of(kind_, rank));

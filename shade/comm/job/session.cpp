@@ -44,9 +44,9 @@ SessionHost::SessionHost(c10::intrusive_ptr<c10d::Store> store, int size)
 }
 
 void SessionHost::answer(int first) {
-  constexpr size_t kTogether = 256;
-  for (auto begin = static_cast<size_t>(std::max(1, first)); begin < answered_.size(); begin += kTogether)
-    answer_those(begin, std::min(begin + kTogether, answered_.size()));
+  const auto end = static_cast<int>(answered_.size());
+  for (int begin = std::max(1, first); begin < end; begin += kTogether)
+    answer_those(static_cast<size_t>(begin), static_cast<size_t>(std::min(begin + kTogether, end)));
 }
 
 void SessionHost::answer_those(size_t first, size_t end) {
