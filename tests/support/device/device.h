@@ -12,8 +12,9 @@
 //   nccl      a c10d backend on a stream of its own, in place of shade/comm/backends/nccl.cpp            nccl.cpp
 //
 // A fault throws DeviceFault, which names the operator, the storage and the streams. The host's touch of device memory
-// can't throw: it ends the process with such a message. Not emulated: time (a device is never behind), graph capture,
-// operators that CUDA lacks or that differ there in more than rounding.
+// can't throw: it ends the process with such a message. Not emulated: time (kernels run when they are launched, though
+// an event that is asked for the first time is not yet reached), graph capture, operators that CUDA lacks or that
+// differ there in more than rounding.
 //
 // Linking shade::test_device is all: the device is there from the start, and comm::World takes it for its GPU.
 #pragma once

@@ -14,6 +14,7 @@ struct Event {
   Clock clock;
   TimePoint recorded;
   std::vector<std::shared_ptr<Unfinished>> before;
+  bool asked = false;
 
   TimePoint reached() const {
     auto last = recorded;
@@ -61,11 +62,16 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     mine.clock = clock_of(stream);
     mine.recorded = std::chrono::steady_clock::now();
     mine.before = unfinished(mine.clock);
+    mine.asked = false;
   }
   void block(void* event, const c10::Stream& stream) const override {
     if (event != nullptr) stream_waits(stream, event_at(event).clock);
   }
-  bool queryEvent(void* event) const override { return event == nullptr || host_asks(event_at(event).clock); }
+  // A device is behind its host: who asks for the first time, and hasn't waited, hears no.
+  bool queryEvent(void* event) const override {
+    if (event == nullptr || host_clock().covers(event_at(event).clock)) return true;
+    return std::exchange(event_at(event).asked, true) && host_asks(event_at(event).clock);
+  }
   void synchronizeEvent(void* event) const override {
     if (event == nullptr) return;
     count(event_at(event).device, [](Counters& all) { ++all.synchronisations; });
