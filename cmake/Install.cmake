@@ -16,6 +16,9 @@ set_target_properties(shade PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL
 if(TARGET shade_cuda)
   install(TARGETS shade_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
+if(TARGET shade_arrow)
+  install(TARGETS shade_arrow LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(TARGETS shade EXPORT shade RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 install(CODE "

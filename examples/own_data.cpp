@@ -1,6 +1,6 @@
 // A data set of one's own, from a CSV file, and a classifier that reads fields of its own from the batch.
 //
-//   own_data data/flowers.csv
+//   own_data flowers.csv
 //
 // The job draws, deals and reads ahead; a data set only turns record numbers into a batch.
 #include <ATen/ATen.h>

@@ -41,11 +41,9 @@ CudaLibrary::CudaLibrary() {
     why_not_ = text("libtorch in ", folder, " can't use CUDA (", ::dlerror(), "); install it: tools/bootstrap cuda");
     return;
   }
-  handle_ = ::dlopen("libshade_cuda.so", RTLD_NOW | RTLD_LOCAL);
-  if (handle_ == nullptr)
-    why_not_ =
-        text("libshade_cuda.so was not loaded (", ::dlerror(),
-             "); build it: tools/bootstrap cuda nvcc && cmake --preset release && cmake --build --preset release");
+  library_.emplace("libshade_cuda.so",
+                   "build it: tools/bootstrap cuda nvcc && cmake --preset release && cmake --build --preset release");
+  why_not_ = library_->why_not();
 }
 
 const CudaLibrary& CudaLibrary::get() {
@@ -53,11 +51,6 @@ const CudaLibrary& CudaLibrary::get() {
   return library;
 }
 
-void* CudaLibrary::find(const char* name) const {
-  SHADE_REQUIRE(loaded(), why_not_);
-  void* const function = ::dlsym(handle_, name);
-  SHADE_REQUIRE(function != nullptr, "libshade_cuda.so has no ", name, ": it is of another build than this program");
-  return function;
-}
+void CudaLibrary::require_loaded() const { SHADE_REQUIRE(loaded(), why_not_); }
 
 }  // namespace shade

@@ -1,9 +1,11 @@
 // What needs CUDA is a library of its own, libshade_cuda.so, that is loaded where there are GPUs: one program serves
-// machines with and without. It hands over tables of functions, one for each module that has a part in it, and uses
-// nothing of the program but what those functions are given.
+// machines with and without.
 #pragma once
 
+#include <optional>
 #include <string>
+
+#include "shade/base/loaded_library.h"
 
 namespace shade {
 
@@ -19,17 +21,18 @@ class CudaLibrary {
   bool loaded() const { return why_not_.empty(); }
   const std::string& why_not() const { return why_not_; }  // and what to do about it; empty if it is loaded
 
-  // The one that the exported function of this name returns. Throws UsageError if it isn't there.
+  // As LoadedLibrary::table.
   template <class Table>
   const Table& table(const char* name) const {
-    return *reinterpret_cast<const Table* (*)()>(find(name))();
+    require_loaded();
+    return library_->table<Table>(name);
   }
 
  private:
   CudaLibrary();
-  void* find(const char* name) const;
+  void require_loaded() const;
 
-  void* handle_ = nullptr;
+  std::optional<LoadedLibrary> library_;
   std::string why_not_;
 };
 

@@ -2,18 +2,16 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <map>
 #include <set>
 
 #include "shade/base/error.h"
 #include "shade/checkpoint/agreement.h"
 #include "shade/checkpoint/owned.h"
-#include "shade/checkpoint/reader.h"
+#include "shade/checkpoint/saved_weights.h"
 #include "shade/io/scalar_type.h"
 #include "shade/io/weight_folder_writer.h"
 #include "shade/nn/adapter.h"
-#include "shade/optim/ema.h"
 
 namespace shade::checkpoint {
 namespace {
@@ -191,27 +189,11 @@ void export_adapter(shard::Runtime& runtime, const std::filesystem::path& folder
 
 void export_checkpoint(const std::filesystem::path& checkpoint, const std::filesystem::path& folder, const Json& config,
                        const ExportOptions& options) {
-  Reader reader(checkpoint);
-  const auto& weights = reader.manifest().weights;
-  std::map<std::string, std::vector<int64_t>> shapes;
-  for (const auto& weight : weights) shapes[weight.name] = weight.shape;
-  const auto& states = reader.manifest().states;
-  std::set<std::string> averaged;  // weights that have an average, which is what is exported
-  if (std::find(states.begin(), states.end(), optim::kAverage) != states.end())
-    for (const auto& weight : weights)
-      if (weight.trainable) averaged.insert(weight.name);
-  const auto whole = [&](const std::string& name) {
-    const auto& shape = shapes.at(name);
-    const Reader::Range all{averaged.contains(name) ? optim::kAverage : kWeightPart, name, 0,
-                            c10::multiply_integers(shape)};
-    reader.check(all);
-    const auto value = at::empty({all.size}, io::scalar_type(reader.dtype(all.part, name)));
-    reader.read(all, value);
-    return value.view(shape);
-  };
-  const auto parts = parts_of(weights, options);
+  SavedWeights weights(checkpoint);
+  const auto parts = parts_of(weights.weights(), options);
   Writer writer(folder, parts, config, options);
-  for (const auto& part : parts) writer.put(part, find(part, whole));
+  for (const auto& part : parts)
+    writer.put(part, find(part, [&](const std::string& name) { return weights.whole(name); }));
   writer.commit();
 }
 

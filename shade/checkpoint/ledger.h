@@ -61,8 +61,8 @@ struct Spent {
 
 using FreshBytes = std::array<uint8_t, 32>;  // what an incarnation's batches and noise are derived from
 using SumDigest = io::Digest;                // keyed: it tells nothing of the sum but whether it is the same
-// Of a step whose sum was not hashed (on accelerators): nobody could see that it comes out otherwise, so it is never
-// made again.
+// For steps whose sum was not hashed (on accelerators). A different sum would go unnoticed, so such a step is never
+// repeated.
 inline constexpr SumDigest kNotKnown{};
 
 // Steps [begin, end) come from these bytes.

@@ -21,6 +21,7 @@ struct AccountConfig {
   privacy::Sampler sampler = privacy::Sampler::poisson;
   int64_t max_batch = 0;
   int64_t population = 0;
+  privacy::PrivacyUnit privacy_unit = privacy::PrivacyUnit::record;
 
   void declare(Fields& f) {
     f.add("sigma", sigma,
@@ -28,13 +29,18 @@ struct AccountConfig {
     f.add("target_epsilon", target_epsilon,
           {.help = "find the sigma that keeps this epsilon", .flags = {"--target-epsilon", "--epsilon"}});
     f.add("sample_rate", sample_rate,
-          {.help = "chance of a record to be in a step's batch", .flags = {"--sample-rate", "--rate"}});
+          {.help = "chance of a record (of a user: expected users of a batch over all users) to be in a step's batch",
+           .flags = {"--sample-rate", "--rate"}});
     f.add("steps", steps, {.help = "optimizer steps", .flags = {"--steps"}});
-    f.add("delta", delta, {.help = "below 1 / number of records", .flags = {"--delta", "--target-delta"}});
+    f.add("delta", delta,
+          {.help = "probability that epsilon doesn't hold, below 1 / number of records, or of users",
+           .flags = {"--delta", "--target-delta"}});
     f.add("accountant", accountant, {.help = "whose answer is the result", .flags = {"--accountant"}});
     f.add("sampler", sampler, {.help = "how batches are drawn", .flags = {"--sampler"}});
     f.add("max_batch", max_batch,
           {.help = "truncated_poisson: larger batches are cut to it", .unit = "samples", .flags = {"--max-batch"}});
+    f.add("privacy_unit", privacy_unit,
+          {.help = "what a batch is drawn from and epsilon protects", .flags = {"--privacy-unit"}});
     f.add("population", population,
           {.help = "truncated_poisson: at most so many records", .unit = "samples", .flags = {"--population"}});
   }
@@ -64,7 +70,7 @@ int run_account(const Arguments& arguments) {
   CommandLine line("account",
                    "The epsilon of a run of noisy steps on sampled batches, by three accountants; or the sigma for a "
                    "target epsilon.\nEpsilon holds for: " +
-                       adjacency(privacy::PrivacyUnit::record) + ".",
+                       adjacency(privacy::PrivacyUnit::record) + ", or what --privacy-unit says.",
                    "shade account --sigma 1.5 --rate 0.04 --steps 2250 --delta 1e-5\n"
                    "  shade account --target-epsilon 8 --rate 0.04 --steps 2250 --delta 1e-5 --json out.json");
   line.add(config);
@@ -87,6 +93,8 @@ int run_account(const Arguments& arguments) {
             {"sample_rate", account.sample_rate},
             {"steps", account.steps},
             {"sampler", to_string(account.sampler)},
+            {"privacy_unit", to_string(account.privacy_unit)},
+            {"adjacency", adjacency(account.privacy_unit)},
             {"upper_bound", result.upper_bound},
             {"accountants", Json::object()},
             {"config", config.json()}};
@@ -107,7 +115,7 @@ int run_account(const Arguments& arguments) {
               table.str().c_str());
   std::printf("\nsigma %s, sample rate %g, %lld steps, %s sampling; epsilon holds for: %s\n",
               rounded_up(account.sigma).c_str(), account.sample_rate, static_cast<long long>(account.steps),
-              to_string(account.sampler).c_str(), adjacency(privacy::PrivacyUnit::record).c_str());
+              to_string(account.sampler).c_str(), adjacency(account.privacy_unit).c_str());
   if (!line.json_file.empty()) write_json(line.json_file, json);
   return 0;
 }

@@ -2,11 +2,16 @@
 #include <cstdio>
 #include <numeric>
 
+#include "shade/base/percent.h"
+#include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
 #include "shade/data/config.h"
 #include "shade/data/sample_corpus.h"
+#include "shade/data/statistics.h"
+#include "shade/data/unused_fields.h"
+#include "shade/io/untrusted_text.h"
 #include "shade/privacy/event.h"
 
 namespace shade::cli {
@@ -43,9 +48,91 @@ double drawing_speed(const data::TextDataset& dataset) {
   return static_cast<double>(tokens) / Seconds(Clock::now() - begin).count();
 }
 
-std::string shortened(const std::vector<std::string>& names) {
-  const auto shown = std::min<size_t>(names.size(), 8);
-  return join(std::span(names).first(shown), ", ") + (shown < names.size() ? ", ..." : "");
+// The first of them, and how many there are.
+std::string shortened(const std::vector<std::string>& names, size_t most = 8) {
+  const auto shown = std::min(names.size(), most);
+  return join(std::span(names).first(shown), ", ") + (shown < names.size() ? text(", ... (", names.size(), ")") : "");
+}
+
+double share(int64_t part, int64_t whole) {
+  return 100 * static_cast<double>(part) / static_cast<double>(std::max<int64_t>(whole, 1));
+}
+
+std::string labels_of(const data::TokenStore& store, const data::Statistics& counts) {
+  std::vector<std::string> words;
+  for (size_t i = 0; i < counts.labels.size(); ++i)
+    words.push_back(text(visible(store.classes()[i], 40), " ", counts.labels[i]));
+  return shortened(words);
+}
+
+std::string lengths_of(const data::Statistics& counts, int64_t records) {
+  constexpr double kBar = 40;  // characters of a bucket that has all records
+  Table table({"tokens", "records", "share", ""});
+  for (const auto& bucket : counts.lengths) {
+    const auto part = share(bucket.records, records);
+    table.add({text(bucket.first, "-", bucket.last), text(bucket.records), percent(part),
+               std::string(static_cast<size_t>(part / 100 * kBar + 0.5), '#')});
+  }
+  return table.str();
+}
+
+std::string names_of_fields(const std::vector<data::UnusedField>& fields) {
+  std::vector<std::string> names;
+  for (const auto& field : fields) names.push_back(io::quote(field.name));
+  return shortened(names, 12);
+}
+
+Json unused_json(const std::vector<data::UnusedField>& fields) {
+  auto out = Json::array();
+  for (const auto& field : fields)
+    out.push_back({{"name", field.name},
+                   {"rows", field.rows},
+                   {"values", field.values},
+                   {"may_be_a_user", field.may_be_a_user()}});
+  return out;
+}
+
+Json lengths_json(const data::Statistics& counts) {
+  auto out = Json::array();
+  for (const auto& bucket : counts.lengths)
+    out.push_back({{"first", bucket.first}, {"last", bucket.last}, {"records", bucket.records}});
+  return out;
+}
+
+// The first record as it is trained on, cut at T. What counts in the loss is between >> and <<, unless all of it does.
+std::string sample_of(const data::TextDataset& dataset) {
+  constexpr size_t kShown = 600;  // bytes
+  const auto& store = dataset.store();
+  const auto entry = store.entry(0);
+  const auto length = std::min<uint64_t>(entry.end - entry.begin, static_cast<uint64_t>(dataset.options().seq_length));
+  std::vector<int64_t> ids(length);
+  std::vector<uint8_t> counted(length, 1);
+  store.read(entry.begin, ids);
+  if (dataset.options().loss_on == data::LossOn::completion) store.read_counted(entry.begin, counted);
+  const bool marked = std::find(counted.begin(), counted.end(), 0) != counted.end();
+  std::string out;
+  for (size_t begin = 0, end = 0; begin < length; begin = end) {
+    while (end < length && counted[end] == counted[begin]) ++end;
+    const std::vector<data::TokenId> run(ids.begin() + static_cast<std::ptrdiff_t>(begin),
+                                         ids.begin() + static_cast<std::ptrdiff_t>(end));
+    const auto words = dataset.tokenizer().decode(run, /*special=*/true);
+    out += marked && counted[begin] != 0 ? ">>" + words + "<<" : words;
+  }
+  if (out.size() > kShown) out = out.substr(0, kShown) + " ...";
+  return text("the first record", marked ? ", the part in the loss between >> and <<" : "", ":\n", visible_lines(out),
+              "\n");
+}
+
+// What a person would want to know before an epsilon for one record is stated.
+void say_users(const std::vector<data::UnusedField>& unused) {
+  for (const auto& field : unused)
+    if (field.may_be_a_user())
+      std::printf("\n%s\n",
+                  text("field ", io::quote(field.name), " is not used and may say whose record it is (", field.values,
+                       " different values in the first ", field.rows,
+                       " rows). Epsilon is for one record, not for all of one user: ",
+                       "to protect users, train with --privacy-unit user --user-field ", visible(field.name, 40))
+                      .c_str());
 }
 
 }  // namespace
@@ -56,12 +143,12 @@ int run_data(const Arguments& arguments) {
   Config config;
   config.add("data", source);
   config.add("look", look);
-  CommandLine line(
-      "data",
-      "What is in a folder of .txt, .json and .jsonl files, what an epsilon would protect, and how fast it is "
-      "read; or a synthetic corpus to try things with.",
-      "shade data --data-folder examples/data\n"
-      "  shade data --write-sample corpus --size 2MB");
+  CommandLine line("data",
+                   "What is in a folder of texts or tables: fields, lengths, labels, what an epsilon would protect, "
+                   "and how fast it is read; or a synthetic corpus to try things with.",
+                   "shade data --data-folder examples/data\n"
+                   "  shade data --data-folder reviews.parquet --text-field body --label-field stars\n"
+                   "  shade data --write-sample corpus --size 2MB");
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
   SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "looking at data needs one process; drop --ranks");
@@ -78,24 +165,40 @@ int run_data(const Arguments& arguments) {
   const auto bytes = std::accumulate(files.begin(), files.end(), Bytes{}, [](Bytes sum, const data::TextFile& file) {
     return sum + Bytes{static_cast<int64_t>(file.size)};
   });
+  const auto counts = data::count_records(*dataset);
+  const auto unused = data::find_unused_fields(files, source.record_options());
   const auto drawn = drawing_speed(*dataset);
 
   std::printf("%s\n\n", visible_lines(dataset->describe()).c_str());
   Table table({"what", "found"});
+  table.add({"fields of a record", visible(store.fields(), 400)});
+  if (!unused.empty()) table.add({"fields that are not used", names_of_fields(unused)});
   table.add({"files", text(files.size(), ", ", to_string(bytes))});
   table.add({"samples", text(dataset->size())});
   const bool packed = source.packing == data::Packing::packed;
   const auto unit = packed ? privacy::PrivacyUnit::window : privacy::PrivacyUnit::record;
-  table.add({"epsilon would hold for", text(adjacency(unit), packed ? ", not a text or a person" : "")});
+  auto neighbours = adjacency(unit);
+  if (packed) neighbours += ", not a text or a person";
+  if (counts.users && !packed) neighbours += "; with --privacy-unit user: " + adjacency(privacy::PrivacyUnit::user);
+  table.add({"epsilon would hold for", neighbours});
+  if (counts.users)
+    table.add({"records per user", text(counts.users->median, " at the median, ", counts.users->most, " at most, of ",
+                                        counts.users->users, " users")});
   table.add({"vocabulary", text(dataset->tokenizer().vocab())});
-  if (!store.classes().empty()) table.add({"labels", shortened(store.classes())});
+  table.add({"tokens per record", text(significant(counts.mean_length), " on average, ", counts.longest, " at most")});
+  if (!packed)
+    table.add({text("cut at ", look.seq_length, " tokens"),
+               text(counts.cut, " records, ", percent(share(counts.cut, store.records())))});
+  if (!store.classes().empty()) table.add({"labels", labels_of(store, counts)});
   if (!store.classes().empty() && !store.first_unlabelled().empty())
     table.add({"first without label", store.first_unlabelled()});
   table.add({store.reused() ? "opened from the cache" : "read and tokenized",
              text(to_string(took), ", ", to_string_bandwidth(bytes, took))});
   table.add({"drawn at random", text(significant(drawn / 1e6), " million tokens/s")});
   table.add({"token cache", store.place().string()});
-  std::printf("%s", table.str().c_str());
+  std::printf("%s\n%s\n%s", table.str().c_str(), lengths_of(counts, store.records()).c_str(),
+              sample_of(*dataset).c_str());
+  say_users(unused);
   if (!line.json_file.empty())
     write_json(line.json_file, {{"files", files.size()},
                                 {"bytes", bytes.count},
@@ -106,6 +209,15 @@ int run_data(const Arguments& arguments) {
                                 {"adjacency", adjacency(unit)},
                                 {"vocabulary", dataset->tokenizer().vocab()},
                                 {"classes", store.classes()},
+                                {"records_per_class", counts.labels},
+                                {"fields", store.fields()},
+                                {"users", counts.users ? Json(counts.users->users) : Json()},
+                                {"most_records_per_user", counts.users ? Json(counts.users->most) : Json()},
+                                {"unused_fields", unused_json(unused)},
+                                {"mean_tokens", counts.mean_length},
+                                {"longest_tokens", counts.longest},
+                                {"cut_records", counts.cut},
+                                {"lengths", lengths_json(counts)},
                                 {"from_cache", store.reused()},
                                 {"open_seconds", took.count()},
                                 {"drawn_tokens_per_second", drawn},

@@ -54,6 +54,9 @@ constexpr ForeignWord kForeignWords[] = {
      .refusal = "the batch of all ranks is --global-batch-size, and a rank computes --micro-batch samples at a time",
      .verbs = "train"},
     {.word = "--per-device-train-batch-size", .value = kAny, .becomes = "--batch-size", .verbs = "bench"},
+    // TRL
+    {.word = "--completion-only-loss", .becomes = "--loss-on completion"},
+    {.word = "--assistant-only-loss", .becomes = "--loss-on completion"},
     // Opacus
     {.word = "--max-physical-batch-size", .value = kAny, .becomes = "--batch-size", .verbs = "bench"},
     // ours, in another verb

@@ -68,7 +68,10 @@ int run_train(const Arguments& arguments) {
     const auto result = trainer.run();
     if (world.rank() != 0 || line.json_file.empty()) return;
     Json out{{"steps", result.steps}, {"ended", to_string(result.ended)}};
-    Json own{{"loss", result.loss}};  // from the records, without noise
+    Json own{{"loss", result.loss},  // from the records, without noise
+             {"tokens", result.tokens},
+             {"padded_tokens", result.padded_tokens},
+             {"steps_s", result.took.count()}};
     if (result.evaluation) own.update(result.evaluation->json("eval"));
     if (result.test) own.update(result.test->json("test"));
     if (recipe.dp.is_private())

@@ -164,7 +164,7 @@ void DeviceFlights::settle() {
       in_turn = in_turn && (*flight)->landed();
       flight = over ? flights_.erase(flight) : std::next(flight);
     }
-  } catch (const c10::Error& fault) {  // of the device; whoever waits is told
+  } catch (const c10::Error& fault) {  // of the device; reported to the thread that waits
     log::debug("the device doesn't say how far it is: ", fault.what_without_backtrace());
   }
 }

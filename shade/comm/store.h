@@ -31,8 +31,7 @@ c10::intrusive_ptr<c10d::Store> join_store(const std::string& host, uint16_t por
 // waiting for one that was deleted.)
 std::optional<std::string> peek(c10d::Store& store, const std::string& key);
 
-// As many keys are asked for at once: the store reads a request from its beginning again with every 4 KiB that arrive.
-inline constexpr int kTogether = 256;
+inline constexpr int kTogether = 256;  // ranks whose values rank 0 asks for at once while not all have come
 
 // The values of all keys if none is missing: three requests, however many they are.
 std::optional<std::vector<std::string>> peek_all(c10d::Store& store, const std::vector<std::string>& keys);

@@ -201,7 +201,7 @@ World World::connect(const Place& place, const CommConfig& config, c10::intrusiv
   }
   World world(std::move(state));
   try {
-    shared->rendezvous->meet([shared] { shared->rethrow_loss(); });
+    shared->rendezvous->meet(to_string(shared->backend), [shared] { shared->rethrow_loss(); });
   } catch (...) {
     world.fail(std::current_exception());
     throw;

@@ -6,20 +6,27 @@
 
 namespace shade::data {
 
+namespace {
+
+// A folder may have a million small files: none gets a larger buffer than it can fill.
+size_t buffer_for(const std::filesystem::path& path, Compression compression, Bytes block) {
+  const auto most = static_cast<size_t>(block.count);
+  return compression == Compression::none ? std::clamp<size_t>(std::filesystem::file_size(path), 1, most) : most;
+}
+
+}  // namespace
+
 void fail_at(const std::filesystem::path& path, int64_t line, std::string_view what) {
   throw io::FormatError(text(path.string(), ":", line, ": ", what));
 }
 
-BlockReader::BlockReader(const std::filesystem::path& path, Bytes block)
-    : file_(path),
-      buffer_(std::min<uint64_t>(static_cast<uint64_t>(block.count), std::max<uint64_t>(file_.size(), 1))) {}
+BlockReader::BlockReader(std::filesystem::path path, Compression compression, Bytes block)
+    : path_(std::move(path)), source_(open_bytes(path_, compression)), buffer_(buffer_for(path_, compression, block)) {}
 
 std::string_view BlockReader::rest() {
-  if (begin_ == end_ && offset_ < file_.size()) {
+  if (begin_ == end_) {
     begin_ = 0;
-    end_ = std::min<uint64_t>(buffer_.size(), file_.size() - offset_);
-    file_.read_at(offset_, {buffer_.data(), end_});
-    offset_ += end_;
+    end_ = source_->read(buffer_);
   }
   return {reinterpret_cast<const char*>(buffer_.data()) + begin_, end_ - begin_};
 }

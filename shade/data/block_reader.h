@@ -1,4 +1,4 @@
-// A file from begin to end, a block at a time, counting lines.
+// A file of text from begin to end, a block at a time, counting lines.
 #pragma once
 
 #include <string>
@@ -6,16 +6,17 @@
 #include <vector>
 
 #include "shade/base/units.h"
-#include "shade/io/input_file.h"
+#include "shade/data/byte_source.h"
 
 namespace shade::data {
 
 class BlockReader {
  public:
-  explicit BlockReader(const std::filesystem::path& path, Bytes block = MiB(1));
+  explicit BlockReader(std::filesystem::path path, Compression compression = Compression::none, Bytes block = MiB(1));
 
-  const std::filesystem::path& path() const { return file_.path(); }
+  const std::filesystem::path& path() const { return path_; }
   int64_t line() const { return line_; }  // of the first byte not taken, from 1
+  uint64_t position() const { return source_->position(); }
 
   // What is read and not taken: empty only at the end of the file.
   std::string_view rest();
@@ -26,9 +27,9 @@ class BlockReader {
   bool next_line(std::string& line, Bytes limit, std::string_view advice);
 
  private:
-  io::InputFile file_;
+  std::filesystem::path path_;
+  std::unique_ptr<ByteSource> source_;
   std::vector<std::byte> buffer_;
-  uint64_t offset_ = 0;  // of the next block
   size_t begin_ = 0, end_ = 0;
   int64_t line_ = 1;
 };

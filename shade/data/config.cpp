@@ -15,20 +15,25 @@ std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_
   SHADE_REQUIRE(!config.data_folder.empty(), "no data; set --data-folder");
   SHADE_REQUIRE(!config.flip, "--flip is for images, and ", config.data_folder, " holds texts; drop it");
   auto tokenizer = open_tokenizer(config.tokenizer);
+  const ChatTemplate chat(config.tokenizer, config.chat_template, *tokenizer);
   auto store = TokenStore::open({.folder = config.data_folder,
-                                 .unit = config.text_unit,
+                                 .records = config.record_options(&chat),
                                  .max_records = config.max_records,
                                  .cache = config.cache_folder,
                                  .proof = proof},
                                 *tokenizer);
-  return std::make_unique<TextDataset>(
-      std::move(store), std::move(tokenizer),
-      TextOptions{
-          .seq_length = seq_length, .task = task, .packing = config.packing, .classes = read_classes(config.classes)});
+  return std::make_unique<TextDataset>(std::move(store), std::move(tokenizer),
+                                       TextOptions{.seq_length = seq_length,
+                                                   .task = task,
+                                                   .packing = config.packing,
+                                                   .loss_on = config.loss_on,
+                                                   .classes = read_classes(config.classes)});
 }
 
 std::unique_ptr<ImageDataset> open_images(const DataConfig& config, const ImageOptions& options) {
   SHADE_REQUIRE(!config.data_folder.empty(), "no data; set --data-folder");
+  SHADE_REQUIRE(config.fields.user.empty(), "--user-field ", config.fields.user,
+                " names a field of texts' records, and images have no fields; drop it");
   auto named = options;
   named.names = read_classes(config.classes);
   named.flip = config.flip;

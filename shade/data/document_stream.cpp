@@ -5,21 +5,17 @@
 #include "shade/base/error.h"
 
 namespace shade::data {
-namespace {
-
-constexpr uint64_t kFrame = 1;  // positions of a document beyond its tokens
-
-}  // namespace
 
 DocumentStream::DocumentStream(std::shared_ptr<const TokenStore> store, std::span<const int64_t> held_out)
     : store_(std::move(store)),
-      all_(static_cast<uint64_t>(store_->tokens()) + static_cast<uint64_t>(store_->records()) * kFrame) {
+      frame_(store_->framed() ? 1 : 0),
+      all_(static_cast<uint64_t>(store_->tokens()) + static_cast<uint64_t>(store_->records()) * frame_) {
   for (const auto document : held_out) {
     SHADE_REQUIRE(document >= 0 && document < store_->records() && (out_.empty() || document > out_.back().document),
                   "held-out document ", document, " of ", store_->records(), "; expected ascending numbers");
     const auto [begin, end, label] = store_->entry(document);
-    out_.push_back({document, begin + static_cast<uint64_t>(document) * kFrame, held_out_});
-    held_out_ += end - begin + kFrame;
+    out_.push_back({document, begin + static_cast<uint64_t>(document) * frame_, held_out_});
+    held_out_ += end - begin + frame_;
   }
 }
 
@@ -33,7 +29,7 @@ DocumentStream::Place DocumentStream::find(Use use, uint64_t position) const {
   const auto next = std::partition_point(
       out_.begin(), out_.end(), [&](const HeldOut& document) { return document.begin - document.before <= position; });
   const auto skipped = next == out_.end() ? held_out_ : next->before;
-  const auto [document, begin] = store_->find(position + skipped, kFrame);
+  const auto [document, begin] = store_->find(position + skipped, frame_);
   return {document, position + skipped - begin};
 }
 

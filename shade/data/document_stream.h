@@ -1,5 +1,5 @@
 // The documents of a store as streams of positions, to be cut into windows: one of those that are trained on, one of
-// those held out. A document of n tokens takes n + 1 positions (text_dataset.h).
+// those held out. A document of n tokens takes n + 1 positions, or n if it has ends of its own (text_dataset.h).
 //
 // A document is in one stream or the other as a whole, so that no window of the one has a token of the other. 24 bytes
 // of memory for each document that is held out, and none for the others.
@@ -35,6 +35,7 @@ class DocumentStream {
   };
 
   std::shared_ptr<const TokenStore> store_;
+  uint64_t frame_;  // positions of a document beyond its tokens
   std::vector<HeldOut> out_;
   uint64_t all_ = 0, held_out_ = 0;  // positions
 };

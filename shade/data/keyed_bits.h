@@ -13,7 +13,7 @@ using SampleKey = std::array<uint8_t, 32>;
 // nothing; neither does the noise of the same key, whose subkeys are made from longer words (privacy/noise.cpp).
 class KeyedBits {
  public:
-  enum class Purpose : uint64_t { poisson = 1, shuffle = 2 };
+  enum class Purpose : uint64_t { poisson = 1, shuffle = 2, records_of_user = 3 };
   KeyedBits(const SampleKey& key, Purpose purpose, uint64_t index);
   ~KeyedBits();  // wiped
   KeyedBits(const KeyedBits&) = delete;

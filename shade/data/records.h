@@ -1,42 +1,38 @@
-// The records of a text file, one at a time.
+// The records of text files, one at a time (shade/data/rows.h: formats; shade/data/record_fields.h: fields).
 //
-//   .jsonl   a record per line: {"text": "...", "label": "sports"}; label is optional, a string or a whole number
-//   .json    one such object, or an array of them
-//   .txt     the whole file, or each paragraph (blank lines between), or each line
-//
-// Never more than one record and a buffer are in memory, whatever the file's size. Files are untrusted: text must
-// be UTF-8, JSON is read strictly, and a fault names file and line.
+// Files are untrusted: text must be UTF-8, formats are read strictly, and a fault names the file and the line or row.
 #pragma once
 
 #include <functional>
-#include <optional>
-#include <string>
 
-#include "shade/base/units.h"
-#include "shade/data/text_files.h"
+#include "shade/data/record_fields.h"
+#include "shade/data/rows.h"
 
 namespace shade::data {
 
-enum class TextUnit { file, paragraph, line };
-inline std::span<const Name<TextUnit>> names_of(TextUnit) {
-  static constexpr Name<TextUnit> kNames[] = {
-      {"file", TextUnit::file}, {"paragraph", TextUnit::paragraph}, {"line", TextUnit::line}};
-  return kNames;
-}
-
-inline constexpr Bytes kMaxRecord = MiB(64);
-
-struct Record {
-  std::string text;
-  std::optional<std::string> label;  // a number as its digits
-  int64_t line = 1;                  // of the file, where the record begins
+struct RecordOptions {
+  TextUnit unit = TextUnit::file;
+  FieldNames fields{};
+  const ChatTemplate* chat_template = nullptr;  // for messages
 };
 
-// Called in the order of the file; false stops. Also called for records whose text is empty.
-using RecordVisitor = std::function<bool(Record&&)>;
+// Records of several files with one layout, which the first row decides.
+class Records {
+ public:
+  explicit Records(RecordOptions options) : options_(std::move(options)) {}
 
-// False if the visitor stopped. Throws io::FormatError naming file and line: not UTF-8, not JSON, no "text", larger
-// than kMaxRecord.
-bool read_records(const TextFile& file, TextUnit unit, const RecordVisitor& visitor);
+  // Called in the order of the file, also for records whose text is empty, with the bytes of the file that were read;
+  // false stops.
+  using Visitor = std::function<bool(Record&&, uint64_t read)>;
+
+  // False if the visitor stopped. Throws io::FormatError naming the file and the place in it.
+  bool read(const TextFile& file, const Visitor& visitor);
+
+  const std::optional<RecordFields>& fields() const { return fields_; }  // once a row was read
+
+ private:
+  RecordOptions options_;
+  std::optional<RecordFields> fields_;
+};
 
 }  // namespace shade::data

@@ -46,6 +46,11 @@ int64_t TextDataset::windows(Use use) const {
   return static_cast<int64_t>((stream_->positions(use) + t - 1) / t);
 }
 
+std::optional<UserId> TextDataset::user_of(int64_t record) const {
+  if (!store_->has_users() || options_.packing == Packing::packed) return std::nullopt;
+  return store_->user_of(record);
+}
+
 void TextDataset::pack(PackOptions options) {
   SHADE_REQUIRE(options_.packing == Packing::packed, "these records are not packed");
   packing_ = std::move(options);
@@ -54,24 +59,49 @@ void TextDataset::pack(PackOptions options) {
 
 int64_t TextDataset::fill_record(const TokenStore::Entry& entry, std::span<int64_t> ids) const {
   size_t at = 0;
-  if (tokenizer_->bos()) ids[at++] = *tokenizer_->bos();
+  if (has_bos()) ids[at++] = *tokenizer_->bos();
   const auto tokens = std::min<uint64_t>(entry.end - entry.begin, ids.size() - frame());
   store_->read(entry.begin, ids.subspan(at, tokens));
   at += tokens;
-  ids[at++] = tokenizer_->eos();
+  if (store_->framed()) ids[at++] = tokenizer_->eos();
   return static_cast<int64_t>(at);
 }
 
-// From position `from` of a record on.
+// Of the ids that fill_record() wrote.
+void TextDataset::label_record(const TokenStore::Entry& entry, std::span<const int64_t> ids,
+                               std::span<int64_t> labels) const {
+  std::ranges::copy(ids, labels.begin());
+  if (counts_all()) return;
+  std::vector<uint8_t> counted(ids.size() - frame());
+  store_->read_counted(entry.begin, counted);
+  auto at = labels.begin();
+  if (has_bos()) *at++ = kIgnored;
+  for (const auto one : counted) {
+    if (one == 0) *at = kIgnored;
+    ++at;
+  }
+  if (store_->framed() && !counted.empty() && counted.back() == 0) *at = kIgnored;
+}
+
+// From position `from` of a record on. Position p predicts token p or, in a record with ends of its own, p + 1.
 int64_t TextDataset::fill_positions(const TokenStore::Entry& entry, uint64_t from, const Window& window) const {
   const auto tokens = entry.end - entry.begin;
-  const auto count = std::min<uint64_t>(window.ids.size(), tokens + 1 - from);
+  const uint64_t ahead = store_->framed() ? 0 : 1;
+  const auto count = std::min<uint64_t>(window.ids.size(), tokens + 1 - ahead - from);
+  const auto first = from + ahead, read = std::min(count, tokens - first);  // tokens that are predicted
   const auto targets = window.targets.first(count);
-  store_->read(entry.begin + from, targets.first(std::min(count, tokens - from)));
-  if (from + count > tokens) targets.back() = tokenizer_->eos();
+  store_->read(entry.begin + first, targets.first(read));
+  if (read < count) targets.back() = store_->framed() ? tokenizer_->eos() : kIgnored;
   std::copy_n(targets.begin(), count - 1, window.ids.begin() + 1);
+  const bool has_input = from == 0 ? !store_->framed() : packing_.share_tokens;
   window.ids[0] = tokenizer_->bos().value_or(tokenizer_->eos());
-  if (from > 0 && packing_.share_tokens) store_->read(entry.begin + from - 1, window.ids.first(1));
+  if (has_input) store_->read(entry.begin + first - 1, window.ids.first(1));
+  if (counts_all()) return static_cast<int64_t>(count);
+  std::vector<uint8_t> counted(read + 1, 1);  // with the token before: whether an eos counts
+  const auto before = std::min<uint64_t>(first, 1);
+  store_->read_counted(entry.begin + first - before, std::span(counted).subspan(1 - before, read + before));
+  for (size_t i = 0; i < count; ++i)
+    if (counted[std::min<size_t>(i + 1, read)] == 0) targets[i] = kIgnored;
   return static_cast<int64_t>(count);
 }
 
@@ -98,9 +128,17 @@ void TextDataset::require_record(int64_t record) const {
   SHADE_REQUIRE(record >= 0 && record < size(), "record ", record, " of ", size());
 }
 
-nn::Batch TextDataset::batch(std::span<const int64_t> records) const {
+int64_t TextDataset::length_of(int64_t record) const {
+  require_record(record);
+  if (options_.packing == Packing::packed) return options_.seq_length;
+  return std::min(full_length(store_->entry(record)), options_.seq_length);
+}
+
+nn::Batch TextDataset::padded_batch(std::span<const int64_t> records, int64_t length) const {
   const MemoryScope scope(MemoryKind::data);
-  const auto b = static_cast<int64_t>(records.size()), t = options_.seq_length;
+  const auto b = static_cast<int64_t>(records.size()), t = length;
+  SHADE_REQUIRE(t <= options_.seq_length, "a batch padded to ", t, " positions of texts that are cut at ",
+                options_.seq_length);
   nn::Batch batch;
   batch.ids_BT = at::full({b, t}, static_cast<int64_t>(tokenizer_->pad()), at::kLong);
   batch.mask_BT = at::zeros({b, t}, at::kLong);
@@ -114,6 +152,9 @@ nn::Batch TextDataset::batch(std::span<const int64_t> records) const {
   for (int64_t i = 0; i < b; ++i) {
     const auto record = records[static_cast<size_t>(i)];
     require_record(record);
+    SHADE_REQUIRE(t == options_.seq_length || length_of(record) <= t, "record ", record, " has ", length_of(record),
+                  " positions, more than the ", t,
+                  " that the batch is padded to; pad it to the longest of its records (length_of)");
     const auto ids = row(batch.ids_BT, i);
     const auto filled = packed ? fill_window(record, {ids, row(batch.labels, i), row(batch.documents_BT, i)})
                                : fill_record(store_->entry(record), ids);
@@ -121,32 +162,70 @@ nn::Batch TextDataset::batch(std::span<const int64_t> records) const {
     if (classify)
       batch.labels.data_ptr<int64_t>()[i] = class_of(record);
     else if (!packed)
-      std::copy_n(ids.begin(), filled, row(batch.labels, i).begin());
+      label_record(store_->entry(record), ids.first(static_cast<size_t>(filled)), row(batch.labels, i));
   }
   return batch;
 }
 
 std::string TextDataset::describe() const {
   const bool packed = options_.packing == Packing::packed;
-  return text(store_->records(), " records, ", store_->tokens(), " tokens (", tokenizer_->describe(), "), ",
+  return text(store_->records(), " records of ", store_->fields(), ", ", store_->tokens(), " tokens (",
+              tokenizer_->describe(), "), ",
               packed ? text("packed into ", size(), " windows of ", options_.seq_length, " tokens")
                      : text("cut at ", options_.seq_length, " tokens"),
               options_.task == Task::classify ? text(", ", classes().size(), " classes") : "",
-              store_->empty_records() > 0 ? text(", ", store_->empty_records(), " empty records left out") : "");
+              store_->empty_records() > 0 ? text(", ", store_->empty_records(), " empty records left out") : "",
+              describe_loss());
+}
+
+std::string TextDataset::describe_loss() const {
+  if (options_.task != Task::lm || store_->all_counted()) return "";
+  if (counts_all()) return ", loss on all tokens";
+  const auto without = options_.packing == Packing::packed ? 0 : records_without_loss();
+  return text(", loss on completions alone",
+              without > 0 ? text("; ", without, " records have no token of one within ", options_.seq_length,
+                                 " tokens: they stay records, with a gradient of 0")
+                          : "");
+}
+
+int64_t TextDataset::records_without_loss() const {
+  if (counts_all()) return 0;
+  constexpr int64_t kStep = 1024;
+  int64_t without = 0;
+  std::vector<uint8_t> counted;
+  for (int64_t first = 0; first < store_->records(); first += kStep) {
+    const auto entries = store_->entries(first, std::min(kStep, store_->records() - first));
+    counted.resize(entries.back().end - entries.front().begin);
+    store_->read_counted(entries.front().begin, counted);
+    for (const auto& entry : entries) {
+      const auto kept =
+          std::min<uint64_t>(entry.end - entry.begin, static_cast<uint64_t>(options_.seq_length) - frame());
+      const auto tokens = std::span(counted).subspan(entry.begin - entries.front().begin, kept);
+      // Nothing comes before the first position, so it is never predicted.
+      const auto predicted = has_bos() || tokens.empty() ? tokens : tokens.subspan(1);
+      if (std::ranges::find(predicted, 1) == predicted.end() &&
+          !(store_->framed() && (tokens.empty() || tokens.back() == 1)))
+        ++without;
+    }
+  }
+  return without;
 }
 
 std::string TextDataset::fingerprint() const {
-  const Json all{{"content", store_->content()},
-                 {"tokenizer", tokenizer_->fingerprint()},
-                 {"seq_length", options_.seq_length},
-                 {"task", to_string(options_.task)},
-                 {"packing", to_string(options_.packing)},
-                 {"classes", options_.classes},
-                 {"held_out", packing_.held_out},
-                 {"share_tokens", packing_.share_tokens},
-                 {"bos", tokenizer_->bos().value_or(-1)},
-                 {"eos", tokenizer_->eos()},
-                 {"pad", tokenizer_->pad()}};
+  Json all{{"content", store_->content()},
+           {"tokenizer", tokenizer_->fingerprint()},
+           {"seq_length", options_.seq_length},
+           {"task", to_string(options_.task)},
+           {"packing", to_string(options_.packing)},
+           {"classes", options_.classes},
+           {"held_out", packing_.held_out},
+           {"share_tokens", packing_.share_tokens},
+           {"bos", tokenizer_->bos().value_or(-1)},
+           {"eos", tokenizer_->eos()},
+           {"pad", tokenizer_->pad()}};
+  // Only where they decide anything: runs on plain texts keep the fingerprint that they had.
+  if (!store_->all_counted()) all["loss_on"] = to_string(options_.loss_on);
+  if (!store_->framed()) all["framed"] = false;
   return io::to_hex(io::digest_of(all.dump()));
 }
 
@@ -159,7 +238,13 @@ uint64_t TextDataset::content_of(int64_t record) const {
     held.resize(static_cast<size_t>(fill_window(record, {held, targets, documents})));
     held.insert(held.end(), targets.begin(), targets.begin() + std::ssize(held));
   } else {
-    held.resize(static_cast<size_t>(fill_record(store_->entry(record), held)));
+    const auto entry = store_->entry(record);
+    held.resize(static_cast<size_t>(fill_record(entry, held)));
+    // By its own tokens alone: whether some other record has tokens that don't count must not change this hash.
+    std::vector<int64_t> labels(held.size());
+    label_record(entry, held, labels);
+    if (has_bos()) labels.front() = held.front();  // nothing predicts it
+    if (labels != held) held.insert(held.end(), labels.begin(), labels.end());
   }
   if (options_.task == Task::classify) held.push_back(class_of(record));
   return io::content_hash(std::as_bytes(std::span(held)))[0];

@@ -11,10 +11,18 @@
 //   input     start x1 .. xn      start: the tokenizer's bos or, if it has none, its eos
 //   target    x1 .. xn eos
 //
+// A conversation has bos and ends of turns among its tokens: nothing is set around it, it takes n positions, and the
+// last one predicts nothing.
+//
 // So every token is predicted exactly once, the first of a record from `start`, and none from another record: a
 // position sees the positions before it in its window that are of the same record. The first input of a window that
 // begins inside a record is the token before, which is the last target of the window before; if windows share no tokens
 // (PackOptions), it is `start`.
+//
+// Tokens that don't count (those of prompts, TokenStore::read_counted) are read but not predicted: their label is
+// kIgnored. An eos counts if the token before it does. A record whose counted tokens are all cut off has a loss of 0
+// and no gradient. It stays a record: it is drawn, dealt and counted in n as any other, because which records there are
+// must not depend on what they hold.
 #pragma once
 
 #include "shade/data/dataset.h"
@@ -35,12 +43,20 @@ inline std::span<const Name<Task>> names_of(Task) {
   return kNames;
 }
 
+// What a language model learns to predict.
+enum class LossOn { completion, all };
+inline std::span<const Name<LossOn>> names_of(LossOn) {
+  static constexpr Name<LossOn> kNames[] = {{"completion", LossOn::completion}, {"all", LossOn::all}};
+  return kNames;
+}
+
 inline constexpr int64_t kIgnored = -100;  // a label that counts for nothing, as nn::lm_losses has it
 
 struct TextOptions {
   int64_t seq_length = 128;
   Task task = Task::lm;
   Packing packing = Packing::records;
+  LossOn loss_on = LossOn::completion;
   std::vector<std::string> classes{};  // classify: in this order; empty: the labels that occur, sorted
 };
 
@@ -56,6 +72,9 @@ class TextDataset final : public Dataset {
   TextDataset(std::shared_ptr<const TokenStore> store, std::shared_ptr<const Tokenizer> tokenizer,
               const TextOptions& options);
 
+  // Records without a token in the loss: all that count are cut off, or there was none. Not of packed texts.
+  int64_t records_without_loss() const;
+
   // Packs anew. Throws UsageError if records are not packed.
   void pack(PackOptions options);
 
@@ -67,8 +86,18 @@ class TextDataset final : public Dataset {
 
   // ids_BT, mask_BT; labels: lm: the ids again, kIgnored at padding (models shift them), classify: classes [B]. Packed:
   // documents_BT, and labels are what each position must predict.
-  nn::Batch batch(std::span<const int64_t> records) const override;
+  nn::Batch batch(std::span<const int64_t> records) const override {
+    return padded_batch(records, options_.seq_length);
+  }
+  nn::Batch padded_batch(std::span<const int64_t> records, int64_t length) const override;
+  int64_t max_length() const override { return options_.packing == Packing::packed ? 0 : options_.seq_length; }
+  int64_t length_of(int64_t record) const override;
+  // Tokens of a record with those set around it, before it is cut.
+  int64_t full_length(const TokenStore::Entry& entry) const {
+    return static_cast<int64_t>(entry.end - entry.begin + frame());
+  }
   std::string describe() const override;
+  std::optional<UserId> user_of(int64_t record) const override;
   std::vector<std::string> classes() const override { return options_.classes; }
   std::string fingerprint() const override;
   // Of its ids as a batch has them and of its class; of a packed window, of ids and labels.
@@ -79,11 +108,15 @@ class TextDataset final : public Dataset {
   const TextOptions& options() const { return options_; }
 
  private:
-  uint64_t frame() const { return tokenizer_->bos() ? 2 : 1; }  // tokens set around a record
+  bool counts_all() const { return options_.loss_on == LossOn::all || store_->all_counted(); }
+  bool has_bos() const { return store_->framed() && tokenizer_->bos(); }
+  uint64_t frame() const { return store_->framed() ? (has_bos() ? 2 : 1) : 0; }  // tokens set around a record
+  std::string describe_loss() const;
   int64_t class_of(int64_t record) const { return class_numbers_.at(static_cast<size_t>(store_->entry(record).label)); }
   // Both return how many positions were filled.
   void require_record(int64_t record) const;
   int64_t fill_record(const TokenStore::Entry& entry, std::span<int64_t> ids) const;
+  void label_record(const TokenStore::Entry& entry, std::span<const int64_t> ids, std::span<int64_t> labels) const;
 
   // A row of a batch of packed texts.
   struct Window {

@@ -10,14 +10,35 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<TextFormat> format_of(const fs::path& path) {
-  for (const auto& [ending, format] : names_of(TextFormat{}))
-    if (path.extension() == ending) return format;
-  return std::nullopt;
-}
+struct Ending {
+  std::string_view word;
+  TextFormat format;
+};
+constexpr Ending kEndings[] = {{".txt", TextFormat::txt},         {".json", TextFormat::json},
+                               {".jsonl", TextFormat::jsonl},     {".csv", TextFormat::csv},
+                               {".parquet", TextFormat::parquet}, {".arrow", TextFormat::arrow},
+                               {".feather", TextFormat::arrow}};
 
-TextFile describe_file(const fs::path& path, std::string name, TextFormat format) {
-  return {path, std::move(name), format, fs::file_size(path), fs::last_write_time(path).time_since_epoch().count()};
+struct Wrapping {
+  std::string_view word;
+  Compression compression;
+};
+constexpr Wrapping kWrappings[] = {{".gz", Compression::gzip}, {".zst", Compression::zstd}};
+
+// Tables are compressed inside: a file of one has no wrapping.
+bool may_be_wrapped(TextFormat format) { return format != TextFormat::parquet && format != TextFormat::arrow; }
+
+std::optional<TextFile> describe_file(const fs::path& path, std::string name) {
+  auto inner = path.filename();
+  auto compression = Compression::none;
+  for (const auto& wrapping : kWrappings)
+    if (inner.extension() == wrapping.word) compression = wrapping.compression;
+  if (compression != Compression::none) inner.replace_extension();
+  for (const auto& [ending, format] : kEndings)
+    if (inner.extension() == ending && (compression == Compression::none || may_be_wrapped(format)))
+      return TextFile{path,        std::move(name),     format,
+                      compression, fs::file_size(path), fs::last_write_time(path).time_since_epoch().count()};
+  return std::nullopt;
 }
 
 std::vector<TextFile> walk(const fs::path& folder) {
@@ -27,31 +48,41 @@ std::vector<TextFile> walk(const fs::path& folder) {
       at.disable_recursion_pending();
       continue;
     }
-    const auto format = format_of(at->path());
-    if (format && at->is_regular_file())
-      files.push_back(describe_file(at->path(), at->path().lexically_relative(folder).generic_string(), *format));
+    if (!at->is_regular_file()) continue;
+    if (auto file = describe_file(at->path(), at->path().lexically_relative(folder).generic_string()))
+      files.push_back(std::move(*file));
   }
   return files;
 }
 
 }  // namespace
 
+std::string text_endings() {
+  std::string out;
+  for (const auto& ending : kEndings) out += text(out.empty() ? "" : ", ", ending.word);
+  return out + "; texts and .csv also with .gz or .zst";
+}
+
+std::string place_in(const TextFile& file, int64_t line) {
+  return text(file.path.string(), may_be_wrapped(file.format) ? ":" : ": row ", line);
+}
+
 std::vector<TextFile> find_text_files(const fs::path& place) {
   std::error_code missing;
   const auto kind = fs::status(place, missing).type();
   SHADE_REQUIRE(kind == fs::file_type::directory || kind == fs::file_type::regular, "no data at ", place,
-                "; expected a folder of .txt, .json and .jsonl files");
+                "; expected a folder of ", text_endings(), " files");
   std::vector<TextFile> files;
   try {
     if (kind == fs::file_type::directory) {
       files = walk(place);
-    } else if (const auto format = format_of(place)) {
-      files.push_back(describe_file(place, place.filename().string(), *format));
+    } else if (auto file = describe_file(place, place.filename().string())) {
+      files.push_back(std::move(*file));
     }
   } catch (const fs::filesystem_error& fault) {
     throw Error(text("cannot look through ", place, ": ", fault.what()));
   }
-  SHADE_REQUIRE(!files.empty(), place, " has no .txt, .json or .jsonl file");
+  SHADE_REQUIRE(!files.empty(), place, " has no file that ends in ", text_endings());
   std::sort(files.begin(), files.end(), [](const TextFile& a, const TextFile& b) { return a.name < b.name; });
   return files;
 }

@@ -1,31 +1,31 @@
 // The text files of a folder, in an order that is the same on every machine.
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
-#include "shade/base/names.h"
+#include "shade/data/byte_source.h"
 
 namespace shade::data {
 
-enum class TextFormat { txt, json, jsonl };
-inline std::span<const Name<TextFormat>> names_of(TextFormat) {
-  static constexpr Name<TextFormat> kNames[] = {
-      {".txt", TextFormat::txt}, {".json", TextFormat::json}, {".jsonl", TextFormat::jsonl}};
-  return kNames;
-}
+enum class TextFormat { txt, json, jsonl, csv, parquet, arrow };
 
 struct TextFile {
   std::filesystem::path path;
   std::string name;  // below the folder, with '/'
   TextFormat format = TextFormat::txt;
+  Compression compression = Compression::none;
   uint64_t size = 0;     // bytes
   int64_t modified = 0;  // nanoseconds since some moment of the file system's
 
   bool operator==(const TextFile&) const = default;
 };
+
+// "FILE:LINE", and "FILE: row ROW" of formats that have no lines.
+std::string place_in(const TextFile& file, int64_t line);
+
+// The endings that are read, for a message: ".txt, .json, ...".
+std::string text_endings();
 
 // All of them, also in folders below, sorted by the bytes of their names; `place` may also be one such file. Names that
 // begin with a dot are not looked at, links to folders are not followed. Throws UsageError if there is none.

@@ -45,8 +45,10 @@ int64_t megabytes(uint64_t bytes) { return static_cast<int64_t>(bytes / 1'000'00
 
 std::string key_of(const StoreRequest& request, const Tokenizer& tokenizer, const std::vector<TextFile>& files) {
   io::Hasher hasher;
-  hasher.add(text(kStoreVersion, '\n', tokenizer.fingerprint(), '\n', to_string(request.unit), '\n',
-                  request.max_records, '\n', fs::weakly_canonical(request.folder).string(), '\n'));
+  const auto& [unit, fields, chat_template] = request.records;
+  hasher.add(text(kStoreVersion, '\n', tokenizer.fingerprint(), '\n', to_string(unit), '\n', fields.key(), '\n',
+                  chat_template == nullptr ? "" : chat_template->fingerprint(), '\n', request.max_records, '\n',
+                  fs::weakly_canonical(request.folder).string(), '\n'));
   for (const auto& file : files) hasher.add(text(file.name, '\0', file.size, ' ', file.modified, '\n'));
   return io::to_hex(hasher.digest());
 }
@@ -70,23 +72,23 @@ void make_cache(const fs::path& cache) {
 
 // One that an earlier version or another hand left open.
 void close_store(const fs::path& place) {
-  for (const auto* name : {"", "manifest", "tokens", "records"}) close_to_others(place / name);
+  for (const auto* name : {"", "manifest", "tokens", "records", "counted", "users"})
+    if (fs::exists(place / name)) close_to_others(place / name);
 }
 
 void make_store(const fs::path& place, const std::string& key, const StoreRequest& request, const Tokenizer& tokenizer,
                 const std::vector<TextFile>& files) {
   std::error_code ignored;
   fs::remove_all(place, ignored);
-  TokenStoreWriter writer(place, tokenizer);
+  TokenStoreWriter writer(place, tokenizer, /*users=*/!request.records.fields.user.empty());
   uint64_t size = 0, done = 0;
   for (const auto& file : files) size += file.size;
   Progress progress(text("reading ", request.folder.string(), ", MB"), megabytes(size));
+  Records records(request.records);
   for (const auto& file : files) {
-    uint64_t read = 0;
-    const bool more = read_records(file, request.unit, [&](Record&& record) {
+    const bool more = records.read(file, [&](Record&& record, uint64_t read) {
       writer.add(record, file);
-      read += record.text.size();
-      progress.advance_to(megabytes(done + std::min(read, file.size)));
+      progress.advance_to(megabytes(done + read));
       return request.max_records == 0 || writer.records() < request.max_records;
     });
     if (!more) break;
@@ -96,7 +98,7 @@ void make_store(const fs::path& place, const std::string& key, const StoreReques
                 writer.empty(), " empty records");
   SHADE_REQUIRE(find_text_files(request.folder) == files, "the files of ", request.folder,
                 " changed while they were read; start again when nobody writes to them");
-  writer.commit(key);
+  writer.commit(key, records.fields()->describe());
 }
 
 // Whole numbers by value, before everything else; words by their bytes.
@@ -153,13 +155,26 @@ TokenStore::TokenStore(fs::path place, const std::string& key, bool proven) : pl
   empty_ = manifest.at("empty");
   width_ = manifest.at("width");
   first_unlabelled_ = manifest.at("first_unlabelled");
+  fields_ = manifest.at("fields");
   classes_ = manifest.at("classes").get<std::vector<std::string>>();
   content_ = text(manifest.at("tokens_sum"), ' ', manifest.at("records_sum"), ' ', manifest.at("classes"));
   token_file_ = std::make_unique<io::InputFile>(place_ / "tokens");
   record_file_ = std::make_unique<io::InputFile>(place_ / "records");
-  for (const auto& [file, bytes] : {std::pair(token_file_.get(), tokens_ * width_),
-                                    {record_file_.get(), records_ * static_cast<int64_t>(sizeof(StoredEntry))}})
-    if (file->size() != static_cast<uint64_t>(bytes))
+  if (manifest.contains("counted_sum")) {
+    content_ += text(" counted ", manifest.at("counted_sum"));
+    counted_file_ = std::make_unique<io::InputFile>(place_ / "counted");
+  }
+  framed_ = manifest.value("framed", true);
+  if (manifest.contains("users_sum")) {
+    content_ += text(" users ", manifest.at("users_sum"));
+    user_file_ = std::make_unique<io::InputFile>(place_ / "users");
+  }
+  for (const auto& [file, bytes] :
+       {std::pair(token_file_.get(), tokens_ * width_),
+        {record_file_.get(), records_ * static_cast<int64_t>(sizeof(StoredEntry))},
+        {counted_file_.get(), static_cast<int64_t>(counted_bytes(static_cast<uint64_t>(tokens_)))},
+        {user_file_.get(), records_ * static_cast<int64_t>(sizeof(UserId))}})
+    if (file != nullptr && file->size() != static_cast<uint64_t>(bytes))
       throw Error(text(file->path(), " has ", file->size(), " bytes; expected ", bytes));
   if (!proven) check_sums(manifest);
 
@@ -174,10 +189,15 @@ TokenStore::TokenStore(fs::path place, const std::string& key, bool proven) : pl
 }
 
 void TokenStore::check_sums(const Json& manifest) const {
-  Progress progress(text("checking ", place_.string(), ", MB"), megabytes(token_file_->size() + record_file_->size()));
+  Progress progress(text("checking ", place_.string(), ", MB"),
+                    megabytes(token_file_->size() + record_file_->size() + (has_users() ? user_file_->size() : 0)));
   std::vector<std::byte> block(size_t{1} << 20);
   uint64_t done = 0;
-  for (const auto& [file, sum] : {std::pair(token_file_.get(), "tokens_sum"), {record_file_.get(), "records_sum"}}) {
+  for (const auto& [file, sum] : {std::pair(token_file_.get(), "tokens_sum"),
+                                  {record_file_.get(), "records_sum"},
+                                  {counted_file_.get(), "counted_sum"},
+                                  {user_file_.get(), "users_sum"}}) {
+    if (file == nullptr) continue;
     io::Hasher hasher;
     for (uint64_t at = 0; at < file->size(); at += block.size()) {
       const auto part = std::span(block).first(std::min<uint64_t>(block.size(), file->size() - at));
@@ -208,12 +228,27 @@ std::vector<TokenStore::Entry> TokenStore::entries(int64_t first, int64_t count)
 
 TokenStore::Entry TokenStore::entry(int64_t record) const { return entries(record, 1)[0]; }
 
+UserId TokenStore::user_of(int64_t record) const {
+  SHADE_CHECK(has_users() && record >= 0 && record < records_, "the user of record ", record, " of ", records_);
+  UserId out;
+  user_file_->read_at(static_cast<uint64_t>(record) * sizeof out, std::as_writable_bytes(std::span(out)));
+  return out;
+}
+
 void TokenStore::read(uint64_t begin, std::span<int64_t> ids) const {
   std::vector<std::byte> stored(ids.size() * static_cast<size_t>(width_));
   token_file_->read_at(begin * static_cast<uint64_t>(width_), stored);
   if (width_ == 1) widen<uint8_t>(stored, ids);
   if (width_ == 2) widen<uint16_t>(stored, ids);
   if (width_ == 4) widen<uint32_t>(stored, ids);
+}
+
+void TokenStore::read_counted(uint64_t begin, std::span<uint8_t> counted) const {
+  if (all_counted()) {
+    std::ranges::fill(counted, 1);
+  } else {
+    data::read_counted(*counted_file_, begin, counted);
+  }
 }
 
 TokenStore::Found TokenStore::find(uint64_t position, uint64_t extra) const {

@@ -2,11 +2,14 @@
 //
 //   <cache>/<key>/tokens           ids of all records, one after another, in 1, 2 or 4 bytes each
 //                 records          for each record where its tokens end, and its class
+//                 counted          which tokens count in the loss, one bit each (data/counted_tokens.h), unless all do
+//                 users            for each record whose it is (data/users.h), if a field of users was named
 //                 manifest         what was read, counts, class names, checksums; written last, so it vouches for both
 //
 // The key is a hash of all that decides the content: the folder's path, the files' names, sizes and times, the
-// tokenizer, the text unit, the limit of records. What fails its checksum is made again. Reading a record costs two
-// system calls; memory does not grow with the folder, but by 8 bytes for every 1024 records.
+// tokenizer, the text unit, the names of fields, the chat template, the limit of records. What fails its checksum is
+// made again. Reading a record costs two system calls; memory does not grow with the folder, but by 8 bytes for every
+// 1024 records.
 #pragma once
 
 #include <filesystem>
@@ -18,6 +21,7 @@
 #include "shade/base/json.h"
 #include "shade/data/records.h"
 #include "shade/data/tokenizer/tokenizer.h"
+#include "shade/data/users.h"
 #include "shade/io/input_file.h"
 
 namespace shade::data {
@@ -31,7 +35,7 @@ struct Proof {
 
 struct StoreRequest {
   std::filesystem::path folder;  // or one file
-  TextUnit unit = TextUnit::file;
+  RecordOptions records{};
   int64_t max_records = 0;      // 0: all
   std::filesystem::path cache;  // empty: .shade in the folder
   Proof proof{};
@@ -46,7 +50,7 @@ class TokenStore {
   };
 
   // Opens what the cache has, or reads the folder and writes it. One process does so, others wait for it. Throws
-  // io::FormatError naming file and line for a bad file, UsageError if there is no record.
+  // io::FormatError naming file and line for a bad file or a record without a user, UsageError if there is no record.
   static std::shared_ptr<const TokenStore> open(const StoreRequest& request, const Tokenizer& tokenizer);
 
   int64_t records() const { return records_; }
@@ -57,12 +61,21 @@ class TokenStore {
   // Checksums of all tokens, where records end and their labels: equal only for equal records.
   const std::string& content() const { return content_; }
 
+  const std::string& fields() const { return fields_; }  // that records were made of, as RecordFields describes them
   const std::vector<std::string>& classes() const { return classes_; }       // sorted; whole numbers by value
   const std::string& first_unlabelled() const { return first_unlabelled_; }  // "file:line"; empty: all have one
 
   Entry entry(int64_t record) const;
+  std::vector<Entry> entries(int64_t first, int64_t count) const;
+  bool has_users() const { return user_file_ != nullptr; }
+  UserId user_of(int64_t record) const;  // of a store that has users
   // Tokens [begin, begin + ids.size()) of the concatenation of all records.
   void read(uint64_t begin, std::span<int64_t> ids) const;
+
+  bool all_counted() const { return counted_file_ == nullptr; }  // every token counts in the loss
+  // Whether tokens [begin, begin + counted.size()) count: 1 or 0.
+  void read_counted(uint64_t begin, std::span<uint8_t> counted) const;
+  bool framed() const { return framed_; }  // bos and eos are to be set around a record; false: it has its own
 
   // The record in which position p falls if every record is followed by `extra` more positions, and where it begins.
   struct Found {
@@ -75,16 +88,14 @@ class TokenStore {
   TokenStore(std::filesystem::path place, const std::string& key, bool proven);  // throws Error if it isn't whole
   void check_sums(const Json& manifest) const;
 
-  std::vector<Entry> entries(int64_t first, int64_t count) const;
-
   std::filesystem::path place_;
   std::string content_;
   int64_t records_ = 0, tokens_ = 0, empty_ = 0, width_ = 1;
-  bool reused_ = true;
+  bool reused_ = true, framed_ = true;
   std::vector<std::string> classes_;
   std::vector<int64_t> class_order_;  // number in the file -> index into classes_
-  std::string first_unlabelled_;
-  std::unique_ptr<io::InputFile> token_file_, record_file_;
+  std::string first_unlabelled_, fields_;
+  std::unique_ptr<io::InputFile> token_file_, record_file_, counted_file_, user_file_;
   std::vector<uint64_t> begins_;  // of every 1024th record
 };
 

@@ -6,13 +6,12 @@
 #include <utility>
 
 #include "shade/base/error.h"
-#include "shade/data/block_reader.h"
+#include "shade/io/errors.h"
 #include "shade/io/untrusted_text.h"
 
 namespace shade::data {
 namespace {
 
-constexpr size_t kBuffer = size_t{1} << 20;
 constexpr size_t kBatch = size_t{1} << 20;  // bytes of text
 constexpr size_t kMaxThreads = 16;
 
@@ -46,66 +45,77 @@ int width_of(const Tokenizer& tokenizer) {
 
 }  // namespace
 
-void Appender::add(std::span<const std::byte> bytes) {
-  buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
-  if (buffer_.size() >= kBuffer) flush();
-}
-
-void Appender::flush() {
-  file_.write_at(written_, buffer_);
-  hasher_.add(buffer_);
-  written_ += buffer_.size();
-  buffer_.clear();
-}
-
-std::string Appender::commit() {
-  flush();
-  file_.commit();
-  return io::to_hex(hasher_.digest());
-}
-
-TokenStoreWriter::TokenStoreWriter(std::filesystem::path place, const Tokenizer& tokenizer)
+TokenStoreWriter::TokenStoreWriter(std::filesystem::path place, const Tokenizer& tokenizer, bool users)
     : place_(made(std::move(place))),
       tokenizer_(tokenizer),
       width_(width_of(tokenizer)),
       tokens_file_(place_ / "tokens"),
       records_file_(place_ / "records"),
-      encoded_(std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMaxThreads)) {}
+      counted_file_(place_ / "counted"),
+      encoded_(std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMaxThreads)) {
+  if (users) users_file_.emplace(place_ / "users");
+}
+
+void TokenStoreWriter::add_user(const Record& record, const TextFile& file) {
+  if (!users_file_) return;
+  if (!record.user || record.user->empty())
+    throw io::FormatError(text(place_in(file, record.line),
+                               ": the record names no user, and each must (--user-field): a run that protects users "
+                               "couldn't tell whose it is"));
+  const auto id = user_id(*record.user);
+  users_file_->add(std::as_bytes(std::span(id)));
+}
 
 int64_t TokenStoreWriter::class_of(const Record& record, const TextFile& file) {
   if (!record.label) {
-    if (first_unlabelled_.empty()) first_unlabelled_ = text(file.path.string(), ":", record.line);
+    if (first_unlabelled_.empty()) first_unlabelled_ = place_in(file, record.line);
     return -1;
   }
   const auto next = static_cast<int64_t>(classes_.size());
   const auto [found, is_new] = classes_.emplace(*record.label, next);
   if (is_new && next == kMaxClasses)
-    fail_at(file.path, record.line,
-            text("more than ", kMaxClasses, " different labels, the last ", io::quote(*record.label),
-                 "; is \"label\" a class?"));
+    throw io::FormatError(text(place_in(file, record.line), ": more than ", kMaxClasses, " different labels, the last ",
+                               io::quote(*record.label), "; is the label a class?"));
   return found->second;
+}
+
+void TokenStoreWriter::Batch::add(std::span<const Part> parts) {
+  for (const auto& part : parts) {
+    words += part.text;
+    part_ends.push_back(words.size());
+    counted.push_back(part.counted ? 1 : 0);
+  }
+  ends.push_back(part_ends.size());
+}
+
+std::vector<PartText> TokenStoreWriter::Batch::at(size_t i) const {
+  std::vector<PartText> parts;
+  for (auto part = i == 0 ? 0 : ends[i - 1]; part < ends[i]; ++part) {
+    const auto begin = part == 0 ? 0 : part_ends[part - 1];
+    parts.push_back({std::string_view(words).substr(begin, part_ends[part] - begin), counted[part] != 0});
+  }
+  return parts;
 }
 
 void TokenStoreWriter::Batch::clear() {
   empty_out(words);
+  empty_out(part_ends);
+  empty_out(counted);
   empty_out(ends);
   empty_out(labels);
 }
 
-std::string_view TokenStoreWriter::Batch::at(size_t i) const {
-  const auto begin = i == 0 ? 0 : ends[i - 1];
-  return std::string_view(words).substr(begin, ends[i] - begin);
-}
-
 void TokenStoreWriter::add(const Record& record, const TextFile& file) {
-  if (record.text.empty()) {
+  if (record.bytes() == 0) {
     ++empty_;
     return;
   }
+  if (records_ == 0) framed_ = record.framed;
+  SHADE_CHECK(record.framed == framed_, "conversations among other records");
+  add_user(record, file);
   ++records_;
   batch_.labels.push_back(class_of(record, file));
-  batch_.words += record.text;
-  batch_.ends.push_back(batch_.words.size());
+  batch_.add(record.parts);
   if (batch_.words.size() >= kBatch) turn_over();
 }
 
@@ -120,35 +130,34 @@ void TokenStoreWriter::turn_over() {
 
 void TokenStoreWriter::encode(size_t first, size_t last, Encoded& out) const {
   for (size_t i = first; i < last; ++i) {
-    tokenizer_.encode(encoding_.at(i), out.ids);
+    encode_parts(tokenizer_, encoding_.at(i), out.ids, out.counted);
     out.ends.push_back(out.ids.size());
   }
 }
 
 void TokenStoreWriter::write_encoded() {
-  size_t text_number = 0;
+  size_t record = 0;
   for (auto& part : encoded_) {
     if (part.done.valid()) part.done.get();
-    size_t begin = 0;
     for (const auto end : part.ends) {
-      SHADE_CHECK(end > begin, "a text of ", encoding_.at(text_number).size(), " bytes has no token");
-      const StoredEntry entry{tokens_ + end, encoding_.labels[text_number++]};
+      const StoredEntry entry{tokens_ + end, encoding_.labels[record++]};
       records_file_.add(std::as_bytes(std::span(&entry, 1)));
-      begin = end;
     }
     if (width_ == 1) pack<uint8_t>(part.ids, packed_);
     if (width_ == 2) pack<uint16_t>(part.ids, packed_);
     if (width_ == 4) pack<uint32_t>(part.ids, packed_);
     tokens_file_.add(packed_);
+    counted_file_.add(part.counted);
     tokens_ += part.ids.size();
     empty_out(packed_);
     empty_out(part.ids);
+    empty_out(part.counted);
     empty_out(part.ends);
   }
   encoding_.clear();
 }
 
-void TokenStoreWriter::commit(const std::string& key) {
+void TokenStoreWriter::commit(const std::string& key, const std::string& fields) {
   turn_over();
   write_encoded();
   std::vector<std::string> classes(classes_.size());
@@ -162,8 +171,12 @@ void TokenStoreWriter::commit(const std::string& key) {
                 {"empty", empty_},
                 {"classes", classes},
                 {"first_unlabelled", first_unlabelled_},
+                {"fields", fields},
                 {"tokens_sum", tokens_file_.commit()},
                 {"records_sum", records_file_.commit()}};
+  if (const auto sum = counted_file_.commit(); !sum.empty()) manifest["counted_sum"] = sum;
+  if (!framed_) manifest["framed"] = false;
+  if (users_file_) manifest["users_sum"] = users_file_->commit();
   manifest["sum"] = manifest_sum(manifest);
   const auto words = print_manifest(manifest);
   NewFile file(place_ / "manifest", file_mode(Readers::owner));

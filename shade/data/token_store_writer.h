@@ -3,16 +3,17 @@
 
 #include <future>
 #include <map>
+#include <optional>
 
 #include "shade/base/json.h"
-#include "shade/base/new_file.h"
-#include "shade/base/private_file.h"
+#include "shade/data/appender.h"
+#include "shade/data/counted_tokens.h"
+#include "shade/data/part_tokens.h"
 #include "shade/data/token_store.h"
-#include "shade/io/digest.h"
 
 namespace shade::data {
 
-inline constexpr int kStoreVersion = 2;
+inline constexpr int kStoreVersion = 3;
 inline constexpr int64_t kMaxClasses = 65536;
 
 // What lies in `records`, little-endian.
@@ -21,52 +22,43 @@ struct StoredEntry {
   int64_t label;
 };
 
-// Appends through a buffer and sums what it wrote.
-class Appender {
- public:
-  explicit Appender(const std::filesystem::path& path) : file_(path, file_mode(Readers::owner)) {}
-  void add(std::span<const std::byte> bytes);
-  std::string commit();  // the digest, as hex
-
- private:
-  void flush();
-
-  NewFile file_;
-  uint64_t written_ = 0;
-  std::vector<std::byte> buffer_;
-  io::Hasher hasher_;
-};
-
 // Texts are encoded by threads, a batch while the next one is read; what is written is the same for any number of them.
 // Batches and threads keep their buffers, so the memory in use does not depend on how much was read.
 class TokenStoreWriter {
  public:
-  // Makes the folder `place`.
-  TokenStoreWriter(std::filesystem::path place, const Tokenizer& tokenizer);
+  // Makes the folder `place`. `users`: whose each record is is kept too.
+  TokenStoreWriter(std::filesystem::path place, const Tokenizer& tokenizer, bool users = false);
 
+  // Throws io::FormatError naming file and line: too many labels, no user where users are kept. Conversations are not
+  // mixed with other records.
   void add(const Record& record, const TextFile& file);
   int64_t records() const { return records_; }  // added, without the empty ones
   int64_t empty() const { return empty_; }
-  void commit(const std::string& key);
+  void commit(const std::string& key, const std::string& fields);
 
  private:
   struct Batch {
-    std::string words;         // all texts, one after the other
-    std::vector<size_t> ends;  // of each, in words
+    std::string words;              // the texts of all parts, one after the other
+    std::vector<size_t> part_ends;  // of each part, in words
+    std::vector<uint8_t> counted;   // each part
+    std::vector<size_t> ends;       // of each record, in part_ends
     std::vector<int64_t> labels;
 
+    void add(std::span<const Part> parts);
+    std::vector<PartText> at(size_t i) const;
     void clear();
-    std::string_view at(size_t i) const;
   };
 
-  // What one thread makes of consecutive texts of a batch.
+  // What one thread makes of consecutive records of a batch.
   struct Encoded {
     std::vector<TokenId> ids;
-    std::vector<size_t> ends;  // of each text, in ids
+    std::vector<uint8_t> counted;  // each id
+    std::vector<size_t> ends;      // of each record, in ids
     std::future<void> done;
   };
 
   int64_t class_of(const Record& record, const TextFile& file);
+  void add_user(const Record& record, const TextFile& file);
   void turn_over();  // the batch goes to the threads; what they had is written
   void encode(size_t first, size_t last, Encoded& out) const;
   void write_encoded();
@@ -75,8 +67,11 @@ class TokenStoreWriter {
   const Tokenizer& tokenizer_;
   int width_;
   Appender tokens_file_, records_file_;
+  CountedWriter counted_file_;
+  std::optional<Appender> users_file_;
   int64_t records_ = 0, empty_ = 0;
   uint64_t tokens_ = 0;
+  bool framed_ = true;  // Record::framed of all
   std::map<std::string, int64_t, std::less<>> classes_;
   std::string first_unlabelled_;
   Batch batch_, encoding_;

@@ -173,7 +173,7 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
   BenchResult result;
   result.describe(experiment, *model, 1);
   result.length = model->tokens(shape);
-  result.tokens = models::real_tokens(*model, batch).item<int64_t>();
+  result.tokens = models::real_tokens(*model, batch).sum().item<int64_t>();
   result.flops_per_token = models::training_flops_per_token(*model, shape);
   nn::PlainGradients gradients;
   model->parameters().wiring.tap = &gradients;

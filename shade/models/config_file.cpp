@@ -38,6 +38,11 @@ const Json* ConfigFile::find(const char* key) const {
   return found == json_->end() || found->is_null() ? nullptr : &*found;
 }
 
+bool ConfigFile::is_null(const char* key) const {
+  const auto found = json_->find(key);
+  return found != json_->end() && found->is_null();
+}
+
 std::optional<ConfigFile> ConfigFile::object(const char* key) const {
   const auto* value = find(key);
   if (value == nullptr) return std::nullopt;

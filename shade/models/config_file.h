@@ -16,6 +16,7 @@ class ConfigFile {
   ConfigFile(const Json& json, std::string source);  // both are kept
 
   bool has(const char* key) const { return find(key) != nullptr; }  // null counts as absent
+  bool is_null(const char* key) const;                              // there, and null
   template <class T>
   T get(const char* key, T otherwise) const {
     const auto* value = find(key);

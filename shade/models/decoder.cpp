@@ -37,6 +37,11 @@ std::optional<nn::LoraOptions> lora_for(const ModelOptions& options, const std::
   return std::find(names.begin(), names.end(), target) != names.end() ? options.lora : std::nullopt;
 }
 
+std::optional<nn::RmsNorm> head_norm(nn::Parameters& p, const DecoderConfig& c, const std::string& name) {
+  if (!c.head_norms) return std::nullopt;
+  return nn::RmsNorm(p, name, c.head_size(), c.norm_eps);
+}
+
 }  // namespace
 
 Decoder::Block::Block(nn::Parameters& p, const DecoderConfig& c, const ModelOptions& options, int64_t index)
@@ -54,6 +59,8 @@ Decoder::Block::Block(nn::Parameters& p, const DecoderConfig& c, const ModelOpti
       o(p, text("model.layers.", index, ".self_attn.o_proj"),
         {.in = c.heads * c.head_size(), .out = c.hidden, .bias = c.o_bias, .init = nn::Init::normal(c.init_std)},
         lora_for(options, "o_proj")),
+      q_norm(head_norm(p, c, text("model.layers.", index, ".self_attn.q_norm"))),
+      k_norm(head_norm(p, c, text("model.layers.", index, ".self_attn.k_norm"))),
       mlp_norm(p, text("model.layers.", index, ".post_attention_layernorm"), c.hidden, c.norm_eps),
       gate(p, text("model.layers.", index, ".mlp.gate_proj"),
            {.in = c.hidden, .out = c.ffn, .bias = c.mlp_bias, .init = nn::Init::normal(c.init_std)},
@@ -97,34 +104,42 @@ Decoder::Decoder(DecoderConfig config, const ModelOptions& options) : config_(st
   }
 }
 
-at::Tensor Decoder::run_block(const Block& block, const at::Tensor& x, const nn::RopeTable& rope,
-                              const std::vector<int64_t>& runs) const {
+at::Tensor Decoder::run_block(size_t index, const at::Tensor& x, const Walk& walk) const {
+  const auto& block = blocks_[index];
   const auto b = x.size(0), t = x.size(1), d = config_.head_size();
   const auto y = block.attention_norm(x);
-  const auto q = nn::rotate(block.q(y).view({b, t, config_.heads, d}), rope);
-  const auto k = nn::rotate(block.k(y).view({b, t, config_.kv_heads, d}), rope);
-  const auto v = block.v(y).view({b, t, config_.kv_heads, d});
-  const auto mixed = nn::attention(q, k, v, {.causal = true, .kernel = options_.attention, .runs = runs});
+  const auto rotated = [&](const nn::Projection& projection, const std::optional<nn::RmsNorm>& norm, int64_t heads) {
+    const auto x_BTHd = projection(y).view({b, t, heads, d});
+    return nn::rotate(norm ? (*norm)(x_BTHd) : x_BTHd, walk.rope);
+  };
+  const auto q = rotated(block.q, block.q_norm, config_.heads);
+  auto k = rotated(block.k, block.k_norm, config_.kv_heads);
+  auto v = block.v(y).view({b, t, config_.kv_heads, d});
+  if (walk.past != nullptr) std::tie(k, v) = walk.past->extend(index, k, v);
+  const auto mixed = nn::attention(q, k, v, {.causal = true, .kernel = options_.attention, .runs = walk.runs});
   const auto h = x + block.o(mixed.reshape({b, t, config_.heads * d}));
   const auto z = block.mlp_norm(h);
   const auto gate = block.gate(z), up = block.up(z);
   return h + (block.down.adapted() ? block.down(at::silu(gate) * up) : nn::swiglu_linear(block.down.base(), gate, up));
 }
 
-at::Tensor Decoder::hidden(const nn::Batch& batch) {
-  text_traits()->require_full_attention(batch.ids_BT.size(1));
+at::Tensor Decoder::hidden(const nn::Batch& batch, nn::KvCache* past) {
+  const auto first = past != nullptr ? past->length() : 0, positions = batch.ids_BT.size(1);
+  text_traits()->require_full_attention(first + positions);
   const auto& wiring = parameters_.wiring;
   const auto start = nn::enter_unit(wiring, embed_unit_, {nn::anchor(batch.ids_BT.device())})[0];
   auto x = nn::leave_unit(wiring, embed_unit_, (*embed_)(batch.ids_BT, start));
-  const auto rope =
-      nn::rope_table({.head_dim = config_.head_size(), .theta = config_.rope_theta, .scaling = config_.rope_scaling},
-                     batch.ids_BT.size(1), x.options());
-  // Rotary positions are relative, so a document may begin at any of them.
-  const auto runs = batch.documents_BT.defined() ? nn::runs_of(batch.documents_BT) : std::vector<int64_t>();
-  for (const auto& block : blocks_) {
-    const auto body = [this, &block, rope, runs](const nn::Tensors& in) { return run_block(block, in[0], rope, runs); };
-    x = nn::run_unit(wiring, block.unit, body, {x}, options_.checkpointing == Checkpointing::block);
+  const Walk walk{.rope = nn::rope_table(
+                      {.head_dim = config_.head_size(), .theta = config_.rope_theta, .scaling = config_.rope_scaling},
+                      positions, x.options(), first),
+                  // Rotary positions are relative, so a document may begin at any of them.
+                  .runs = batch.documents_BT.defined() ? nn::runs_of(batch.documents_BT) : std::vector<int64_t>(),
+                  .past = past};
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const auto body = [this, i, walk](const nn::Tensors& in) { return run_block(i, in[0], walk); };
+    x = nn::run_unit(wiring, blocks_[i].unit, body, {x}, options_.checkpointing == Checkpointing::block);
   }
+  if (past != nullptr) past->advance(positions);
   return x;
 }
 
@@ -136,21 +151,20 @@ at::Tensor Decoder::class_logits(const at::Tensor& h_BTD, const nn::Batch& batch
   return (*head_.score)((*norm_)(last));
 }
 
-at::Tensor Decoder::losses(const nn::Batch& batch) {
+at::Tensor Decoder::in_head(const at::Tensor& h_BTD, const std::function<at::Tensor(const at::Tensor&)>& body) const {
   const auto& wiring = parameters_.wiring;
-  const bool tied_head = options_.task == Task::lm && config_.tied;
-  auto h = hidden(batch);
-  if (tied_head) h = nn::enter_unit(wiring, embed_unit_, {h})[0];
+  auto h = tied_head() ? nn::enter_unit(wiring, embed_unit_, {h_BTD})[0] : h_BTD;
   h = nn::enter_unit(wiring, head_unit_, {h})[0];
-  at::Tensor losses;
-  if (options_.task == Task::classify) {
-    losses = nn::class_losses(class_logits(h, batch), batch.labels);
-  } else {
-    losses = nn::lm_losses((*norm_)(h), lm_weight(), wiring, targets(batch),
-                           {.mean = !sums_tokens(), .looked_up_BT = config_.tied ? batch.ids_BT : at::Tensor()});
-  }
-  losses = nn::leave_unit(wiring, head_unit_, losses);
-  return tied_head ? nn::leave_unit(wiring, embed_unit_, losses) : losses;
+  const auto out = nn::leave_unit(wiring, head_unit_, body(h));
+  return tied_head() ? nn::leave_unit(wiring, embed_unit_, out) : out;
+}
+
+at::Tensor Decoder::losses(const nn::Batch& batch) {
+  return in_head(hidden(batch), [&](const at::Tensor& h) {
+    if (options_.task == Task::classify) return nn::class_losses(class_logits(h, batch), batch.labels);
+    return nn::lm_losses((*norm_)(h), lm_weight(), parameters_.wiring, targets(batch),
+                         {.mean = !sums_tokens(), .looked_up_BT = config_.tied ? batch.ids_BT : at::Tensor()});
+  });
 }
 
 at::Tensor Decoder::targets(const nn::Batch& batch) {
@@ -166,14 +180,17 @@ bool Decoder::sums_tokens() const { return options_.task == Task::lm && options_
 
 at::Tensor Decoder::outputs(const nn::Batch& batch) {
   const at::NoGradGuard no_graph;
-  const auto& wiring = parameters_.wiring;
-  const bool tied_head = options_.task == Task::lm && config_.tied;
-  auto h = hidden(batch);
-  if (tied_head) h = nn::enter_unit(wiring, embed_unit_, {h})[0];
-  h = nn::enter_unit(wiring, head_unit_, {h})[0];
-  auto logits = options_.task == Task::classify ? class_logits(h, batch) : at::linear((*norm_)(h), lm_weight().value());
-  logits = nn::leave_unit(wiring, head_unit_, logits);
-  return tied_head ? nn::leave_unit(wiring, embed_unit_, logits) : logits;
+  return in_head(hidden(batch), [&](const at::Tensor& h) {
+    return options_.task == Task::classify ? class_logits(h, batch) : at::linear((*norm_)(h), lm_weight().value());
+  });
+}
+
+at::Tensor Decoder::next_logits(const at::Tensor& ids_BT, nn::KvCache& past) {
+  const at::NoGradGuard no_graph;
+  if (options_.task != Task::lm) return Model::next_logits(ids_BT, past);
+  return in_head(hidden({.ids_BT = ids_BT}, &past), [&](const at::Tensor& h) {
+    return at::linear((*norm_)(h.select(1, h.size(1) - 1)), lm_weight().value());
+  });
 }
 
 nn::Batch Decoder::synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType) const {

@@ -1,7 +1,8 @@
-// Llama and Qwen2. Weight names are Hugging Face's.
+// Llama, Mistral, Qwen2 and Qwen3. Weight names are Hugging Face's.
 #pragma once
 
 #include <deque>
+#include <functional>
 
 #include "shade/models/decoder_config.h"
 #include "shade/models/model.h"
@@ -19,6 +20,7 @@ class Decoder : public Model {
   at::Tensor loss_tokens(const nn::Batch& batch) const override;
   bool sums_tokens() const override;
   at::Tensor outputs(const nn::Batch& batch) override;
+  at::Tensor next_logits(const at::Tensor& ids_BT, nn::KvCache& past) override;
   nn::Batch synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType type) const override;
   std::optional<TextTraits> text_traits() const override;
   int64_t positions(const nn::Weight& weight, const BatchShape& shape) const override;
@@ -35,6 +37,7 @@ class Decoder : public Model {
     nn::UnitId unit;
     nn::RmsNorm attention_norm;
     nn::Projection q, k, v, o;
+    std::optional<nn::RmsNorm> q_norm, k_norm;  // over a head
     nn::RmsNorm mlp_norm;
     nn::Projection gate, up, down;
   };
@@ -42,10 +45,18 @@ class Decoder : public Model {
     std::optional<nn::Linear> score, lm_head;
   };
 
-  // The hidden states after the last norm, inside of the head's unit.
-  at::Tensor hidden(const nn::Batch& batch);
-  at::Tensor run_block(const Block& block, const at::Tensor& x, const nn::RopeTable& rope,
-                       const std::vector<int64_t>& runs) const;
+  // What all positions of a batch share on their way through the blocks.
+  struct Walk {
+    nn::RopeTable rope;
+    std::vector<int64_t> runs;    // AttentionOptions
+    nn::KvCache* past = nullptr;  // generation: what was read before, which is added to
+  };
+  // The hidden states before the last norm.
+  at::Tensor hidden(const nn::Batch& batch, nn::KvCache* past = nullptr);
+  at::Tensor run_block(size_t index, const at::Tensor& x, const Walk& walk) const;
+  // Runs `body` while the weights of the head's unit and, if the head is tied, of the embedding's are at hand.
+  at::Tensor in_head(const at::Tensor& h_BTD, const std::function<at::Tensor(const at::Tensor&)>& body) const;
+  bool tied_head() const { return options_.task == Task::lm && config_.tied; }
   const nn::Weight& lm_weight() const;
   static at::Tensor targets(const nn::Batch& batch);  // lm: what each position must predict
   at::Tensor class_logits(const at::Tensor& h_BTD, const nn::Batch& batch) const;

@@ -1,11 +1,39 @@
 #include "shade/models/decoder_config.h"
 
 #include "shade/base/error.h"
+#include "shade/base/strings.h"
 #include "shade/models/config_file.h"
 #include "shade/models/unsupported.h"
 
 namespace shade::models {
 namespace {
+
+// Where a family differs from the others. Biases are set by the config.json where it may, otherwise always or never.
+struct Family {
+  const char* name;     // model_type
+  const char* classes;  // what transformers calls its classes: LlamaForCausalLM
+  bool qkv_bias = false;
+  bool attention_bias_key = false, mlp_bias_key = false;
+  bool head_norms = false;
+  bool window_key_decides = false;  // sliding_window is the only key of the window, and absent means 4096
+  int64_t head_dim = 0;             // without the key; 0: hidden size / heads
+};
+constexpr Family kFamilies[] = {
+    {.name = "llama", .classes = "Llama", .attention_bias_key = true, .mlp_bias_key = true},
+    {.name = "mistral", .classes = "Mistral", .window_key_decides = true},
+    {.name = "qwen2", .classes = "Qwen2", .qkv_bias = true},
+    {.name = "qwen3", .classes = "Qwen3", .attention_bias_key = true, .head_norms = true, .head_dim = 128},
+};
+
+const Family& family_of(const std::string& name, const std::string& source) {
+  std::vector<std::string> names;
+  for (const auto& family : kFamilies) {
+    if (family.name == name) return family;
+    names.emplace_back(family.name);
+  }
+  throw UsageError(text(where(source), "model_type '", name, "' is not supported; expected one of ", join(names, ", "),
+                        suggestion(name, names)));
+}
 
 std::optional<nn::RopeScaling> scaling_from(const std::optional<ConfigFile>& file) {
   if (!file) return std::nullopt;
@@ -59,8 +87,7 @@ DecoderConfig DecoderConfig::from_json(const Json& json, const std::string& sour
   const ConfigFile file(json, source);
   DecoderConfig c;
   c.family = file.need<std::string>("model_type");
-  SHADE_REQUIRE(c.family == "llama" || c.family == "qwen2", source, ": model_type '", c.family,
-                "' is not supported; expected llama or qwen2");
+  const auto& family = family_of(c.family, source);
   refuse_unsupported(file);
   c.hidden = file.need<int64_t>("hidden_size");
   c.layers = file.need<int64_t>("num_hidden_layers");
@@ -68,25 +95,22 @@ DecoderConfig DecoderConfig::from_json(const Json& json, const std::string& sour
   c.kv_heads = file.get("num_key_value_heads", c.heads);
   c.ffn = file.need<int64_t>("intermediate_size");
   c.vocab = file.need<int64_t>("vocab_size");
-  if (file.has("head_dim")) {
-    c.head_dim = file.need<int64_t>("head_dim");
-    require_count(source, {"head_dim", "", c.head_dim, kMostWidth});
-  }
+  c.head_dim = file.get("head_dim", family.head_dim);
+  if (file.has("head_dim")) require_count(source, {"head_dim", "", c.head_dim, kMostWidth});
   c.norm_eps = file.get("rms_norm_eps", 1e-6);
   c.init_std = file.get("initializer_range", 0.02);
   c.max_positions = file.get<int64_t>("max_position_embeddings", 2048);
   c.tied = file.get("tie_word_embeddings", false);
-  const bool qwen = c.family == "qwen2";
-  const bool attention_bias = file.get("attention_bias", false), mlp_bias = file.get("mlp_bias", false);
-  c.qkv_bias = qwen || attention_bias;
-  c.o_bias = !qwen && attention_bias;
-  c.mlp_bias = !qwen && mlp_bias;
+  c.o_bias = file.get("attention_bias", false) && family.attention_bias_key;
+  c.qkv_bias = family.qkv_bias || c.o_bias;
+  c.mlp_bias = file.get("mlp_bias", false) && family.mlp_bias_key;
+  c.head_norms = family.head_norms;
   c.padding = file.get<int64_t>("pad_token_id", -1);
   // transformers 5 gathers both in rope_parameters; 4 had rope_theta beside rope_scaling.
   const auto rope = file.object("rope_parameters");
   c.rope_theta = (rope ? *rope : file).get("rope_theta", 10000.0);
   c.rope_scaling = scaling_from(rope ? rope : file.object("rope_scaling"));
-  c.window = sliding_window(file, c.layers);
+  c.window = family.window_key_decides ? stated_window(file) : sliding_window(file, c.layers);
   for (const char* key : {"bos_token_id", "eos_token_id"})
     if (json.contains(key)) c.kept[key] = json[key];
   for (const char* key : {"use_sliding_window", "sliding_window", "max_window_layers", "layer_types"})
@@ -107,8 +131,8 @@ DecoderConfig DecoderConfig::from_json(const Json& json, const std::string& sour
 }
 
 Json DecoderConfig::to_json() const {
-  const std::string prefix = family == "qwen2" ? "Qwen2" : "Llama";
-  Json out{{"architectures", {prefix + (classifier ? "ForSequenceClassification" : "ForCausalLM")}},
+  const auto& of = family_of(family, "");
+  Json out{{"architectures", {std::string(of.classes) + (classifier ? "ForSequenceClassification" : "ForCausalLM")}},
            {"model_type", family},
            {"hidden_act", "silu"},
            {"hidden_size", hidden},
@@ -123,10 +147,9 @@ Json DecoderConfig::to_json() const {
            {"max_position_embeddings", max_positions},
            {"tie_word_embeddings", tied},
            {"rope_theta", rope_theta}};
-  if (family == "llama") {
-    out["attention_bias"] = qkv_bias;
-    out["mlp_bias"] = mlp_bias;
-  }
+  if (of.attention_bias_key) out["attention_bias"] = qkv_bias;
+  if (of.mlp_bias_key) out["mlp_bias"] = mlp_bias;
+  if (of.window_key_decides) out["sliding_window"] = window > 0 ? Json(window) : Json();
   if (rope_scaling) {
     out["rope_scaling"] = {{"rope_type", "llama3"},
                            {"factor", rope_scaling->factor},

@@ -1,5 +1,5 @@
-// Llama and Qwen2 are one architecture with different numbers: a decoder with RMSNorm, rotary positions, grouped
-// queries and SwiGLU.
+// Llama, Mistral, Qwen2 and Qwen3 are one architecture with different numbers: a decoder with RMSNorm, rotary
+// positions, grouped queries and SwiGLU. Qwen3 normalises the heads of queries and keys as well.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@ namespace shade::models {
 class Decoder;
 
 struct DecoderConfig {
-  std::string family = "llama";  // or qwen2; decides the biases' defaults and what is written to config.json
+  std::string family = "llama";  // model_type; decides what config.json may say and what is written to it
   int64_t hidden = 0, layers = 0, heads = 0, kv_heads = 0, ffn = 0, vocab = 0;
   int64_t head_dim = 0;  // 0: hidden / heads
   double norm_eps = 1e-5;
@@ -25,6 +25,7 @@ struct DecoderConfig {
   std::optional<nn::RopeScaling> rope_scaling;
   bool tied = false;  // the head is the embedding
   bool qkv_bias = false, o_bias = false, mlp_bias = false;
+  bool head_norms = false;      // every head of queries and of keys is normalised before it is rotated
   int64_t classes = 3;          // of the classification head
   bool classes_stated = false;  // by a classifier's config.json or --num-classes; otherwise the data decides
   int64_t padding = -1;         // this token's embedding gets no gradient; -1: none

@@ -12,9 +12,15 @@ double training_flops_per_token(const Model& model, const BatchShape& shape) {
   return flops / static_cast<double>(model.tokens(shape));
 }
 
+Positions padded_positions(const Model& model, const nn::Batch& batch) {
+  if (batch.ids_BT.defined()) return {batch.ids_BT.size(0), batch.ids_BT.size(1)};
+  return {batch.row_count(), model.tokens({})};
+}
+
 at::Tensor real_tokens(const Model& model, const nn::Batch& batch) {
-  if (batch.mask_BT.defined() && !batch.mask_BT.is_meta()) return batch.mask_BT.sum();
-  return at::full({}, batch.ids_BT.defined() ? batch.ids_BT.numel() : batch.samples() * model.tokens({}), at::kLong);
+  if (batch.mask_BT.defined() && !batch.mask_BT.is_meta()) return batch.mask_BT.sum(1);
+  const auto [samples, each] = padded_positions(model, batch);
+  return at::full({samples}, each, at::kLong);
 }
 
 }  // namespace shade::models

@@ -15,8 +15,15 @@ namespace shade::models {
 
 double training_flops_per_token(const Model& model, const BatchShape& shape);
 
-// Tokens of a batch without padding; patches of its images. A number, int64: of a masked batch on its device, not yet
-// read by the host.
+// Tokens of each sample of a batch without padding, or patches of its image: [B] int64, of a masked batch on its
+// device, not yet read by the host. The sum of their squares over their sum is the length of the sample that the mean
+// token is in; at that length the FLOPs per token are those of all samples together, attention included.
 at::Tensor real_tokens(const Model& model, const nn::Batch& batch);
+
+// Positions that are computed for a batch, padding with them.
+struct Positions {
+  int64_t samples = 0, each = 0;
+};
+Positions padded_positions(const Model& model, const nn::Batch& batch);
 
 }  // namespace shade::models

@@ -27,6 +27,10 @@ at::Tensor Model::outputs(const nn::Batch&) {
   throw UsageError(text(describe(), " has no outputs to look at; override Model::outputs"));
 }
 
+at::Tensor Model::next_logits(const at::Tensor&, nn::KvCache&) {
+  throw UsageError(text(describe(), " generates no text; expected a language model"));
+}
+
 nn::Batch Model::synthetic(const BatchShape&, uint64_t, at::ScalarType) const {
   throw UsageError(text(describe(), " makes no synthetic data; override Model::synthetic, or bring records"));
 }

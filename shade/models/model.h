@@ -8,6 +8,7 @@
 #include "shade/base/json.h"
 #include "shade/nn/attention.h"
 #include "shade/nn/batch.h"
+#include "shade/nn/kv_cache.h"
 #include "shade/nn/parameters.h"
 #include "shade/nn/projection.h"
 
@@ -82,15 +83,18 @@ class Model {
  public:
   virtual ~Model() = default;
 
-  // One loss per sample: [B], not averaged over samples. No sample's loss may depend on another sample.
+  // One loss per row of the batch: [B], not averaged. No row's loss may depend on another row.
   virtual at::Tensor losses(const nn::Batch& batch) = 0;
-  // How many tokens each sample's loss counts: [B] int64; undefined if it is no language model's.
+  // How many tokens each row's loss counts: [B] int64; undefined if it is no language model's.
   virtual at::Tensor loss_tokens(const nn::Batch& /*batch*/) const { return {}; }
   // losses() are sums over tokens, and a batch's mean is over its tokens; otherwise over its samples.
   virtual bool sums_tokens() const { return false; }
 
   // Logits [B, T, V] or [B, C], or the predicted noise: for tests and evaluation, without a graph.
   virtual at::Tensor outputs(const nn::Batch& batch);
+  // Of a language model: the logits [B, V] of the token after ids [B, T], which follow what `past` has read and are
+  // added to it. Without a graph.
+  virtual at::Tensor next_logits(const at::Tensor& ids_BT, nn::KvCache& past);
 
   // Random data of the right shapes, the same for the same seed.
   virtual nn::Batch synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType type) const;

@@ -27,11 +27,18 @@ void refuse_unsupported(const ConfigFile& file) {
     if (const auto rope = file.object(key)) refuse_partial_rotation(*rope);
 }
 
-int64_t sliding_window(const ConfigFile& file, int64_t layers) {
-  if (!file.get("use_sliding_window", false)) return 0;
-  constexpr int64_t kWindow = 4096, kFirstLayer = 28;  // transformers' defaults
+int64_t stated_window(const ConfigFile& file) {
+  if (file.is_null("sliding_window")) return 0;
+  constexpr int64_t kWindow = 4096;  // transformers' default
   const auto window = file.get("sliding_window", kWindow);
   require_count(file.source(), {"sliding_window", "", window, kMostRows});
+  return window;
+}
+
+int64_t sliding_window(const ConfigFile& file, int64_t layers) {
+  if (!file.get("use_sliding_window", false)) return 0;
+  constexpr int64_t kFirstLayer = 28;  // transformers' default
+  const auto window = stated_window(file);
   const auto types = file.words("layer_types");
   const bool slides = types.empty() ? file.get("max_window_layers", kFirstLayer) < layers
                                     : std::find(types.begin(), types.end(), "sliding_attention") != types.end();

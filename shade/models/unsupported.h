@@ -11,6 +11,9 @@ namespace shade::models {
 // Throws UsageError for what changes the function that the weights compute, whatever the sequence.
 void refuse_unsupported(const ConfigFile& file);
 
+// sliding_window, or 4096 if it is not there; 0 if it is null.
+int64_t stated_window(const ConfigFile& file);
+
 // The shortest sliding window of `layers` layers: longer sequences are not supported. 0: there is none.
 int64_t sliding_window(const ConfigFile& file, int64_t layers);
 

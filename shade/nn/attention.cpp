@@ -15,24 +15,36 @@ namespace {
 // [B, T, H, d] <-> [B, H, T, d]
 at::Tensor heads_first(const at::Tensor& x) { return x.transpose(1, 2); }
 
-// [B or 1, 1, T, T] of 0 and -inf, undefined if nothing is hidden or the kernel's own causal flag suffices.
-at::Tensor mask_of(const at::Tensor& q, const at::Tensor& visible, bool causal, bool explicit_causal) {
-  if (!visible.defined() && !(causal && explicit_causal)) return {};
-  const auto t = q.size(2);
+// What queries may not see: by the kernel's own causal flag, or added to their scores, [B or 1, 1, T, S] of 0 and -inf.
+struct Hidden {
+  at::Tensor mask;  // undefined: none
+  bool causal = false;
+};
+
+// `flag`: the kernel has a causal flag. Queries are the last T of the S positions of the keys; a single one sees all.
+Hidden hidden_from(const at::Tensor& q, const at::Tensor& k, const at::Tensor& visible, bool causal, bool flag) {
+  const auto t = q.size(2), s = k.size(2);
+  const bool ahead = causal && t > 1;
+  if (!visible.defined() && (!ahead || (flag && t == s))) return {{}, ahead};
   const auto hidden = -std::numeric_limits<double>::infinity();
-  auto mask = at::zeros({1, 1, t, t}, q.options());
-  if (causal) mask.masked_fill_(at::ones({t, t}, q.options().dtype(at::kBool)).triu(1), hidden);
-  if (visible.defined()) mask = mask.masked_fill(visible.eq(0).view({-1, 1, 1, t}), hidden);
-  return mask;
+  auto mask = at::zeros({1, 1, t, s}, q.options());
+  if (ahead) mask.masked_fill_(at::ones({t, s}, q.options().dtype(at::kBool)).triu(1 + s - t), hidden);
+  if (visible.defined()) mask = mask.masked_fill(visible.eq(0).view({-1, 1, 1, s}), hidden);
+  return {mask, false};
+}
+
+FlashInput flash_input(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& visible,
+                       bool causal) {
+  const auto query = heads_first(q), key = heads_first(k);
+  const auto hidden = hidden_from(query, key, visible, causal, /*flag=*/true);
+  return {query, key, heads_first(v), hidden.mask, hidden.causal};
 }
 
 struct Flash : torch::autograd::Function<Flash> {
   static at::Tensor forward(Context* context, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::optional<at::Tensor>& seen, bool causal) {
-    const auto query = heads_first(q);
     const auto visible = seen.value_or(at::Tensor());
-    const auto mask = mask_of(query, visible, causal, false);
-    auto [out, lse] = flash_forward({query, heads_first(k), heads_first(v), mask, causal && !mask.defined()});
+    auto [out, lse] = flash_forward(flash_input(q, k, v, visible, causal));
     context->save_for_backward({q, k, v, visible, out, lse});
     context->saved_data["causal"] = causal;
     return heads_first(out);
@@ -40,11 +52,8 @@ struct Flash : torch::autograd::Function<Flash> {
   static Tensors backward(Context* context, Tensors grads) {
     const auto saved = context->get_saved_variables();
     const bool causal = context->saved_data["causal"].toBool();
-    const auto query = heads_first(saved[0]);
-    const auto mask = mask_of(query, saved[3], causal, false);
-    auto [dq, dk, dv] =
-        flash_backward({query, heads_first(saved[1]), heads_first(saved[2]), mask, causal && !mask.defined()},
-                       heads_first(grads[0]), saved[4], saved[5]);
+    auto [dq, dk, dv] = flash_backward(flash_input(saved[0], saved[1], saved[2], saved[3], causal),
+                                       heads_first(grads[0]), saved[4], saved[5]);
     return {heads_first(dq), heads_first(dk), heads_first(dv), {}, {}};
   }
 };
@@ -52,10 +61,10 @@ struct Flash : torch::autograd::Function<Flash> {
 struct Standard : torch::autograd::Function<Standard> {
   static at::Tensor forward(Context* context, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::optional<at::Tensor>& visible, bool causal) {
-    const auto query = heads_first(q);
+    const auto query = heads_first(q), key = heads_first(k);
     const double scale = 1 / std::sqrt(static_cast<double>(q.size(3)));
-    auto scores = at::matmul(query, repeated_heads(heads_first(k), q.size(2)).transpose(-1, -2)).mul_(scale);
-    const auto mask = mask_of(query, visible.value_or(at::Tensor()), causal, true);
+    auto scores = at::matmul(query, repeated_heads(key, q.size(2)).transpose(-1, -2)).mul_(scale);
+    const auto mask = hidden_from(query, key, visible.value_or(at::Tensor()), causal, /*flag=*/false).mask;
     if (mask.defined()) scores.add_(mask);
     const auto share = at::softmax(scores, -1);
     context->save_for_backward({q, k, v, share});
@@ -104,8 +113,8 @@ std::vector<int64_t> runs_of(const at::Tensor& documents_BT) {
 }
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options) {
-  SHADE_CHECK(q.dim() == 4 && q.size(2) % k.size(2) == 0 && k.sizes() == v.sizes(), "attention of q ", q.sizes(),
-              ", k ", k.sizes(), ", v ", v.sizes());
+  SHADE_CHECK(q.dim() == 4 && q.size(1) <= k.size(1) && q.size(2) % k.size(2) == 0 && k.sizes() == v.sizes(),
+              "attention of q ", q.sizes(), ", k ", k.sizes(), ", v ", v.sizes());
   if (!options.runs.empty()) return attention_by_run(q, k, v, options);
   const auto visible = options.visible_BT.defined() ? std::optional(options.visible_BT) : std::nullopt;
   if (options.kernel == AttentionKernel::flash) return Flash::apply(q, k, v, visible, options.causal);

@@ -34,7 +34,8 @@ struct AttentionOptions {
 // AttentionOptions::runs of samples that hold several documents: [B, T], equal numbers are one document.
 std::vector<int64_t> runs_of(const at::Tensor& documents_BT);
 
-// q [B, T, H, d], k and v [B, T, H_kv, d], H a multiple of H_kv -> [B, T, H, d]. Works on meta tensors.
+// q [B, T, H, d], k and v [B, S, H_kv, d], H a multiple of H_kv -> [B, T, H, d]. S is T or, in generation, larger: the
+// queries are the last T positions of the keys. Works on meta tensors.
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options);
 
 }  // namespace shade::nn

@@ -12,7 +12,7 @@
 
 namespace shade::nn {
 
-// B samples (0 is allowed), T tokens, C x H x W images.
+// B rows (0 is allowed), T tokens, C x H x W images. A row is a sample, unless rows_per_sample says that several are.
 struct Batch {
   at::Tensor ids_BT;   // int64
   at::Tensor mask_BT;  // int64, 1 where a token is real; undefined: all are. Padding is on the right.
@@ -25,16 +25,23 @@ struct Batch {
   at::Tensor noise_BCHW;   // what a denoiser must predict
   at::Tensor timesteps_B;
   at::Tensor x_BD, y_BD;  // regression
-  // Inputs of a model of one's own, by name; each has the sample as its first dimension.
+  // Inputs of a model of one's own, by name; each has the row as its first dimension.
   std::map<std::string, at::Tensor> fields;
+
+  // A sample is what one step clips. One of several rows (the records of a user) has them one after another, and its
+  // loss is the mean over those that are present. A sample with fewer records ends with blank rows, which count
+  // nowhere.
+  int64_t rows_per_sample = 1;
+  at::Tensor present_B;  // int64, 1 where a row is a record and 0 where it is blank; undefined: all are records
   // Which privacy unit each sample is; none of them may be in a step twice. Empty: not known.
   std::vector<int64_t> records;
 
-  int64_t samples() const {
+  int64_t row_count() const {
     for (const auto* tensor : {&ids_BT, &images_BCHW, &x_BD})
       if (tensor->defined()) return tensor->size(0);
     return fields.empty() ? 0 : fields.begin()->second.size(0);
   }
+  int64_t samples() const { return row_count() / rows_per_sample; }
 
   // Throws UsageError if the batch has no such field.
   const at::Tensor& field(const std::string& name) const {
@@ -46,9 +53,10 @@ struct Batch {
   // Samples [begin, begin + size), as views. Throws UsageError if a field has another number of samples than the batch.
   Batch rows(int64_t begin, int64_t size) const {
     for (const auto& [name, tensor] : fields)
-      SHADE_REQUIRE(tensor.size(0) == samples(), "field '", name, "' has ", tensor.size(0), " samples, its batch ",
-                    samples());
-    auto out = each([&](const at::Tensor& tensor) { return tensor.narrow(0, begin, size); });
+      SHADE_REQUIRE(tensor.size(0) == row_count(), "field '", name, "' has ", tensor.size(0), " samples, its batch ",
+                    row_count());
+    auto out = each(
+        [&](const at::Tensor& tensor) { return tensor.narrow(0, begin * rows_per_sample, size * rows_per_sample); });
     if (!records.empty()) out.records.assign(records.begin() + begin, records.begin() + begin + size);
     return out;
   }
@@ -64,7 +72,7 @@ struct Batch {
   Batch each(const Change& change) const {
     Batch out = *this;
     for (auto* tensor : {&out.ids_BT, &out.mask_BT, &out.labels, &out.documents_BT, &out.images_BCHW, &out.noise_BCHW,
-                         &out.timesteps_B, &out.x_BD, &out.y_BD})
+                         &out.timesteps_B, &out.x_BD, &out.y_BD, &out.present_B})
       if (tensor->defined()) *tensor = change(*tensor);
     for (auto& [name, tensor] : out.fields) tensor = change(tensor);
     return out;

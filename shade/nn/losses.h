@@ -1,4 +1,4 @@
-// Losses, one number per sample: nobody averages over samples in secret.
+// Losses, one number per row of a batch: not averaged over samples.
 #pragma once
 
 #include "shade/nn/parameters.h"

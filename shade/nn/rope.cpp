@@ -41,7 +41,7 @@ struct Rotate : torch::autograd::Function<Rotate> {
 
 }  // namespace
 
-RopeTable rope_table(const RopeOptions& options, int64_t positions, const at::TensorOptions& like) {
+RopeTable rope_table(const RopeOptions& options, int64_t positions, const at::TensorOptions& like, int64_t first) {
   if (like.device().is_meta()) {  // shapes only
     const auto empty = at::empty({positions, options.head_dim / 2}, like);
     return {empty, empty};
@@ -60,7 +60,7 @@ RopeTable rope_table(const RopeOptions& options, int64_t positions, const at::Te
     const auto between = (wavelength <= original / s.low_freq_factor) & (wavelength >= original / s.high_freq_factor);
     frequency = at::where(between, blended, stretched);
   }
-  const auto angle = at::outer(at::arange(positions, wide), frequency);
+  const auto angle = at::outer(at::arange(first, first + positions, wide), frequency);
   const auto cos = angle.cos().to(like), sin = angle.sin().to(like);
   if (few_launches(angle)) return {at::cat({cos, cos}, 1), at::cat({-sin, sin}, 1)};
   return {cos, sin};

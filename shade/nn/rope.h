@@ -21,12 +21,12 @@ struct RopeOptions {
   std::optional<RopeScaling> scaling;
 };
 
-// cos and sin [T, head_dim / 2] for positions 0 .. T-1, computed in fp32 at least, given in the type and on the
-// device of `like`. On accelerators [T, head_dim], for both halves at once: cos twice, and sin with its signs.
+// cos and sin [T, head_dim / 2] for T positions from `first` on, computed in fp32 at least, given in the type and on
+// the device of `like`. On accelerators [T, head_dim], for both halves at once: cos twice, and sin with its signs.
 struct RopeTable {
   at::Tensor cos_TH, sin_TH;
 };
-RopeTable rope_table(const RopeOptions& options, int64_t positions, const at::TensorOptions& like);
+RopeTable rope_table(const RopeOptions& options, int64_t positions, const at::TensorOptions& like, int64_t first = 0);
 
 // x [B, T, heads, head_dim]. Keeps only the table: backward turns back.
 at::Tensor rotate(const at::Tensor& x, const RopeTable& table);

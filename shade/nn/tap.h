@@ -70,13 +70,20 @@ class UnitObserver {
   virtual void leave(UnitId unit, Pass pass) = 0;
 };
 
-// What a model's layers are connected to. Set between steps; null: nobody listens.
+// The gradient of samples that have `rows` rows each (nn::Batch::rows_per_sample), from that of rows. The positions of
+// a sample's rows become its positions, [B, T, D] -> [B / rows, rows T, D], so that norms and sums over positions are
+// those of the sample; what each row adds to a weight as a whole (AddedGrad, OwnGrad) is summed over them. A gradient
+// whose first dimension is not divided by `rows` stays as it is: it has no samples, and clipping refuses it.
+LayerGrad by_sample(LayerGrad grad, int64_t rows);
+
+// What a model's layers are connected to. Set between micro-steps; null: not connected.
 struct Wiring {
   GradientTap* tap = nullptr;
   UnitObserver* units = nullptr;
+  int64_t rows_per_sample = 1;  // of the batch that is computed
 
   void take(LayerGrad grad) const {
-    if (tap != nullptr) tap->take(std::move(grad));
+    if (tap != nullptr) tap->take(rows_per_sample == 1 ? std::move(grad) : by_sample(std::move(grad), rows_per_sample));
   }
 };
 

@@ -9,7 +9,7 @@ namespace shade::privacy {
 
 std::string adjacency(PrivacyUnit unit, Neighbours neighbours) {
   SHADE_CHECK(neighbours == Neighbours::add_remove, "no other neighbours are accounted");
-  return text("add or remove one ", to_string(unit));
+  return text("add or remove one ", to_string(unit), unit == PrivacyUnit::user ? " with all records" : "");
 }
 
 void Mechanism::require_valid() const {

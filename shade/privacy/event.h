@@ -30,15 +30,17 @@ inline std::span<const Name<Neighbours>> names_of(Neighbours) {
   return kNames;
 }
 
-// What that "record" is: a record of the data, or a window of tokens cut from all texts in a row. A text may reach into
-// several windows, so an epsilon per window is no epsilon of a text or a person.
-enum class PrivacyUnit { record, window };
+// What that "record" is: a record of the data, a window of tokens cut from all texts in a row, or a user with all
+// records. A text may reach into several windows, so an epsilon per window is no epsilon of a text or a person.
+enum class PrivacyUnit { record, window, user };
 inline std::span<const Name<PrivacyUnit>> names_of(PrivacyUnit) {
-  static constexpr Name<PrivacyUnit> kNames[] = {{"record", PrivacyUnit::record}, {"window", PrivacyUnit::window}};
+  static constexpr Name<PrivacyUnit> kNames[] = {
+      {"record", PrivacyUnit::record}, {"window", PrivacyUnit::window}, {"user", PrivacyUnit::user}};
   return kNames;
 }
 
-// "add or remove one record": the one wording of what an epsilon protects, for help, reports and result files.
+// "add or remove one record", "add or remove one user with all records": the one wording of what an epsilon protects,
+// for help, reports and result files.
 std::string adjacency(PrivacyUnit unit, Neighbours neighbours = Neighbours::add_remove);
 
 // One step as an accountant sees it. Lengths are in units of the clip norm.
@@ -76,6 +78,7 @@ struct PrivacyEvent {
   PrivacyUnit unit = PrivacyUnit::record;
   int64_t steps = 0;
   double delta = 0;
+  std::string unit_by{};  // of users: the field that names them; another field makes other users
 
   void require_valid() const;
   double noise_deviation() const { return mechanism.noise_multiplier * clip_norm; }  // per element of the sum

@@ -22,7 +22,7 @@ void Phases::in_unit(const UnitSpan* owner, int64_t unit) noexcept {
 std::optional<c10::Event> Phases::try_mark() const noexcept {
   try {
     return mark();
-  } catch (const std::exception&) {  // a device that has failed, which whoever waits for it is told
+  } catch (const std::exception&) {  // a failed device, which the next wait on it reports
     return std::nullopt;
   }
 }

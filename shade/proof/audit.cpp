@@ -16,7 +16,13 @@ namespace shade::proof {
 void AuditConfig::declare(Fields& f) {
   f.add("seq_length", seq_length,
         {.help = "per sample", .unit = "tokens", .min = 1, .flags = {"--seq-length", "--seq"}});
-  f.add("batch_size", batch_size, {.help = "records besides the canary", .min = 0, .flags = {"--batch-size"}});
+  f.add("batch_size", batch_size,
+        {.help = "number of records besides the canary, or of users", .min = 0, .flags = {"--batch-size"}});
+  f.add("max_records_per_user", max_records_per_user,
+        {.help = "number of records of the canary and of each other user, clipped as one; 1: the unit is a record",
+         .unit = "records",
+         .min = 1,
+         .flags = {"--max-records-per-user"}});
   f.add("runs", runs, {.help = "of each world", .min = 100, .flags = {"--runs"}});
   f.add("delta", delta, {.help = "at which epsilons are compared", .flags = {"--delta"}});
   f.add("confidence", confidence, {.help = "of the lower bound", .min = 0.5, .max = 0.999999});
@@ -75,7 +81,7 @@ Verdict AuditResult::verdict() const {
 }
 
 std::string AuditResult::why() const {
-  if (canary > longest) return text("one record moved the sum by ", significant(canary, 4), " clip norms");
+  if (canary > longest) return text("one ", unit, " moved the sum by ", significant(canary, 4), " clip norms");
   if (lower_epsilon > claimed_epsilon) return "the observer tells the worlds apart better than the claim allows";
   if (canary < 0.9) return "a canary of less than 0.9 clip norms hides faults; lower --max-grad-norm";
   if (visible_epsilon <= claimed_epsilon)
@@ -88,6 +94,7 @@ Json AuditResult::json() const {
   return {{"runs", runs},
           {"false_alarms", false_alarms},
           {"misses", misses},
+          {"privacy_unit", unit},
           {"canary_in_clip_norms", canary},
           {"claimed_mu", claimed_mu},
           {"claimed_epsilon", claimed_epsilon},
@@ -122,13 +129,30 @@ double epsilon_of(double mu, double delta) { return mu > 0 ? privacy::gaussian_e
 
 using Parts = std::vector<at::Tensor>;  // one for each shard of this rank
 
-Parts sums_of(train::Job& job, const data::Dataset& records, int64_t count) {
+// User i has records [i each, (i + 1) each); they are one sample, or by a fault a sample each.
+struct UserRecords {
+  const data::Dataset& records;
+  int64_t each = 1;
+  bool clipped_alone = false;
+
+  nn::Batch batch(std::span<const int64_t> users) const {
+    std::vector<int64_t> numbers;
+    for (const auto user : users)
+      for (int64_t i = 0; i < each; ++i) numbers.push_back(user * each + i);
+    auto out = records.batch(numbers);
+    out.rows_per_sample = clipped_alone ? 1 : each;
+    return out;
+  }
+};
+
+Parts sums_of(train::Job& job, const UserRecords& users, int64_t count) {
   std::vector<int64_t> numbers;
   for (int64_t i = 0; i < count; ++i) numbers.push_back(i);
   const auto& control = job.groups().control;
   std::vector<nn::Batch> batches;
-  for (const auto& mine : train::deal(numbers, control.size(), control.rank(), std::max<int64_t>(1, count)))
-    batches.push_back(records.batch(mine).to(job.device()));
+  for (const auto& mine :
+       train::deal(users.records, numbers, std::max<int64_t>(1, count), {control.size(), control.rank()}))
+    batches.push_back(users.batch(mine.records).to(job.device()));
   job.gradients(batches);
   Parts out;
   for (const auto& shard : job.runtime().shards()) out.push_back(shard.gradient.clone());
@@ -151,10 +175,16 @@ AuditResult audit(comm::World& world, const Audit& what) {
                 "adaptive clipping releases a second number, which this audit doesn't look at; choose another style");
   SHADE_REQUIRE(config.fault != AuditFault::rank0_noise || world.size() > 1,
                 "noise by rank 0 alone is no fault in a world of one rank; add --ranks 2 --shard zero3");
+  const auto each = config.max_records_per_user;
+  const bool clipped_alone = config.fault == AuditFault::clip_records;
+  SHADE_REQUIRE(!clipped_alone || each > 1,
+                "records that are clipped one by one are no fault where a record is the unit; add "
+                "--max-records-per-user 8");
   AuditResult out{.runs = config.runs,
                   .claimed_mu = 1 / dp.sigma,
                   .claimed_epsilon = privacy::gaussian_epsilon(config.delta, 1 / dp.sigma),
-                  .longest = config.dtype == train::ComputeType::fp32 ? 1.001 : 1.02};
+                  .longest = config.dtype == train::ComputeType::fp32 ? 1.001 : 1.02,
+                  .unit = to_string(each > 1 ? privacy::PrivacyUnit::user : privacy::PrivacyUnit::record)};
   const double clip_norm = dp.max_grad_norm;
   if (config.fault == AuditFault::half_noise) dp.sigma /= 2;
   if (config.fault == AuditFault::no_clip) {  // a bound that nothing reaches, and the same noise
@@ -170,14 +200,15 @@ AuditResult audit(comm::World& world, const Audit& what) {
                          .noise_seed = dp.seed(),
                          .shard = what.shard,
                          .dtype = train::dtype_of(config.dtype),
-                         .micro_batch = config.batch_size + 1,
+                         .micro_batch = (config.batch_size + 1) * (clipped_alone ? each : 1),
                          .seed = static_cast<uint64_t>(config.seed),
                          .rehearsal = true});
   auto& runtime = job.runtime();
-  const train::MadeUpData records(*model, config.batch_size + 1, config.seq_length, static_cast<uint64_t>(config.seed),
-                                  train::scalar_type(config.dtype));
-  const Parts without = sums_of(job, records, config.batch_size);
-  const Parts with = sums_of(job, records, config.batch_size + 1);
+  const train::MadeUpData records(*model, (config.batch_size + 1) * each, config.seq_length,
+                                  static_cast<uint64_t>(config.seed), train::scalar_type(config.dtype));
+  const UserRecords users{records, each, clipped_alone};
+  const Parts without = sums_of(job, users, config.batch_size);
+  const Parts with = sums_of(job, users, config.batch_size + 1);
   Parts canary;
   for (size_t i = 0; i < with.size(); ++i) canary.push_back(with[i] - without[i]);
 

@@ -1,6 +1,7 @@
 // Can an observer break the claim? A white-box audit of one private step with a canary.
 //
-// Two worlds: a batch, and the same batch with one record more, whose clipped gradient has length C. The observer sees
+// Two worlds: a batch, and the same batch with one record (or one user with several records) more, whose clipped
+// gradient has length C. The observer sees
 // the whole noisy sum, knows both sums without noise, and says which world it is by the side of the middle on which the
 // sum lies. The step is the program's own; only the noise changes from run to run. Without sampling the claim is that
 // of the Gaussian mechanism: no test tells the worlds apart better than N(0, 1) from N(1 / sigma, 1). The observer's
@@ -16,18 +17,19 @@
 namespace shade::proof {
 
 // Faults that an audit must notice. They are made here, around the step; the step has no such switch.
-enum class AuditFault { none, half_noise, no_clip, rank0_noise };
+enum class AuditFault { none, half_noise, no_clip, rank0_noise, clip_records };
 inline std::span<const Name<AuditFault>> names_of(AuditFault) {
   static constexpr Name<AuditFault> kNames[] = {{"none", AuditFault::none},
                                                 {"half_noise", AuditFault::half_noise},
                                                 {"no_clip", AuditFault::no_clip},
-                                                {"rank0_noise", AuditFault::rank0_noise}};
+                                                {"rank0_noise", AuditFault::rank0_noise},
+                                                {"clip_records", AuditFault::clip_records}};
   return kNames;
 }
 
 // [audit], and the model: its options are in [model], as in recipes.
 struct AuditConfig : train::ModelConfig {
-  int64_t seq_length = 12, batch_size = 7, runs = 20000, seed = 1;
+  int64_t seq_length = 12, batch_size = 7, max_records_per_user = 1, runs = 20000, seed = 1;
   double delta = 1e-5, confidence = 0.999;
   AuditFault fault = AuditFault::none;
 
@@ -56,9 +58,10 @@ struct AuditResult {
   double canary = 0;  // length of what it adds to the sum, in clip norms
   double claimed_mu = 0, claimed_epsilon = 0;
   double lower_mu = 0, lower_epsilon = 0;  // the mechanism has at least this, at the stated confidence
-  double visible_epsilon = 0;  // these runs would find so much at least if the noise were half of what is claimed, but
-                               // for one audit in 1,000
-  double longest = 1;          // a canary may have, in clip norms; rounding makes it more than 1
+  double visible_epsilon = 0;   // these runs would find so much at least if the noise were half of what is claimed, but
+                                // for one audit in 1,000
+  double longest = 1;           // a canary may have, in clip norms; rounding makes it more than 1
+  std::string unit = "record";  // what the canary is
 
   Verdict verdict() const;
   std::string why() const;  // nothing is shown, or the claim is wrong

@@ -37,7 +37,8 @@ at::Tensor value_of(const nn::Weight& weight, uint64_t seed) {
   return at::randn(weight.shape(), generator, at::kFloat).mul_(spread).add_(constant ? weight.init().value : 0);
 }
 
-// The definition: each sample alone, its whole gradient, its norm, the clipped sum in fp64.
+// The definition: each sample alone, its whole gradient, its norm, the clipped sum in fp64. The gradient of a sample of
+// several records is the mean of theirs.
 struct Reference {
   std::vector<std::vector<double>> norms;                              // by rank, in the order of its samples
   std::vector<std::map<nn::WeightId, std::vector<double>>> by_weight;  // squared, by rank
@@ -48,6 +49,18 @@ struct SampleGradient {
   int rank;
   std::map<nn::WeightId, at::Tensor> parts;
 };
+
+// The records that a sample is made of, each alone.
+std::vector<nn::Batch> records_of(const nn::Batch& batch, int64_t sample) {
+  auto rows = batch;
+  rows.rows_per_sample = 1;
+  rows.present_B.reset();
+  rows.records.clear();
+  std::vector<nn::Batch> out;
+  for (auto row = sample * batch.rows_per_sample; row < (sample + 1) * batch.rows_per_sample; ++row)
+    if (!batch.present_B.defined() || batch.present_B[row].item<int64_t>() == 1) out.push_back(rows.rows(row, 1));
+  return out;
+}
 
 // On the CPU, whatever is checked: another device's kernels must give the same. In bf16 two devices round as far apart
 // as the tolerance is, so there the definition is computed where it is compared.
@@ -64,7 +77,9 @@ std::vector<SampleGradient> sample_gradients(const Case& c, int ranks) {
       const auto batch = c.check->batch(*model, c.dtype, rank, m).to(device);
       for (int64_t i = 0; i < batch.samples(); ++i) {
         gradients.free();
-        torch::autograd::backward({model->losses(batch.rows(i, 1)).sum()}, {});
+        const auto records = records_of(batch, i);
+        for (const auto& record : records)
+          torch::autograd::backward({model->losses(record).sum() / static_cast<double>(records.size())}, {});
         out.push_back({rank, {}});
         for (const auto& weight : model->parameters().weights())
           if (weight.trainable())

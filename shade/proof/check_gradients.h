@@ -26,7 +26,7 @@ struct GradientCheck {
   std::string label = "own model";
   std::function<std::unique_ptr<models::Model>()> make_model{};
   // Micro-batch `micro_step` of a rank, numbers in `dtype`. Batches of unequal sizes, an empty one among them, and
-  // different ranks with different samples show the most.
+  // different ranks with different samples show the most. Samples may have several rows (nn::Batch::rows_per_sample).
   std::function<nn::Batch(const models::Model& model, nn::DType dtype, int rank, int64_t micro_step)> batch{};
 
   std::vector<CheckedMethod> methods{};       // empty: all of our own

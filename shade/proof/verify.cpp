@@ -15,19 +15,25 @@ std::unique_ptr<models::Model> make(const VerifyModel& model) {
 
 constexpr int64_t kMost = 3;  // samples of a micro-batch
 
-// Unequal batches, an empty one among them; different data everywhere; texts of different lengths.
+// Unequal batches, an empty one among them; different data everywhere; texts of different lengths. Users have unequal
+// numbers of records, and their blank rows hold what must not count.
 nn::Batch batch_of(const models::Model& model, const VerifyModel& spec, nn::DType dtype, uint64_t seed, int rank,
                    int64_t micro_step) {
   static constexpr int64_t kSizes[] = {kMost, 1, 0, 2};
   const auto samples = kSizes[(rank + micro_step) % 4];
-  const auto t = spec.seq_length;
-  auto batch = model.synthetic({.samples = 4, .seq_length = t},
+  const auto t = spec.seq_length, most = spec.max_records;
+  auto batch = model.synthetic({.samples = 4 * most, .seq_length = t},
                                seed * 100 + static_cast<uint64_t>(rank * 10 + micro_step), nn::scalar_type(dtype));
   if (batch.mask_BT.defined()) {
     batch.ids_BT.select(1, 1).copy_(batch.ids_BT.select(1, 0));  // a token twice in a sample
-    const auto length = t - at::arange(4).remainder(std::max<int64_t>(1, t / 2));
+    const auto length = t - at::arange(4 * most).remainder(std::max<int64_t>(1, t / 2));
     batch.mask_BT = (at::arange(t) < length.unsqueeze(1)).to(at::kLong);
     if (batch.labels.dim() == 2) batch.labels = batch.labels.masked_fill(batch.mask_BT == 0, -100);
+  }
+  if (most > 1) {
+    const auto present = most - (at::arange(4) + rank).remainder(most);
+    batch.rows_per_sample = most;
+    batch.present_B = (at::arange(most) < present.unsqueeze(1)).to(at::kLong).view(-1);
   }
   return batch.rows(0, samples);
 }
@@ -47,7 +53,11 @@ std::vector<Strategy> strategies(const VerifyConfig& config, int ranks) {
 std::vector<VerifyModel> models_of(const VerifyConfig& config, const models::SizeOverrides& sizes) {
   using models::Task;
   if (!config.model.empty()) {
-    VerifyModel own{.label = config.model, .name = config.model, .sizes = sizes, .seq_length = config.seq_length};
+    VerifyModel own{.label = config.model,
+                    .name = config.model,
+                    .sizes = sizes,
+                    .seq_length = config.seq_length,
+                    .max_records = config.max_records_per_user};
     own.options.task = config.task;
     if (config.lora_rank > 0) own.options.lora = nn::LoraOptions{.rank = config.lora_rank};
     return {own};
@@ -69,6 +79,11 @@ std::vector<VerifyModel> models_of(const VerifyConfig& config, const models::Siz
   for (const auto& name : models::model_names()) {
     const bool known = std::any_of(out.begin(), out.end(), [&](const auto& model) { return model.name == name; });
     if (name.ends_with("-nano") && !known) out.push_back({name, name, {}, {}, config.seq_length});
+  }
+  for (const size_t i : {2u, 3u, 4u, 5u}) {  // with an added weight, biases, a tied table and adapters
+    out.push_back(out[i]);
+    out.back().label += ", users";
+    out.back().max_records = 3;
   }
   if (config.all) {
     out.push_back(out[0]);
@@ -97,6 +112,12 @@ void VerifyConfig::declare(Fields& f) {
   f.add("strategies", strategies,
         {.help = "some of the strategies; empty: all that fit the ranks", .flags = {"--shard", "--data-parallel"}});
   f.add("dtypes", dtypes, {.help = "of computation; empty: fp32, or all with --all", .flags = {"--dtype"}});
+  f.add("max_records_per_user", max_records_per_user,
+        {.help = "most records of a user, who is then clipped as one sample, with --model; 1: a record is a sample; "
+                 "the small models are checked both ways",
+         .unit = "records",
+         .min = 1,
+         .flags = {"--max-records-per-user"}});
   f.add("all", all, {.help = "every dtype, accumulation and checkpointing", .flags = {"--all"}});
   f.add("verbose", verbose,
         {.help = "print the norms of every sample on every rank: by layer, and in all before and after any reduction",

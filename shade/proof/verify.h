@@ -14,7 +14,7 @@ namespace shade::proof {
 struct VerifyConfig {
   std::string model;  // empty: small models of every family
   models::Task task = models::Task::automatic;
-  int64_t seq_length = 7, lora_rank = 0;
+  int64_t seq_length = 7, lora_rank = 0, max_records_per_user = 1;
   std::vector<std::string> methods, strategies, dtypes;  // empty: all that fit the world; fp32
   bool all = false;                                      // every dtype, accumulation, loss and checkpointing
   bool verbose = false;
@@ -34,6 +34,7 @@ struct VerifyModel {
   models::SizeOverrides sizes;
   models::ModelOptions options;
   int64_t seq_length = 7;
+  int64_t max_records = 1;  // of a user, who is a sample: 1 to so many
 };
 
 // Collective; every rank gets the same rows. `progress` hears of every row on rank 0.

@@ -11,45 +11,50 @@ namespace shade::train {
 using privacy::PrivacyEvent;
 using privacy::Sampler;
 
-PrivacyEvent event_of(const Recipe& recipe, int64_t records) {
+privacy::PrivacyUnit unit_of(const Recipe& recipe) {
+  return recipe.dp.is_private() ? recipe.budget.privacy_unit : privacy::PrivacyUnit::record;
+}
+
+PrivacyEvent event_of(const Recipe& recipe, int64_t units) {
   const auto& [budget, train] = std::tie(recipe.budget, recipe.train);
   PrivacyEvent event{.mechanism = {.sampler = budget.sampler, .sample_rate = budget.sample_rate},
                      .clip_norm = recipe.dp.max_grad_norm,
                      .divisor = static_cast<double>(train.batch_size),
-                     .unit = budget.privacy_unit,
+                     .unit = unit_of(recipe),
                      .steps = train.steps,
                      .delta = budget.delta};
+  if (event.unit == privacy::PrivacyUnit::user) event.unit_by = recipe.data.fields.user;
   auto& mechanism = event.mechanism;
   if (mechanism.sample_rate == 0)
-    mechanism.sample_rate = std::min(1.0, static_cast<double>(train.batch_size) / static_cast<double>(records));
+    mechanism.sample_rate = std::min(1.0, static_cast<double>(train.batch_size) / static_cast<double>(units));
   mechanism.noise_multiplier = recipe.dp.sigma;
   mechanism.max_batch = budget.max_batch;
   mechanism.population = budget.population;
   if (budget.sampler == Sampler::truncated_poisson) {
-    if (mechanism.population == 0) mechanism.population = records + 1;
-    SHADE_REQUIRE(mechanism.population >= records, "population ", mechanism.population, " is less than the ", records,
-                  " records of the data; expected a bound on their number");
+    if (mechanism.population == 0) mechanism.population = units + 1;
+    SHADE_REQUIRE(mechanism.population >= units, "population ", mechanism.population, " is less than the ", units, " ",
+                  to_string(event.unit), "s of the data; expected a bound on their number");
   }
   if (budget.target_epsilon > 0 && train.steps > 0)
     mechanism.noise_multiplier =
         privacy::calibrate(budget.accountant, event.accounted(), budget.target_epsilon, budget.delta).sigma;
   if (recipe.dp.is_private() && no_epsilon(recipe).empty()) {
     event.require_valid();
-    if (budget.delta * static_cast<double>(records) >= 1)
-      log::warning("delta ", budget.delta, " is not below 1 / ", records,
-                   " records: giving away one whole record would be allowed by it");
+    if (budget.delta * static_cast<double>(units) >= 1)
+      log::warning("delta ", budget.delta, " is not below 1 / ", units, " ", to_string(event.unit),
+                   "s: giving away one whole ", to_string(event.unit), " would be allowed by it");
   }
   return event;
 }
 
-std::unique_ptr<data::Sampler> make_sampler(const PrivacyEvent& event, int64_t records, int64_t batch_size,
+std::unique_ptr<data::Sampler> make_sampler(const PrivacyEvent& event, int64_t units, int64_t batch_size,
                                             const privacy::NoiseKey& key) {
   const auto own = privacy::derived_key(key, "shade sampler");
   const auto& mechanism = event.mechanism;
   if (mechanism.sampler == Sampler::shuffled)
-    return data::make_shuffled(own.bytes(), {.records = records, .batch = batch_size, .unit = to_string(event.unit)});
+    return data::make_shuffled(own.bytes(), {.records = units, .batch = batch_size, .unit = to_string(event.unit)});
   return data::make_poisson(own.bytes(),
-                            {.records = records,
+                            {.records = units,
                              .rate = mechanism.sample_rate,
                              .max_batch = mechanism.sampler == Sampler::truncated_poisson ? mechanism.max_batch : 0,
                              .unit = to_string(event.unit)});
@@ -64,7 +69,7 @@ std::string no_epsilon(const Recipe& recipe) {
 
 Json event_json(const PrivacyEvent& event, bool seeded, bool accounted) {
   // How many steps, and for which delta, doesn't change a step; there is one kind of neighbours.
-  const auto& [mechanism, clip_norm, divisor, neighbours, unit, steps, delta] = event;
+  const auto& [mechanism, clip_norm, divisor, neighbours, unit, steps, delta, unit_by] = event;
   const auto& [sampler, sample_rate, noise_multiplier, max_batch, population] = mechanism;
   Json out{{"sampler", to_string(sampler)},
            {"sample_rate", sample_rate},
@@ -75,6 +80,7 @@ Json event_json(const PrivacyEvent& event, bool seeded, bool accounted) {
            {"divisor", divisor},
            {"unit", to_string(unit)},
            {"seeded", seeded}};
+  if (!unit_by.empty()) out["unit_by"] = unit_by;
   if (!accounted) out["accounted"] = false;  // absent in ledgers of earlier versions
   return out;
 }
@@ -99,13 +105,18 @@ Earlier earlier_steps(std::span<const checkpoint::Spent> ledger, const PrivacyEv
   for (const auto& [words, steps] : ledger) {
     out.count += steps;
     if (words.value("seeded", false) && !seeded) refuse("whose noise had a seed");
-    const auto unit = words.contains("unit") ? words["unit"].get<std::string>() : unstated();
-    const bool other = unit != to_string(event.unit);
-    if (other) refuse("that protect one ", unit, ", not one ", to_string(event.unit));
+    auto unit = words.contains("unit") ? words["unit"].get<std::string>() : unstated();
+    auto mine = to_string(event.unit);
+    if (unit == mine && words.contains("unit_by") && words["unit_by"] != event.unit_by) {
+      unit += text(" by '", words["unit_by"].get<std::string>(), "'");
+      mine += text(" by '", event.unit_by, "'");
+    }
+    const bool other = unit != mine;
+    if (other) refuse("that protect one ", unit, ", not one ", mine);
     const auto mechanism = mechanism_in(words);
     if (mechanism && !words.value("seeded", false)) {
       out.protected_steps += steps;
-      if (other) out.other_unit = unit;
+      if (other) out.other_unit = text("they protect one ", mine, ", those one ", unit);
     }
     if (mechanism)
       out.steps.push_back({*mechanism, steps});

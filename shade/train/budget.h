@@ -14,12 +14,15 @@
 
 namespace shade::train {
 
-// Of a private run over so many records; sigma is found if a target epsilon is set. Throws UsageError.
-privacy::PrivacyEvent event_of(const Recipe& recipe, int64_t records);
+// What epsilon protects; of a run that is not private, what a batch is made of: records.
+privacy::PrivacyUnit unit_of(const Recipe& recipe);
+
+// Of a private run over so many units of privacy; sigma is found if a target epsilon is set. Throws UsageError.
+privacy::PrivacyEvent event_of(const Recipe& recipe, int64_t units);
 
 // Batches under a key (of an incarnation, train/history.h). For runs that are not private the event's sampler, rate and
 // sizes are all that is looked at.
-std::unique_ptr<data::Sampler> make_sampler(const privacy::PrivacyEvent& event, int64_t records, int64_t batch_size,
+std::unique_ptr<data::Sampler> make_sampler(const privacy::PrivacyEvent& event, int64_t units, int64_t batch_size,
                                             const privacy::NoiseKey& key);
 
 // Why no epsilon may be said of this run; empty: it may.
@@ -35,7 +38,7 @@ struct Earlier {
   std::vector<privacy::Steps> steps;  // those that an accountant answers for
   int64_t count = 0;                  // of all
   int64_t protected_steps = 0;        // of those that an accountant answers for, with noise from a secret key
-  std::string other_unit;             // what protected steps protect, if that is another unit than the event's
+  std::string other_unit;             // how what protected steps protect differs from the event's unit, if it does
   std::string no_epsilon;             // why none may be stated over them; empty: it may
 };
 // `unstated` is what steps protect whose line doesn't say it: those of version 0.1.

@@ -18,7 +18,7 @@ bool Evaluations::owed(const RunFolder& folder, int64_t last) const {
 std::optional<Evaluation> Evaluations::after(int64_t step, Report& report, const std::function<bool()>& stop) {
   const AveragedWeights averaged(job_->runtime(), job_->optimizer());
   const auto found = evaluate(job_->model(), job_->runtime(), records_.data, records_.split.evaluation_records(),
-                              job_->micro_batch(), stop);
+                              job_->shapes(), stop);
   if (found)
     report.evaluation(step, *found, "eval");
   else
@@ -31,7 +31,7 @@ std::optional<Evaluation> Evaluations::test(Report& report) {
   const AveragedWeights averaged(job_->runtime(), job_->optimizer());
   std::vector<int64_t> all(static_cast<size_t>(records_.test->size()));
   std::iota(all.begin(), all.end(), 0);
-  const auto found = evaluate(job_->model(), job_->runtime(), *records_.test, all, job_->micro_batch());
+  const auto found = evaluate(job_->model(), job_->runtime(), *records_.test, all, job_->shapes());
   report.evaluation(job_->steps(), *found, "test");
   return found;
 }

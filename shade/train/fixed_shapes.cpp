@@ -6,27 +6,43 @@
 
 namespace shade::train {
 
+FixedShapes::FixedShapes(const MicroShapes& shapes) : shapes_(shapes) {
+  SHADE_REQUIRE(!shapes.vary() || shapes.grid(),
+                "lengths of a private bf16 step that follow the longest sample of a micro-batch; set "
+                "MicroShapes::Options::grid, so that no record changes how others are rounded");
+}
+
+SampleShape FixedShapes::shape_of(const nn::Batch& batch) const {
+  if (!shapes_.vary()) return {};
+  const SampleShape shape{batch.rows_per_sample, batch.ids_BT.defined() ? batch.ids_BT.size(1) : 0};
+  SHADE_REQUIRE(shapes_.padded(shape) == shape, "samples of ", shape.rows, " x ", shape.length,
+                " tokens in a private bf16 step; pad them to the next shape of its grid, ", shapes_.padded(shape).rows,
+                " x ", shapes_.padded(shape).length);
+  return shape;
+}
+
 nn::Batch FixedShapes::padded(const nn::Batch& batch) {
-  const auto blank = samples_ - batch.samples();
-  SHADE_REQUIRE(blank >= 0, "a micro-batch of ", batch.samples(), " samples in a private bf16 step of ", samples_,
-                " at a time; cut it into smaller ones, or raise StepOptions::fixed_samples");
-  std::vector<std::vector<int64_t>> shapes;
+  const auto shape = shape_of(batch);
+  const auto samples = shapes_.samples(shape), blank = samples - batch.samples();
+  SHADE_REQUIRE(blank >= 0, "a micro-batch of ", batch.samples(), " samples in a private bf16 step of ", samples,
+                " at a time; cut it into smaller ones, or raise StepOptions::micro_shapes");
+  std::vector<std::vector<int64_t>> fields{{batch.rows_per_sample}};
   batch.each([&](const at::Tensor& tensor) {
-    shapes.push_back(tensor.sizes().slice(1).vec());
+    fields.push_back(tensor.sizes().slice(1).vec());
     return tensor;
   });
-  if (sample_shapes_.empty()) sample_shapes_ = shapes;
-  SHADE_REQUIRE(shapes == sample_shapes_,
+  const auto first = fields_.try_emplace(shape, fields).first;
+  SHADE_REQUIRE(fields == first->second,
                 "the samples of a private bf16 step have another shape than those of the first one; pad texts to one "
                 "length, so that no record changes how others are rounded");
   if (blank == 0) return batch;
   const auto with_blanks = [&](const at::Tensor& tensor) {
     auto shape = tensor.sizes().vec();
-    shape[0] = blank;
+    shape[0] = blank * batch.rows_per_sample;
     return at::cat({tensor, at::zeros(shape, tensor.options())});
   };
   auto out = batch.each(with_blanks);
-  if (out.mask_BT.defined()) out.mask_BT.narrow(0, batch.samples(), blank).fill_(1);
+  if (out.mask_BT.defined()) out.mask_BT.slice(0, batch.row_count()).fill_(1);
   return out;
 }
 

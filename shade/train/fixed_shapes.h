@@ -1,28 +1,33 @@
-// Micro-batches of one shape, whatever records were drawn.
+// Micro-batches of known shapes, whatever records were drawn.
 //
 // In bf16 a kernel that is chosen by the size of its input rounds differently from another one, by up to 2^-8. If the
 // number of samples followed the drawn batch, one record more would change how all others are rounded, and the sum
 // would move by more than that record's clipped gradient. So private steps in bf16 compute every micro-batch at one
-// size.
+// size or, if samples differ in length, at one size for each length of the grid (train/micro_shapes.h).
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "shade/nn/batch.h"
+#include "shade/train/micro_shapes.h"
 
 namespace shade::train {
 
 class FixedShapes {
  public:
-  explicit FixedShapes(int64_t samples) : samples_(samples) {}
+  explicit FixedShapes(const MicroShapes& shapes);  // that vary on the grid, or not at all
 
-  // With blank samples at the end (zeros, mask ones) up to the fixed number; an empty batch is all blank. Throws
-  // UsageError if the batch has more samples, or samples of another shape than the first one had.
+  // With blank samples at the end (zeros, mask ones) up to the number for their length; an empty batch is all blank.
+  // Throws UsageError if the batch has more samples, a length that is not on the grid, or fields of another shape than
+  // the first batch of that length had.
   nn::Batch padded(const nn::Batch& batch);
 
  private:
-  int64_t samples_;
-  std::vector<std::vector<int64_t>> sample_shapes_;  // field by field, of the first batch
+  SampleShape shape_of(const nn::Batch& batch) const;
+
+  MicroShapes shapes_;
+  std::map<SampleShape, std::vector<std::vector<int64_t>>> fields_;  // of the first batch of each length
 };
 
 }  // namespace shade::train

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "shade/base/error.h"
 #include "shade/base/terminal.h"
@@ -49,6 +50,42 @@ HeldOut HeldOut::by_content(const data::Dataset& dataset, int64_t wanted) {
                 "evaluate on a --test-folder");
   out.how_ = text(" by content (eval_records ", wanted, " is approximate in a private run)");
   return out;
+}
+
+HeldOut HeldOut::by_user(const data::Dataset& dataset, int64_t wanted) {
+  HeldOut out(dataset.size(), 0);
+  out.by_content_ = true;
+  std::vector<int64_t> records(static_cast<size_t>(out.records_));
+  std::iota(records.begin(), records.end(), 0);
+  auto users = std::make_shared<const data::Users>(dataset, records);
+  const auto all = users->size();
+  SHADE_REQUIRE(wanted * 2 <= all, "eval_records is ", wanted, " of ", all,
+                " users, whole users being held out; expected at most half of them");
+  const auto below = static_cast<uint64_t>(std::ldexp(rate(all, wanted), 64));
+  int64_t held_out = 0;
+  for (int64_t user = 0; wanted > 0 && user < all && users->id(user)[0] < below; ++user, ++held_out)
+    out.evaluation_.insert(out.evaluation_.end(), users->records_of(user).begin(), users->records_of(user).end());
+  std::sort(out.evaluation_.begin(), out.evaluation_.end());
+  SHADE_REQUIRE(held_out < all, "all of the ", all,
+                " users are held out by their names, and none is left for training; set --eval-records 0 and evaluate "
+                "on a --test-folder");
+  if (held_out > 0) {
+    std::vector<int64_t> training(static_cast<size_t>(out.training()));
+    for (int64_t i = 0; i < out.training(); ++i) training[static_cast<size_t>(i)] = out.training_record(i);
+    users = std::make_shared<const data::Users>(dataset, training);
+  }
+  out.users_ = std::move(users);
+  out.how_ = text(", of ", out.users_->size(), " and ", held_out, " users",
+                  wanted > 0 ? text(" (eval_records ", wanted, " is an approximate number of users)") : "");
+  return out;
+}
+
+int64_t HeldOut::training(privacy::PrivacyUnit unit) const {
+  if (unit != privacy::PrivacyUnit::user) return training();
+  SHADE_REQUIRE(users_,
+                "a user is to be protected, and the split doesn't say whose records are whose; make it by user "
+                "(HeldOut::by_user)");
+  return users_->size();
 }
 
 int64_t HeldOut::training_record(int64_t i) const {

@@ -5,13 +5,18 @@
 //   behind        the last ones: windows of packed texts, whose documents were divided before (train/records.h).
 //   by content    a record is held out if the hash of its content is below rate * 2^64: no other record decides. The
 //                 number held out is approximate.
+//   by user       a user is held out with all records if the hash of the user's name is below rate * 2^64: no other
+//   user
+//                 decides. The number of users held out is approximate.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "shade/data/dataset.h"
+#include "shade/privacy/event.h"
 
 namespace shade::train {
 
@@ -20,18 +25,24 @@ class HeldOut {
   // Throw UsageError: no records, or more than half of them asked for.
   static HeldOut by_position(int64_t records, int64_t wanted);
   static HeldOut by_content(const data::Dataset& dataset, int64_t wanted);  // reads all records unless wanted is 0
+  static HeldOut by_user(const data::Dataset& dataset, int64_t wanted);     // wanted: users; reads all records' users
   // The last ones. `how` is added to describe().
   static HeldOut behind(int64_t records, int64_t held_out, std::string how);
 
-  // wanted / records, rounded to a power of 2^(1/8): a public grid that one record more or less rarely steps over.
+  // wanted / records (or users), rounded to a power of 2^(1/8): a public grid that one record more or less rarely steps
+  // over.
   static double rate(int64_t records, int64_t wanted);
 
   int64_t records() const { return records_; }
-  // Another record never moves this one from one use to the other: what a private job needs.
+  // Another record, or another user, never moves this one from one use to the other: what a private job needs.
   bool each_alone() const { return by_content_ || evaluation_.empty(); }
   int64_t training() const { return records_ - evaluation(); }
   int64_t evaluation() const { return static_cast<int64_t>(evaluation_.size()); }
+  // Units of privacy that are trained on: records or windows, or users, for which the split must be by user.
+  int64_t training(privacy::PrivacyUnit unit) const;
   int64_t training_record(int64_t i) const;
+  // Those that are trained on, if the split is by user; null: it is not.
+  const data::Users* users() const { return users_.get(); }
   const std::vector<int64_t>& evaluation_records() const { return evaluation_; }  // ascending
   std::string describe() const;
 
@@ -40,7 +51,8 @@ class HeldOut {
 
   int64_t records_;
   std::vector<int64_t> evaluation_;
-  bool by_content_ = false;
+  bool by_content_ = false;  // of the record, or of its user's name
+  std::shared_ptr<const data::Users> users_;
   std::string how_;  // for describe()
 };
 

@@ -3,7 +3,10 @@
 #include <algorithm>
 
 #include "shade/base/strings.h"
+#include "shade/base/visible_text.h"
 #include "shade/data/text_dataset.h"
+#include "shade/data/unused_fields.h"
+#include "shade/io/untrusted_text.h"
 #include "shade/profile/placement.h"
 
 namespace shade::train {
@@ -22,6 +25,22 @@ std::string privacy_of(const Introduction& run) {
               rounded_up(end.epsilon), " at delta ", event.delta, " after ", steps, " steps by ",
               to_string(end.accountant), "; neighbouring data sets: ", adjacency(event.unit),
               recipe.dp.seed() ? "; the noise is seeded: NOT private" : "");
+}
+
+// Fields that say whose record it is, if they are called so, where epsilon is for one record and not for them.
+void tell_users(Report& report, const Introduction& run) {
+  if (run.spending == nullptr || run.event.unit != privacy::PrivacyUnit::record) return;
+  const auto& data = run.recipe.data;
+  if (data.data_folder.empty()) return;
+  if (!data.fields.user.empty())
+    report.say(text("         users by ", io::quote(data.fields.user),
+                    " are not protected: epsilon is for one record, not for all of one user (--privacy-unit user "
+                    "--max-records-per-user K)"));
+  for (const auto& field : data::find_unused_fields(data::find_text_files(data.data_folder), data.record_options(), 1))
+    if (field.may_be_a_user())
+      report.say(text("         field ", io::quote(field.name),
+                      " is not used: epsilon is for one record, not for all of one ",
+                      "user (--privacy-unit user --user-field ", visible(field.name, 40), ")"));
 }
 
 void tell_history(Report& report, const Introduction& run) {
@@ -60,10 +79,12 @@ void introduce(Report& report, const Introduction& run) {
   report.say(text("data     ", recipe.data.data_folder.empty() ? "" : recipe.data.data_folder + ": ",
                   run.data.describe(), "; ", run.split.describe(),
                   recipe.dp.is_private() ? " (counts are not private)" : ""));
-  if (dynamic_cast<const data::TextDataset*>(&run.data) != nullptr)
+  if (dynamic_cast<const data::TextDataset*>(&run.data) != nullptr) {
+    tell_users(report, run);
     report.say(text("tokens   ", recipe.decisions.tokenizer));
-  report.say(text("batches  ", run.job.describe_batches(), "; ", run.job.micro_batch(),
-                  " samples at a time on each of ", ranks, ranks == 1 ? " rank (" : " ranks (",
+  }
+  report.say(text("batches  ", run.job.describe_batches(), "; ", run.job.shapes().describe(), ", on each of ", ranks,
+                  ranks == 1 ? " rank (" : " ranks (",
                   recipe.decisions.strategy.empty() ? to_string(recipe.shard.shard) : recipe.decisions.strategy, ")"));
   if (recipe.train.grad_accum > 0)
     report.say(text("         --grad-accum ", recipe.train.grad_accum, " divides the global batch of ",

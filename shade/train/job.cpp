@@ -90,7 +90,7 @@ StepOptions Job::step_options() const {
           .noise_seed = options_.noise_seed,
           .before_noise = options_.before_noise,
           .stop = options_.stop,
-          .fixed_samples = micro_batch_,
+          .micro_shapes = shapes_.value_or(micro_batch_),
           .rehearsal = options_.rehearsal};
 }
 
@@ -101,6 +101,7 @@ Step& Job::stepper() {
         is_private() ? agreed_key(groups().control, options_.noise_seed) : privacy::seeded_key(options_.seed);
     options_.key = [key](int64_t) { return key; };
   }
+  shapes();
   auto step = std::make_unique<Step>(*options_.model, *runtime_, *optimizer_, optim::make_schedule(options_.optimizer),
                                      step_options());
   if (is_private()) {
@@ -135,7 +136,7 @@ void Job::end_at(int64_t steps) {
   end_ = steps;
 }
 
-std::unique_ptr<Loader> Job::make_loader() const {
+std::unique_ptr<Loader> Job::make_loader() {
   SHADE_REQUIRE(options_.data != nullptr, "a job without a data set; set JobOptions::data, or pass batches to step()");
   const privacy::PrivacyEvent shuffled{.mechanism = {.sampler = privacy::Sampler::shuffled}};
   auto event = options_.privacy.value_or(shuffled);
@@ -144,14 +145,15 @@ std::unique_ptr<Loader> Job::make_loader() const {
       *options_.data, Loader::Options{.split = options_.split.value_or(HeldOut::by_position(options_.data->size(), 0)),
                                       .event = event,
                                       .batch_size = options_.batch_size,
-                                      .micro_batch = micro_batch_,
+                                      .shapes = shapes(),
+                                      .max_records_per_user = options_.max_records_per_user,
                                       .ranks = ranks_,
                                       .rank = rank_,
                                       .device = device(),
                                       .key = options_.key});
 }
 
-std::string Job::describe_batches() const { return make_loader()->describe(); }
+std::string Job::describe_batches() { return make_loader()->describe(); }
 
 std::optional<StepRecord> Job::step(Step::Wishes wishes) {
   if (end_ > 0 && steps() >= end_) return std::nullopt;
@@ -174,12 +176,32 @@ void Job::use_micro_batch(int64_t samples) {
   SHADE_CHECK(!step_, "the micro-batch is chosen before the first step");
   SHADE_REQUIRE(samples > 0, "a micro-batch of ", samples, " samples; expected at least 1");
   micro_batch_ = samples;
+  shapes_.reset();
+}
+
+// Of a private job in bf16, whose micro-batches are filled up with blank samples: at each length that occurs half a
+// micro-batch of them, on average.
+int64_t Job::most_fixed() const { return std::max<int64_t>(1, options_.batch_size / (4 * ranks_)); }
+
+int64_t Job::rows_of_sample() const {
+  const bool users = is_private() && options_.privacy->unit == privacy::PrivacyUnit::user;
+  return users ? std::max<int64_t>(1, options_.max_records_per_user) : 1;
+}
+
+const MicroShapes& Job::shapes() {
+  if (shapes_) return *shapes_;
+  const auto length = options_.data != nullptr ? options_.data->max_length() : 0;
+  MicroShapes::Options out{
+      .samples = micro_batch_, .full = {rows_of_sample(), length}, .padding = options_.padding, .grid = is_private()};
+  if (fixes_shapes()) out.most = most_fixed();
+  if (MicroShapes(out).vary() && !rehearsal().method().grows_with_positions()) out.most = micro_batch_;
+  return shapes_.emplace(out);
 }
 
 Step Job::rehearsal() {
   auto options = step_options();
-  options.rehearsal = true;   // no noise is drawn, and a record may come twice
-  options.fixed_samples = 0;  // as they come
+  options.rehearsal = true;  // no noise is drawn, and a record may come twice
+  options.micro_shapes = 0;  // as they come
   return Step(*options_.model, *runtime_, *optimizer_, optim::make_schedule(options_.optimizer), options);
 }
 
@@ -197,19 +219,21 @@ Json Job::words() {
 void Job::find_micro_batch(Bytes limit) {
   SHADE_REQUIRE(options_.data != nullptr, "a micro-batch is found by trying records; set JobOptions::data");
   auto trial = rehearsal();
-  const auto training = training_records(options_);
-  const auto choice = choose_micro_batch(
-      groups().control, (options_.batch_size + ranks_ - 1) / ranks_, {limit, device()}, [&](int64_t samples) {
-        std::vector<int64_t> records;
-        for (int64_t i = 0; i < samples; ++i)
-          records.push_back(options_.split ? options_.split->training_record(i % training) : i % training);
-        auto batch = options_.data->batch(records);
-        // One document is the most that attention can need, and what these records need is not public.
-        if (batch.documents_BT.defined()) batch.documents_BT.zero_();
-        batch = batch.to(device());
-        trial.gradients({&batch, 1});
-        runtime_->updated();  // the gradients are given up
-      });
+  const auto training = options_.split ? options_.split->training() : options_.data->size();
+  const bool fills = fixes_shapes() && options_.padding == Padding::longest && options_.data->max_length() > 0;
+  const auto most = fills ? most_fixed() : (options_.batch_size + ranks_ - 1) / ranks_;
+  const auto choice = choose_micro_batch(groups().control, most, {limit, device()}, [&](int64_t samples) {
+    std::vector<int64_t> records;
+    for (int64_t i = 0; i < samples * rows_of_sample(); ++i)
+      records.push_back(options_.split ? options_.split->training_record(i % training) : i % training);
+    auto batch = options_.data->batch(records);
+    batch.rows_per_sample = rows_of_sample();
+    // One document is the most that attention can need, and what these records need is not public.
+    if (batch.documents_BT.defined()) batch.documents_BT.zero_();
+    batch = batch.to(device());
+    trial.gradients({&batch, 1});
+    runtime_->updated();  // the gradients are given up
+  });
   use_micro_batch(choice.samples);
 }
 

@@ -41,10 +41,16 @@ struct JobOptions {
   std::optional<at::Device> device{};  // none: the world's (comm::World::device)
   nn::DType dtype = nn::DType::fp32;   // of computation
 
-  int64_t batch_size = 0;   // of all ranks together in one update; under Poisson sampling the expected one
-  int64_t micro_batch = 0;  // samples at a time on a rank; 0: its share of a batch
-  int64_t steps = 0;        // 0: those of the privacy event, or until the caller has enough
-  uint64_t seed = 0;        // of the first weights, and of batches that are not private
+  int64_t batch_size = 0;  // of all ranks together in one update; under Poisson sampling the expected one
+  // Samples of full length at a time on a rank; 0: its share of a batch. Of shorter ones there are more
+  // (train/micro_shapes.h).
+  int64_t micro_batch = 0;
+  Padding padding = Padding::longest;  // of data that has lengths (data::Dataset::max_length)
+  // Of a private job that protects users: a sample is a user, with at most so many records of theirs in a step. Its
+  // split is by user (HeldOut::by_user), and batch_size and micro_batch count users.
+  int64_t max_records_per_user = 0;
+  int64_t steps = 0;  // 0: those of the privacy event, or until the caller has enough
+  uint64_t seed = 0;  // of the first weights, and of batches that are not private
 
   // For programs around a job.
   std::function<void(shard::Runtime& runtime)> weights{};  // fills them; unset: as `seed` says
@@ -85,6 +91,8 @@ class Job {
   bool is_private() const { return options_.privacy.has_value(); }
   int64_t steps() const { return optimizer_->steps(); }  // made
   int64_t micro_batch() const { return micro_batch_; }
+  // How samples of the data set are padded, and how many of them a rank computes at a time.
+  const MicroShapes& shapes();
   // What was spent by all noise drawn so far, with earlier jobs in the same folder; none: no epsilon can be stated.
   std::optional<privacy::Spent> spent(privacy::Accountant accountant = privacy::Accountant::prv) const;
   const std::string& no_epsilon() const { return no_epsilon_; }  // why; empty: one can
@@ -102,7 +110,7 @@ class Job {
     Seconds took{0};    // beside the step before
   };
   const Loading& loading() const { return loading_; }
-  std::string describe_batches() const;
+  std::string describe_batches();
   // All that decides the bits of its steps beside first weights, keys and the machine (train/identity.h), before the
   // first one. Some of it follows from the records: it is to be hashed with a key, and written nowhere.
   Json words();
@@ -112,7 +120,10 @@ class Job {
   Step& next_step();
   Step rehearsal();
   StepOptions step_options() const;
-  std::unique_ptr<Loader> make_loader() const;
+  bool fixes_shapes() const { return is_private() && options_.dtype == nn::DType::bf16; }
+  int64_t most_fixed() const;
+  int64_t rows_of_sample() const;  // at most
+  std::unique_ptr<Loader> make_loader();
   void open_ledger(const std::string& folder);
 
   JobOptions options_;
@@ -120,6 +131,7 @@ class Job {
   Json world_;       // in words
   int64_t end_ = 0;  // 0: no end
   int64_t micro_batch_ = 0;
+  std::optional<MicroShapes> shapes_;  // when asked for
   std::unique_ptr<shard::Runtime> runtime_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<RunFolder> folder_;

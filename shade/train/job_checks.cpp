@@ -20,6 +20,15 @@ void require_neighbours(const JobOptions& options) {
   SHADE_REQUIRE(data.unit() != data::SampleUnit::overlapping_window,
                 "windows of a private job must not share a token, or a token would move two samples; pack the texts "
                 "with share_tokens = false");
+  if (options.privacy->unit == privacy::PrivacyUnit::user) {
+    SHADE_REQUIRE(data.unit() == data::SampleUnit::record, "a sample of the data set (", data.describe(), ") is a ",
+                  to_string(data.unit()), ", which belongs to no user; bring records");
+    SHADE_REQUIRE(options.max_records_per_user > 0,
+                  "a job that protects users needs the most records of a user in one step: "
+                  "JobOptions::max_records_per_user");
+    (void)training_units(options);
+    return;
+  }
   SHADE_REQUIRE(to_string(data.unit()) == to_string(options.privacy->unit), "a sample of the data set (",
                 data.describe(), ") is a ", to_string(data.unit()), ", and the privacy event protects a ",
                 to_string(options.privacy->unit), "; set PrivacyEvent::unit to what a sample is");
@@ -27,8 +36,9 @@ void require_neighbours(const JobOptions& options) {
 
 }  // namespace
 
-int64_t training_records(const JobOptions& options) {
-  return options.split ? options.split->training() : options.data->size();
+int64_t training_units(const JobOptions& options) {
+  const auto split = options.split.value_or(HeldOut::by_position(options.data->size(), 0));
+  return split.training(options.privacy ? options.privacy->unit : privacy::PrivacyUnit::record);
 }
 
 void require_private(const JobOptions& options) {
@@ -48,9 +58,9 @@ void require_private(const JobOptions& options) {
                 "give data::Dataset::fingerprint() a hash of all that batches are made of");
   require_neighbours(options);
   SHADE_REQUIRE(event.mechanism.sampler != privacy::Sampler::truncated_poisson ||
-                    event.mechanism.population >= training_records(options),
-                "population ", event.mechanism.population, " is less than the ", training_records(options),
-                " records of the data; expected a bound on their number");
+                    event.mechanism.population >= training_units(options),
+                "population ", event.mechanism.population, " is less than the ", training_units(options), " ",
+                to_string(event.unit), "s of the data; expected a bound on their number");
 }
 
 std::string no_epsilon(const JobOptions& options) {

@@ -7,7 +7,8 @@
 
 namespace shade::train {
 
-int64_t training_records(const JobOptions& options);
+// Units of privacy that are trained on; of a job that is not private, records.
+int64_t training_units(const JobOptions& options);
 
 // Throws UsageError: options of a private job under which one record could move a sum by more than its event says.
 void require_private(const JobOptions& options);

@@ -9,8 +9,8 @@ namespace shade::train {
 // The bindings here name every field, so that a new one doesn't compile before it was decided on.
 Json deciding_words(const JobOptions& options) {
   const auto& [model, data, split, privacy, method, sampling, noise_seed, folder, optimizer, shard, device, dtype,
-               batch_size, micro_batch, steps, seed, weights, groups, key, before_noise, stop, gradient_norm,
-               unaccounted, rehearsal] = options;
+               batch_size, micro_batch, padding, max_records_per_user, steps, seed, weights, groups, key, before_noise,
+               stop, gradient_norm, unaccounted, rehearsal] = options;
   auto steps_by = optimizer;
   auto shards = shard;
   shards.offload_folder.clear();  // of each host
@@ -21,6 +21,8 @@ Json deciding_words(const JobOptions& options) {
   out["model"] = {{"architecture", model->config_json()}, {"settings", model->settings()}};
   out["job"] = {{"batch_size", batch_size},
                 {"micro_batch", micro_batch},
+                {"padding", to_string(padding)},
+                {"max_records_per_user", max_records_per_user},
                 {"seed", seed},
                 {"dtype", to_string(dtype)},
                 {"gradient_norm", gradient_norm},
@@ -35,6 +37,7 @@ Json record_words(const JobOptions& options) {
   if (options.data == nullptr) return nullptr;
   Json out{{"records", options.data->size()}, {"fingerprint", options.data->fingerprint()}};
   if (options.split) out["held_out"] = io::to_hex(io::digest_of(Json(options.split->evaluation_records()).dump()));
+  if (options.split && options.split->users() != nullptr) out["users"] = options.split->users()->fingerprint();
   return out;
 }
 

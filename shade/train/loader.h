@@ -2,6 +2,9 @@
 //
 //   sampler (key, step) -> numbers of training records -> dealt to ranks -> micro-batches, read ahead
 //
+// Of a run that protects users, users are drawn instead, and each brings at most max_records_per_user records, drawn by
+// the same key: they are the rows of one sample (nn/sample_rows.h).
+//
 // Sampler and dealing follow from the privacy event and the world, so that the batches which are trained on are those
 // that the accountant counts, and no record is anywhere twice.
 #pragma once
@@ -14,17 +17,20 @@
 #include "shade/data/sampler.h"
 #include "shade/privacy/event.h"
 #include "shade/privacy/key.h"
+#include "shade/train/deal.h"
 #include "shade/train/held_out.h"
+#include "shade/train/micro_shapes.h"
 
 namespace shade::train {
 
 class Loader {
  public:
   struct Options {
-    HeldOut split;                // which records are trained on
-    privacy::PrivacyEvent event;  // of a run that is not private: its sampler, rate and sizes
-    int64_t batch_size = 0;       // of shuffled batches
-    int64_t micro_batch = 1;
+    HeldOut split;                     // which records are trained on
+    privacy::PrivacyEvent event;       // of a run that is not private: its sampler, rate and sizes
+    int64_t batch_size = 0;            // of shuffled batches
+    MicroShapes shapes = 1;            // of micro-batches
+    int64_t max_records_per_user = 0;  // of an event that protects users
     int ranks = 1, rank = 0;
     at::Device device = at::kCPU;
     std::function<privacy::NoiseKey(int64_t step)> key;  // of a step's batch; asked on a thread of its own
@@ -46,6 +52,11 @@ class Loader {
 
  private:
   std::unique_ptr<data::Sampler> sampler(const privacy::NoiseKey& key) const;
+  bool draws_users() const { return options_.event.unit == privacy::PrivacyUnit::user; }
+  std::vector<int64_t> records_of(int64_t user, int64_t step) const;
+  std::vector<MicroBatch> dealt(std::vector<int64_t> drawn, int64_t step) const;
+  nn::Batch batch_of(const MicroBatch& micro, int64_t step) const;
+  nn::Batch batch_of_users(const MicroBatch& micro, int64_t step) const;
 
   const data::Dataset* data_;
   Options options_;

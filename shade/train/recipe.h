@@ -9,6 +9,7 @@
 #include "shade/privacy/accounting/accountant.h"
 #include "shade/privacy/config.h"
 #include "shade/shard/config.h"
+#include "shade/train/micro_shapes.h"
 #include "shade/train/model_config.h"
 
 namespace shade::train {
@@ -20,6 +21,7 @@ struct BudgetConfig {
   int64_t max_batch = 0, population = 0;
   double target_epsilon = 0, max_epsilon = 0, delta = 1e-5;
   privacy::PrivacyUnit privacy_unit = privacy::PrivacyUnit::record;
+  int64_t max_records_per_user = 0;
   privacy::Accountant accountant = privacy::Accountant::prv;
 
   void declare(Fields& f) {
@@ -28,7 +30,8 @@ struct BudgetConfig {
            .flags = {"--sampler"},
            .if_not_given = "poisson if private or sample_rate is set, otherwise shuffled"});
     f.add("sample_rate", sample_rate,
-          {.help = "chance of a record to be in a batch; 0: batch_size over the number of records",
+          {.help = "chance of a record, or of a user with --privacy-unit user, to be in a batch; 0: batch_size over "
+                   "their number",
            .min = 0,
            .max = 1,
            .flags = {"--sample-rate"}});
@@ -38,7 +41,7 @@ struct BudgetConfig {
            .min = 0,
            .flags = {"--max-batch"}});
     f.add("population", population,
-          {.help = "truncated_poisson: a bound on the number of records; 0: their number and one",
+          {.help = "truncated_poisson: a bound on the number of records, or of users; 0: their number and one",
            .min = 0,
            .flags = {"--population"}});
     f.add("target_epsilon", target_epsilon,
@@ -47,11 +50,21 @@ struct BudgetConfig {
            .flags = {"--target-epsilon", "--epsilon"}});
     f.add("max_epsilon", max_epsilon,
           {.help = "stop before more is spent; 0: target_epsilon, or no limit", .min = 0, .flags = {"--max-epsilon"}});
-    f.add("delta", delta, {.help = "below 1 / number of records", .flags = {"--delta", "--target-delta"}});
+    f.add("delta", delta,
+          {.help = "probability that epsilon doesn't hold, below 1 / number of records, or of users",
+           .flags = {"--delta", "--target-delta"}});
     f.add("privacy_unit", privacy_unit,
-          {.help = text("what epsilon protects; record: ", adjacency(privacy::PrivacyUnit::record), "; window: ",
-                        adjacency(privacy::PrivacyUnit::window), " of packed data, not a text or a person"),
+          {.help = text("what epsilon protects; record: ", adjacency(privacy::PrivacyUnit::record),
+                        "; window: ", adjacency(privacy::PrivacyUnit::window),
+                        " of packed data, not a text or a person; user: ", adjacency(privacy::PrivacyUnit::user),
+                        ", by --user-field"),
            .flags = {"--privacy-unit"}});
+    f.add("max_records_per_user", max_records_per_user,
+          {.help = "most records of a user in one step, drawn anew in each; they make one clipped gradient, and their "
+                   "loss is the mean; required with --privacy-unit user",
+           .unit = "records",
+           .min = 0,
+           .flags = {"--max-records-per-user"}});
     f.add("accountant", accountant, {.help = "whose epsilon counts", .flags = {"--accountant"}});
   }
 };
@@ -71,6 +84,7 @@ struct TrainConfig {
   int64_t batch_size = 64;  // logical, expected under Poisson sampling
   int64_t seq_length = 128;
   std::string micro_batch = "auto";
+  Padding padding = Padding::longest;
   int64_t grad_accum = 0;
   Bytes memory_limit{0};
   bool synthetic = false;
@@ -91,7 +105,8 @@ struct TrainConfig {
     f.add("steps", steps, {.help = "updates", .min = 0, .flags = {"--steps", "--num-steps"}});
     f.add("batch_size", batch_size,
           {.help = "of all ranks together in one update (in shade bench --batch-size is per rank); under Poisson "
-                   "sampling the expected number, and in a private run the public divisor",
+                   "sampling the expected number, and in a private run the public divisor; users with --privacy-unit "
+                   "user",
            .unit = "samples",
            .min = 1,
            .flags = {"--global-batch-size", "--batch-size"}});
@@ -101,8 +116,13 @@ struct TrainConfig {
            .min = 1,
            .flags = {"--seq-length", "--seq", "--seq-lengths", "--max-length"}});
     f.add("micro_batch", micro_batch,
-          {.help = "samples a rank computes at a time, or auto: the most that fit memory_limit",
+          {.help = "samples of seq_length that a rank computes at a time, of shorter texts as many as have the same "
+                   "tokens; auto: the most that fit memory_limit",
            .flags = {"--micro-batch", "--max-physical-batch-size"}});
+    f.add("padding", padding,
+          {.help = "length that texts are padded to; longest: that of the longest in the micro-batch, which has texts "
+                   "of similar length, or in a private run the next power of two; max_length: seq_length",
+           .flags = {"--padding"}});
     f.add("grad_accum", grad_accum,
           {.help = "micro-batches of a rank in one update: micro_batch is the global batch over this and the number of "
                    "ranks, rounded up; 0: as many as micro_batch makes",
@@ -122,7 +142,8 @@ struct TrainConfig {
     f.add(
         "eval_records", eval_records,
         {.help = "held out of training: evenly over the data or, in a private run, by each record's content, and then "
-                 "approximately as many; of packed data whole records, not windows, unless the run is private",
+                 "approximately as many; of packed data whole records, not windows, unless the run is private; with "
+                 "user_field whole users, approximately as many",
          .unit = "records",
          .min = 0,
          .flags = {"--eval-records"}});

@@ -6,6 +6,7 @@
 #include "shade/data/sample_corpus.h"
 #include "shade/data/text_dataset.h"
 #include "shade/data/witness.h"
+#include "shade/train/budget.h"
 #include "shade/train/made_up_data.h"
 
 namespace shade::train {
@@ -67,10 +68,10 @@ void require_data(const Recipe& recipe) {
                 "no data to train on; set --data-folder FOLDER, or ask for synthetic data with --synthetic");
 }
 
-void require_batch(const Recipe& recipe, int64_t training_records) {
-  SHADE_REQUIRE(recipe.train.batch_size <= training_records, "--batch-size ", recipe.train.batch_size,
-                " is larger than the data, which has ", training_records,
-                " records for training; choose a smaller one");
+void require_batch(const Recipe& recipe, int64_t training_units) {
+  SHADE_REQUIRE(recipe.train.batch_size <= training_units, "--batch-size ", recipe.train.batch_size,
+                " is larger than the data, which has ", training_units, " ", to_string(unit_of(recipe)),
+                "s for training; choose a smaller one");
 }
 
 std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const models::Model& model,
@@ -103,7 +104,7 @@ std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const mo
   // find it done.
   std::unique_ptr<data::TextDataset> texts;
   const auto open = [&](const data::Proof& proof) { texts = open_texts(data, train.seq_length, *of_text, proof); };
-  std::optional<data::Witness> witness;  // rank 0's, until everybody has opened it
+  std::optional<data::Witness> witness;  // rank 0's, until all ranks have opened the store
   const auto seen = checkpoint::from_rank0(group, "opening the data", [&] {
     open({});
     if (!place.single_host()) witness.emplace(texts->store().place());
@@ -133,6 +134,7 @@ HeldOut split_of(const Recipe& recipe, const data::Dataset& dataset) {
   if (packed && !recipe.dp.is_private())
     return HeldOut::behind(texts->size(), texts->windows(data::Use::held_out),
                            text(" (windows; those held out are of ", texts->held_out(), " records of their own)"));
+  if (!packed && !recipe.data.fields.user.empty()) return HeldOut::by_user(dataset, wanted);
   return recipe.dp.is_private() ? HeldOut::by_content(dataset, wanted) : HeldOut::by_position(dataset.size(), wanted);
 }
 
@@ -143,6 +145,7 @@ std::unique_ptr<const data::Dataset> open_test_records(const Recipe& recipe, con
   auto other = recipe;
   other.data.data_folder = recipe.train.test_folder;
   other.data.max_records = 0;
+  other.data.fields.user.clear();  // each record is evaluated by itself
   other.train.sample_corpus = Bytes{0};
   other.train.eval_records = 0;
   auto found = open_records(other, model, place, group);

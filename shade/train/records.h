@@ -16,7 +16,7 @@ std::unique_ptr<data::TextDataset> open_texts(const data::DataConfig& config, in
 void require_data(const Recipe& recipe);
 
 // Throws UsageError if a batch is larger than the data.
-void require_batch(const Recipe& recipe, int64_t training_records);
+void require_batch(const Recipe& recipe, int64_t training_units);
 
 // A folder of texts or, for a denoiser, of images; or synthetic ones. Checks that they fit the model. Collective over
 // `group`, all ranks: rank 0 writes a sample corpus, makes or proves the token cache, and the first rank of each host
@@ -26,7 +26,8 @@ std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const mo
 
 // What is trained on and what is held out of what open_records() gave. Packed texts are divided by document, before
 // they are cut into windows: no window that is evaluated has a token of a document that is trained on. Windows of
-// private runs are divided one by one, each by its own content.
+// private runs are divided one by one, each by its own content. Where a field names the users, whole users are held
+// out, in every run.
 HeldOut split_of(const Recipe& recipe, const data::Dataset& dataset);
 
 // How many classes a classifier of texts must have for these records, if nobody stated a number: the model is then to

@@ -38,9 +38,15 @@ void Report::step(const StepReport& r) {
       text(options_.is_private ? " | not private: " : "  ", "loss ", has_loss ? significant(r.record.loss, 5) : "-");
   if (options_.is_private) line += text("  clipped ", samples.clipped, " of ", samples.samples);
   if (samples.not_finite > 0) line += text("  not finite ", samples.not_finite);
-  say(text(line, "  memory ", to_string(r.memory), "  ", significant(r.tokens_per_second), " tokens/s",
-           r.mfu ? text("  mfu ", significant(100 * *r.mfu, 2), " %") : "",
-           r.gemm_share ? text("  gemm_share ", significant(100 * *r.gemm_share, 2), " %") : ""));
+  const bool pads = r.record.padded_tokens > r.record.tokens;
+  const auto percent = [&](const char* name, std::optional<double> Throughput::* share) {
+    if (!(r.speed.*share)) return std::string();
+    const auto figure = [&](const Throughput& of) { return text(significant(100 * *(of.*share), 2), " %"); };
+    return text("  ", name, " ", figure(r.speed), pads ? text(" (", figure(r.padded), ")") : "");
+  };
+  say(text(line, "  memory ", to_string(r.memory), "  ", significant(r.speed.tokens_per_second), " tokens/s",
+           pads ? text(" (", significant(r.padded.tokens_per_second), " with padding)") : "",
+           percent("mfu", &Throughput::mfu), percent("gemm_share", &Throughput::gemm_share)));
 
   Json json{{"step", r.step}, {"lr", r.record.learning_rate}};
   if (r.record.gradient_norm) json["grad_norm"] = *r.record.gradient_norm;
@@ -50,9 +56,14 @@ void Report::step(const StepReport& r) {
            {"data_ms", Millis(r.data).count()},
            {"load_ms", Millis(r.load).count()},
            {"memory_bytes", r.memory.count},
-           {"tokens_per_second", r.tokens_per_second}};
-  if (r.mfu) own["mfu"] = *r.mfu;
-  if (r.gemm_share) own["gemm_share"] = *r.gemm_share;
+           {"tokens", r.record.tokens},
+           {"padded_tokens", r.record.padded_tokens}};
+  for (const auto& [prefix, speed] : {std::pair("", r.speed), {"padded_", r.padded}}) {
+    const auto key = [&](const char* name) { return prefix + std::string(name); };
+    own[key("tokens_per_second")] = speed.tokens_per_second;
+    if (speed.mfu) own[key("mfu")] = *speed.mfu;
+    if (speed.gemm_share) own[key("gemm_share")] = *speed.gemm_share;
+  }
   if (options_.is_private) {
     own["clipped"] = samples.clipped;
     own["not_finite"] = samples.not_finite;
@@ -63,7 +74,8 @@ void Report::step(const StepReport& r) {
   events_->scalar("train/lr", r.record.learning_rate, r.step);
   if (r.record.gradient_norm) events_->scalar("train/grad_norm", *r.record.gradient_norm, r.step);
   if (has_loss) events_->scalar(tag("train/loss"), r.record.loss, r.step);
-  events_->scalar(tag("train/tokens_per_second"), r.tokens_per_second, r.step);
+  events_->scalar(tag("train/tokens_per_second"), r.speed.tokens_per_second, r.step);
+  events_->scalar(tag("train/padded_tokens_per_second"), r.padded.tokens_per_second, r.step);
   events_->scalar(tag("train/memory_mib"), static_cast<double>(r.memory.count) / static_cast<double>(MiB(1).count),
                   r.step);
   if (r.spent && !options_.void_epsilon)
@@ -96,8 +108,8 @@ void Report::evaluation(int64_t step, const Evaluation& found, const std::string
                    options_.is_private ? " (not private)" : "", ": loss ", significant(found.loss, 5));
   if (found.perplexity) line += text(", perplexity ", significant(*found.perplexity));
   if (found.accuracy)
-    line += text(", accuracy ", significant(100 * *found.accuracy),
-                 " %; always the most frequent class: ", significant(100 * *found.majority), " %");
+    line += text(", accuracy ", significant(100 * *found.accuracy), " %, F1 ", significant(*found.f1),
+                 "; always the most frequent class: ", significant(100 * *found.majority), " %");
   say(text(line, " (", found.records, what == "eval" ? " held-out samples)" : " samples)"));
   write({{"step", step}}, found.json(what));
   events_->scalar(tag(what + "/loss"), found.loss, step);

@@ -2,6 +2,7 @@
 // speaks.
 //
 //   step 120/1000  lr 0.001  epsilon 1.23 | not private: loss 3.214  clipped 5 of 64  memory 212 MiB  12300 tokens/s
+//   (16200 with padding)
 //
 // In a private run the loss, evaluations, the size of the drawn batch, the counts of clipped samples, times, throughput
 // and memory come straight from the records or follow from how many were drawn, without noise. They are for the
@@ -19,15 +20,20 @@
 
 namespace shade::train {
 
+struct Throughput {
+  double tokens_per_second = 0;
+  std::optional<double> mfu, gemm_share;  // model FLOP/s (models/flops.h) over each of the peaks that are known
+};
+
 struct StepReport {
   int64_t step = 0;  // updates made
   StepRecord record;
-  Seconds took{0};                        // of the last step
-  Seconds data{0};                        // of that, waiting for records
-  Seconds load{0};                        // what loading them took, beside the step before
-  Bytes memory;                           // peak of tensors on this rank
-  double tokens_per_second = 0;           // without padding
-  std::optional<double> mfu, gemm_share;  // model FLOP/s (models/flops.h) over each of the peaks that are known
+  Seconds took{0};    // of the last step
+  Seconds data{0};    // of that, waiting for records
+  Seconds load{0};    // what loading them took, beside the step before
+  Bytes memory;       // peak of tensors on this rank
+  Throughput speed;   // of tokens without padding
+  Throughput padded;  // of all positions that were computed
   std::optional<privacy::Spent> spent;
 };
 

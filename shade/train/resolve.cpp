@@ -60,8 +60,19 @@ void check_unit(const Recipe& recipe) {
   SHADE_REQUIRE(!packed || unit == privacy::PrivacyUnit::window,
                 "packed data in a private run: epsilon would hold for \"", adjacency(privacy::PrivacyUnit::window),
                 "\", not for a text or a person; choose --packing records, or accept that with --privacy-unit window");
-  SHADE_REQUIRE(packed || unit == privacy::PrivacyUnit::record, "--privacy-unit ", to_string(unit),
+  SHADE_REQUIRE(packed || unit != privacy::PrivacyUnit::window, "--privacy-unit ", to_string(unit),
                 " is for packed data, and each sample here is a record; drop it, or choose --packing packed");
+  const auto most = recipe.budget.max_records_per_user;
+  SHADE_REQUIRE(most == 0 || unit == privacy::PrivacyUnit::user, "--max-records-per-user ", most,
+                " is for runs that protect users; add --privacy-unit user, or drop it");
+  if (unit != privacy::PrivacyUnit::user) return;
+  SHADE_REQUIRE(!recipe.train.synthetic,
+                "--privacy-unit user needs records that name their users, and synthetic ones don't; set --data-folder");
+  SHADE_REQUIRE(!recipe.data.fields.user.empty(),
+                "--privacy-unit user needs the field of a record that names its user; set --user-field FIELD");
+  SHADE_REQUIRE(most > 0,
+                "--privacy-unit user needs --max-records-per-user K, the most records of a user that one step uses: "
+                "memory grows with it, and epsilon doesn't depend on it (8 is a usual choice)");
 }
 
 // The gradient of each record is clipped on its own, so a record counts as one whatever its length; and the number of
@@ -72,9 +83,10 @@ void choose_loss_mean(Recipe& recipe) {
   const bool is_private = recipe.dp.is_private();
   const auto standard = is_private ? LossMean::record : LossMean::token;
   model.chosen_mean = model.loss_mean == LossMean::automatic ? standard : model.loss_mean;
-  SHADE_REQUIRE(!is_private || model.chosen_mean == LossMean::record,
-                "--loss-mean token in a private run: each record's gradient is clipped by itself, and the number of "
-                "tokens in a batch is not public; drop it, or set --loss-mean record");
+  SHADE_REQUIRE(
+      !is_private || model.chosen_mean == LossMean::record,
+      "--loss-mean token in a private run: each record's or user's gradient is clipped by itself, and the number "
+      "of tokens in a batch is not public; drop it, or set --loss-mean record");
 }
 
 void check_private(const Recipe& recipe, const Config& config) {
@@ -171,6 +183,7 @@ std::string asks_for_privacy(const Recipe& recipe, const std::function<bool(cons
                                   {"dp.max_epsilon", budget.max_epsilon > 0},
                                   {"dp.delta", true},
                                   {"dp.privacy_unit", true},
+                                  {"dp.max_records_per_user", budget.max_records_per_user > 0},
                                   {"dp.clip_style", true},
                                   {"dp.accountant", true},
                                   {"dp.noise_seed", dp.noise_seed >= 0},

@@ -23,11 +23,7 @@ void Spending::look(const std::string& exact, const std::optional<checkpoint::Or
   const auto earlier = earlier_steps(known.spent, event_, seeded, unstated);
   spent_ = earlier.count;
   no_epsilon_ = train::no_epsilon(*recipe_);
-  const auto undone = !no_epsilon_.empty() ? no_epsilon_
-                      : seeded             ? "the noise has a seed"
-                      : !earlier.other_unit.empty()
-                          ? text("they protect one ", to_string(event_.unit), ", those one ", earlier.other_unit)
-                          : "";
+  const auto undone = !no_epsilon_.empty() ? no_epsilon_ : seeded ? "the noise has a seed" : earlier.other_unit;
   SHADE_REQUIRE(undone.empty() || earlier.protected_steps == 0, "the run in ", folder_->path().string(), " has made ",
                 earlier.protected_steps, " steps that have an epsilon; more steps would undo that: ", undone,
                 ". Choose another directory (--output)");

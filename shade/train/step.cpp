@@ -10,6 +10,7 @@
 #include "shade/base/memory_scope.h"
 #include "shade/base/span.h"
 #include "shade/models/flops.h"
+#include "shade/nn/sample_rows.h"
 #include "shade/optim/gradient_norm.h"
 #include "shade/privacy/grid.h"
 #include "shade/train/agreed_key.h"
@@ -62,7 +63,7 @@ Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& opti
       method_(method_of(options_)({.parameters = model.parameters(),
                                    .sink = written_,
                                    .event = options_.privacy.value_or(privacy::PrivacyEvent{}),
-                                   .samples = options_.fixed_samples})) {
+                                   .samples = options_.micro_shapes.most()})) {
   SHADE_REQUIRE((method_->clipper() != nullptr) == is_private(),
                 is_private() ? "a privacy event, and a method that bounds no sample; choose one that clips (--dp auto)"
                              : "a clipping method without a privacy event adds no noise and counts nowhere; set "
@@ -75,8 +76,9 @@ Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& opti
   if (is_private() && !options_.key)
     options_.key = [key = agreed_key(runtime.groups().control, options_.noise_seed)](int64_t) { return key; };
   if (is_private()) noise_ = privacy::independent_noise(options_.key);
-  if (is_private() && runtime.compute() == at::kBFloat16 && options_.fixed_samples > 0)
-    shapes_.emplace(method_->micro_batch() > 0 ? method_->micro_batch() : options_.fixed_samples);
+  const auto& shapes = options_.micro_shapes;
+  if (is_private() && runtime.compute() == at::kBFloat16 && shapes.most() > 0)
+    shapes_.emplace(method_->micro_batch() > 0 ? shapes.at_most(method_->micro_batch()) : shapes);
   model.parameters().wiring.tap = method_.get();
 }
 
@@ -97,7 +99,10 @@ void require_sound(bool repeatable, nn::DType reduce) {
                 "another step with the same noise; measure with shade bench");
 }
 
-Step::~Step() { model_->parameters().wiring.tap = nullptr; }
+Step::~Step() {
+  model_->parameters().wiring.tap = nullptr;
+  model_->parameters().wiring.rows_per_sample = 1;
+}
 
 // Micro-batches of the size that the method wants, as many on every rank: who has fewer samples runs empty ones.
 std::vector<nn::Batch> Step::split(std::span<const nn::Batch> micro_batches) const {
@@ -131,9 +136,10 @@ void Step::require_separate(std::span<const nn::Batch> batches) {
   const at::NoGradGuard no_graph;
   const auto& batch = several != batches.end() ? *several : batches.front();
   runtime_->begin_forward();
-  const auto together = model_->losses(batch);
+  const auto losses_of = [&](const nn::Batch& some) { return nn::sample_losses(model_->losses(some), some); };
+  const auto together = losses_of(batch);
   runtime_->begin_forward();
-  const auto alone = model_->losses(batch.rows(0, std::min<int64_t>(1, batch.samples())));
+  const auto alone = losses_of(batch.rows(0, std::min<int64_t>(1, batch.samples())));
   bool shown = together.is_meta();
   if (several != batches.end() && !shown) {
     const auto a = together[0].item<double>(), b = alone[0].item<double>();
@@ -155,15 +161,20 @@ void Step::backward(const char* phase, const at::Tensor& objective, shard::Backw
 }
 
 at::Tensor Step::micro_step(const nn::Batch& present) {
+  SHADE_REQUIRE(present.rows_per_sample == 1 || !model_->sums_tokens(),
+                "the loss of a sample of several records is the mean of theirs, and the model's losses are sums over "
+                "tokens; choose LossMean::record");
   const auto batch = shapes_ ? shapes_->padded(present) : present;
+  count_positions(batch);
   written_.begin();
+  model_->parameters().wiring.rows_per_sample = batch.rows_per_sample;
   method_->begin(batch.samples(), batch.samples() - present.samples());
   at::Tensor losses_B;
   {
     const Span span("forward");
     const MemoryScope scope(MemoryKind::activations);
     runtime_->begin_forward();
-    losses_B = model_->losses(batch);
+    losses_B = nn::sample_losses(model_->losses(batch), batch);
   }
   const auto present_B = losses_B.detach().narrow(0, 0, present.samples());
   const auto loss = summed(present_B, model_->sums_tokens() ? model_->loss_tokens(present) : at::ones_like(present_B),
@@ -179,6 +190,12 @@ at::Tensor Step::micro_step(const nn::Batch& present) {
   if (is_private()) written_.require_all(/*says_complete=*/!passes.back().gradients);
   runtime_->end_micro_step();
   return loss;
+}
+
+void Step::count_positions(const nn::Batch& batch) {
+  const auto [samples, each] = models::padded_positions(*model_, batch);
+  positions_ += static_cast<double>(samples * each);
+  squared_positions_ += static_cast<double>(samples * each * each);
 }
 
 Step::Losses Step::gradients(std::span<const nn::Batch> micro_batches) {
@@ -255,9 +272,11 @@ void Step::require_distinct(std::span<const nn::Batch> micro_batches) const {
   const auto sorted = std::get<0>(gathered(at::tensor(mine, at::kLong), "records").sort());
   const auto here = sorted.narrow(0, 1, sorted.numel() - 1), before = sorted.narrow(0, 0, sorted.numel() - 1);
   const auto twice = ((here == before) & (here >= 0)).nonzero();
-  SHADE_REQUIRE(twice.numel() == 0, "record ", twice.numel() == 0 ? 0 : here[twice[0][0]].item<int64_t>(),
+  const auto unit = to_string(options_.privacy->unit);
+  SHADE_REQUIRE(twice.numel() == 0, unit, " ", twice.numel() == 0 ? 0 : here[twice[0][0]].item<int64_t>(),
                 " comes twice in one private step, on two ranks or in two micro-batches, so it would move the sum by "
-                "twice the clip norm; deal each record to one place (train/deal.h)");
+                "twice the clip norm; deal each ",
+                unit, " to one place (train/deal.h)");
 }
 
 // With what else is released: the count of adaptive clipping, and the clip norm that both are made with.
@@ -274,10 +293,11 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
   SHADE_REQUIRE(!is_private() || divisor,
                 "a private step needs a divisor that is public: a number of samples or tokens tells about the records");
   SHADE_REQUIRE(!is_private() || runtime_->compute() != at::kBFloat16 || shapes_,
-                "a private step in bf16 needs StepOptions::fixed_samples, the number of samples of its micro-batches: "
+                "a private step in bf16 needs StepOptions::micro_shapes, the number of samples of its micro-batches: "
                 "if that followed the records that were drawn, one of them could change how the others are rounded");
   StepRecord record{.learning_rate = schedule_.learning_rate(optimizer_->steps())};
   if (is_private() && !options_.rehearsal) require_distinct(micro_batches);
+  positions_ = squared_positions_ = 0;
   const auto losses = sum_gradients(micro_batches);
   const auto shards = runtime_->shards();
   const auto slots = slots_of(shards);
@@ -287,12 +307,18 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
   Readings numbers;  // where the host waits for its device; `sums` are there then
   const auto loss = numbers.add(losses, 2), counts = numbers.add(method_->drain_counted(), 4);
   const auto square = numbers.add(normed ? optim::squared_norm(slots) : at::Tensor());
-  std::vector<size_t> tokens;
-  for (const auto& batch : micro_batches) tokens.push_back(numbers.add(models::real_tokens(*model_, batch)));
+  std::vector<std::pair<size_t, size_t>> tokens;  // of each sample: where they begin and end
+  for (const auto& batch : micro_batches) {
+    const auto tokens_B = models::real_tokens(*model_, batch);
+    const auto begin = numbers.add(tokens_B, tokens_B.numel());
+    tokens.emplace_back(begin, begin + static_cast<size_t>(tokens_B.numel()));
+  }
   numbers.read();
   const bool stops = wishes.stop || (options_.stop && options_.stop());
   StepSums all{.loss = numbers[loss],
                .losses = numbers[loss + 1],
+               .positions = std::exchange(positions_, 0),
+               .squared_positions = std::exchange(squared_positions_, 0),
                .squared_norm = numbers[square] / static_cast<double>(runtime_->policy().replicate),
                .clipped = numbers[counts + 1],
                .not_finite = numbers[counts + 2],
@@ -300,7 +326,11 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
                .stop = stops ? 1.0 : 0.0,
                .save = wishes.save ? 1.0 : 0.0};
   for (const auto& batch : micro_batches) all.samples += static_cast<double>(batch.samples());
-  for (const auto place : tokens) all.tokens += numbers[place];
+  for (const auto& [begin, end] : tokens)
+    for (auto place = begin; place < end; ++place) {
+      all.tokens += numbers[place];
+      all.squared_tokens += numbers[place] * numbers[place];
+    }
   all.reduce(runtime_->groups().control);
   record.loss = all.loss / all.losses;
   double scale = 1 / divisor.value_or(std::max(1.0, all.losses));
@@ -309,6 +339,9 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
                     .not_finite = static_cast<int64_t>(all.not_finite),
                     .below = all.below};
   record.tokens = static_cast<int64_t>(all.tokens);
+  record.padded_tokens = static_cast<int64_t>(all.positions);
+  record.length = all.squared_tokens / std::max(1.0, all.tokens);
+  record.padded_length = all.squared_positions / std::max(1.0, all.positions);
   record.stop = all.stop > 0;
   record.save = all.save > 0;
   if (normed) record.gradient_norm = std::sqrt(all.squared_norm) * scale;

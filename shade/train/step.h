@@ -27,10 +27,12 @@ struct StepRecord {
   double learning_rate = 0;
   // Of the mean gradient of all ranks, before it is clipped. Never of a private step.
   std::optional<double> gradient_norm{};
-  privacy::ClipCounts samples;      // of all ranks; not private
-  int64_t tokens = 0;               // of all ranks, without padding; not private
-  double clip_norm = 0;             // of a private step
-  bool stop = false, save = false;  // some rank asked for it
+  privacy::ClipCounts samples;           // of all ranks; not private
+  int64_t tokens = 0;                    // of all ranks, without padding; not private
+  int64_t padded_tokens = 0;             // of all ranks, with padding and blank samples: what was computed; not private
+  double length = 0, padded_length = 0;  // tokens of the sample that the mean token is in (models/flops.h); not private
+  double clip_norm = 0;                  // of a private step
+  bool stop = false, save = false;       // some rank asked for it
 };
 
 struct StepOptions {
@@ -47,10 +49,10 @@ struct StepOptions {
   std::function<void(int64_t step, const io::Digest& sum)> before_noise{};
   // Asked when the gradients are complete; true on any rank is the same as the wish to stop.
   std::function<bool()> stop{};
-  // A private step in bf16 computes every micro-batch with so many samples: shorter ones get blank samples, which count
-  // nowhere, longer ones are refused (train/fixed_shapes.h). In other types it is what `auto` reckons memory with. 0:
-  // as they come, for gradients that nothing is trained with.
-  int64_t fixed_samples = 0;
+  // A private step in bf16 computes every micro-batch with so many samples, or so many for each length: smaller ones
+  // get blank samples, which count nowhere, larger ones are refused (train/fixed_shapes.h). In other types it is what
+  // `auto` reckons memory with. 0: as they come, for gradients that nothing is trained with.
+  MicroShapes micro_shapes{};
   // The step is measured or checked, on records that need no protection. Then what would weaken a private step is
   // allowed: noise drawn twice, batches that don't say which records they hold, narrow reductions, timed choices.
   bool rehearsal = false;
@@ -72,8 +74,8 @@ class Step {
   // Every rank brings the same number of micro-batches; their sizes may differ, and be 0. The sum of the gradients is
   // divided by `divisor`; none: by the privacy event's, or by what the losses of all ranks and micro-batches are a mean
   // of, samples or tokens. A private step needs one that is public. `wishes` are this rank's for the time after this
-  // step; all ranks learn of them in the record, without another message. A private step throws if a record comes
-  // twice, on whatever ranks, or if the noise of the optimizer's step was drawn before.
+  // step; all ranks learn of them in the record, without another message. A private step throws if a record (or user)
+  // comes twice, on whatever ranks, or if the noise of the optimizer's step was drawn before.
   struct Wishes {
     bool stop = false, save = false;
   };
@@ -100,6 +102,7 @@ class Step {
  private:
   std::vector<nn::Batch> split(std::span<const nn::Batch> micro_batches) const;
   at::Tensor micro_step(const nn::Batch& present);
+  void count_positions(const nn::Batch& batch);
   at::Tensor sum_gradients(std::span<const nn::Batch> micro_batches);  // -> Losses as a tensor, not yet read
   privacy::Clipper& clipper() const { return *method_->clipper(); }    // of private steps
   void require_events_noise() const;
@@ -123,7 +126,8 @@ class Step {
   std::optional<FixedShapes> shapes_;            // of private steps in bf16
   std::optional<int64_t> noised_;                // the last step whose noise was drawn
   int64_t draws_ = 0;
-  bool separate_ = false;  // samples were seen not to mix
+  double positions_ = 0, squared_positions_ = 0;  // computed by this rank since run() began
+  bool separate_ = false;                         // samples were seen not to mix
 };
 
 }  // namespace shade::train

@@ -4,6 +4,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
+#include "shade/data/chat/chat_template.h"
 #include "shade/data/text_dataset.h"
 #include "shade/data/tokenizer/tokenizer_export.h"
 
@@ -35,7 +36,8 @@ void set_ends(Json& config, const data::Tokenizer& tokens) {
     config["eos_token_id"] = tokens.eos();
 }
 
-// The settings that came with the weights, with the same ends.
+}  // namespace
+
 Json generation_config(const Recipe& recipe, const data::Tokenizer& tokens) {
   const auto file = std::filesystem::path(recipe.model.weights) / "generation_config.json";
   auto out = !recipe.model.weights.empty() && std::filesystem::exists(file) ? read_json(file) : Json::object();
@@ -43,8 +45,6 @@ Json generation_config(const Recipe& recipe, const data::Tokenizer& tokens) {
   if (!out.contains("pad_token_id")) out["pad_token_id"] = tokens.pad();
   return out;
 }
-
-}  // namespace
 
 TextExport text_export(const Recipe& recipe, const models::Model& model, const data::Dataset& trained_on) {
   TextExport out{.config = model.config_json(), .tokenizer = {}, .generation = {}};
@@ -60,6 +60,9 @@ TextExport text_export(const Recipe& recipe, const models::Model& model, const d
   // As pad_token_id, the end of texts would keep its embedding from being trained by who reads this.
   if (exported.pad != tokens.eos()) out.config["pad_token_id"] = exported.pad;
   out.tokenizer = std::move(exported.files);
+  // One that was named takes the place of the tokenizer's own.
+  if (const auto& name = recipe.data.chat_template; !name.empty() && !classifier)
+    out.tokenizer["chat_template.jinja"] = data::ChatTemplate(recipe.data.tokenizer, name, tokens).jinja();
   if (!classifier) out.generation["generation_config.json"] = generation_config(recipe, tokens).dump(2);
   return out;
 }

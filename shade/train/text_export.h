@@ -5,6 +5,7 @@
 #include <map>
 
 #include "shade/data/dataset.h"
+#include "shade/data/tokenizer/tokenizer.h"
 #include "shade/models/model.h"
 #include "shade/train/recipe.h"
 
@@ -19,5 +20,8 @@ struct TextExport {
 // The ids are the tokenizer's: those of the model's own config.json may be defaults that nobody set, or of another
 // tokenizer. Throws UsageError if a classifier's texts can't be padded.
 TextExport text_export(const Recipe& recipe, const models::Model& model, const data::Dataset& trained_on);
+
+// generation_config.json: the settings that came with the weights, with the tokenizer's ends.
+Json generation_config(const Recipe& recipe, const data::Tokenizer& tokens);
 
 }  // namespace shade::train

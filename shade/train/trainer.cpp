@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 
@@ -58,8 +59,9 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
     recipe.sizes.num_classes = *classes;
     model_ = counted_model(recipe);
   }
-  require_batch(recipe, split_.training());
-  event_ = event_of(recipe, split_.training());
+  const auto units = split_.training(unit_of(recipe));
+  require_batch(recipe, units);
+  event_ = event_of(recipe, units);
   recipe.dp.sigma = event_.mechanism.noise_multiplier;  // as it is written down; steps have the event's
   job_ = make_job();
   const auto identity = identity_of(*job_);
@@ -90,6 +92,8 @@ std::unique_ptr<Job> Trainer::make_job() {
                      .dtype = dtype_of(recipe.model.dtype),
                      .batch_size = recipe.train.batch_size,
                      .micro_batch = parse_integer(recipe.train.micro_batch).value_or(0),
+                     .padding = recipe.train.padding,
+                     .max_records_per_user = recipe.budget.max_records_per_user,
                      .steps = recipe.train.steps,
                      .seed = static_cast<uint64_t>(recipe.train.seed),
                      .groups = groups_,
@@ -212,17 +216,22 @@ std::optional<privacy::Spent> Trainer::spent_after(int64_t step) const {
 }
 
 StepReport Trainer::measured(const StepRecord& record, Seconds took) const {
-  const models::BatchShape shape{.samples = 1, .seq_length = recipe_->train.seq_length};
   StepReport out{.step = job_->steps(),
                  .record = record,
                  .took = took,
                  .data = job_->loading().waited,
                  .load = job_->loading().took};
   out.memory = profile::peak_memory(job_->device());
-  out.tokens_per_second = static_cast<double>(record.tokens) / took.count();
-  const double flops = out.tokens_per_second * models::training_flops_per_token(*model_, shape);
-  if (peaks_.stated > 0) out.mfu = flops / peaks_.stated;
-  if (peaks_.product > 0) out.gemm_share = flops / peaks_.product;
+  const auto speed = [&](int64_t tokens, double length) {
+    Throughput speed{.tokens_per_second = static_cast<double>(tokens) / took.count()};
+    const models::BatchShape shape{.samples = 1, .seq_length = std::max<int64_t>(1, std::llround(length))};
+    const double flops = speed.tokens_per_second * models::training_flops_per_token(*model_, shape);
+    if (peaks_.stated > 0) speed.mfu = flops / peaks_.stated;
+    if (peaks_.product > 0) speed.gemm_share = flops / peaks_.product;
+    return speed;
+  };
+  out.speed = speed(record.tokens, record.length);
+  out.padded = speed(record.padded_tokens, record.padded_length);
   out.spent = spent_after(out.step);
   return out;
 }
@@ -251,7 +260,11 @@ void Trainer::make_steps(TrainResult& result) {
     const auto begin = Clock::now();
     current = result.steps + 1;
     const auto record = *job_->step({.stop = options_.stop && options_.stop(), .save = checkpoints_->is_due()});
+    const Seconds took = Clock::now() - begin;
     result.steps = job_->steps();
+    result.tokens += record.tokens;
+    result.padded_tokens += record.padded_tokens;
+    result.took += took;
     if (record.samples.samples > 0) result.loss = record.loss;
     report_->advance();
     if (record.stop) result.ended = Ended::asked;
@@ -262,7 +275,7 @@ void Trainer::make_steps(TrainResult& result) {
     if (!job_->is_private()) require_finite_loss(record, reached);
     // Of a private run too: when, doesn't depend on the records, but for save_interval (docs/training.md).
     if (ends || evaluates || due(train.log_every) || saves) require_finite_weights(job_->runtime(), record, reached);
-    if (ends || result.steps == 1 || due(train.log_every)) report_->step(measured(record, Clock::now() - begin));
+    if (ends || result.steps == 1 || due(train.log_every)) report_->step(measured(record, took));
     if (evaluates && !evaluate_after(result.steps, result)) result.ended = Ended::asked;
     if (saves) checkpoints_->save(/*wait=*/false);
   }
@@ -284,6 +297,11 @@ void Trainer::end(TrainResult& result, int64_t first) {
   if (spending_ && spending_->budget()) result.spent = spending_->budget()->after(result.steps);
   report_->say(text(to_string(result.ended), " after step ", result.steps,
                     result.ended == Ended::asked ? "; saved, and the same command goes on from here" : ""));
+  if (result.tokens > 0)
+    report_->say(text(job_->is_private() ? "not private: " : "", result.tokens, " tokens (", result.padded_tokens,
+                      " with padding) in ", significant(result.took.count()), " s of steps: ",
+                      significant(static_cast<double>(result.tokens) / result.took.count()), " tokens/s (",
+                      significant(static_cast<double>(result.padded_tokens) / result.took.count()), " with padding)"));
   if (result.spent)
     report_->say(text("epsilon ", rounded_up(result.spent->epsilon), " at delta ", result.spent->delta, " by ",
                       to_string(result.spent->accountant), recipe_->dp.seed() ? " (seeded: void)" : "",

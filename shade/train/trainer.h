@@ -34,6 +34,9 @@ struct TrainResult {
   int64_t steps = 0;
   Ended ended = Ended::finished;
   double loss = 0;  // of the last step; not private
+  // Of the steps made by this run, of all ranks; not private.
+  int64_t tokens = 0, padded_tokens = 0;  // without padding, and with it
+  Seconds took{0};                        // without evaluations and checkpoints
   std::optional<Evaluation> evaluation, test;
   std::optional<privacy::Spent> spent;
 };

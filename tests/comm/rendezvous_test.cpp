@@ -16,6 +16,7 @@ struct Meet : testing::Test {
   struct Rank {
     int rank = 0, size = 3;
     std::string words{};  // of its secret; empty: the common one
+    std::string transport = "gloo";
   };
 
   // What it ends with: "met", or why not.
@@ -25,7 +26,7 @@ struct Meet : testing::Test {
                          {.rank = rank.rank, .size = rank.size, .local_size = rank.size, .origin = "the test"}, limit);
       try {
         meeting.join();
-        meeting.meet([] {});
+        meeting.meet(rank.transport, [] {});
         return "met";
       } catch (const PeerLost& fault) {
         return text("echo: ", fault.what());
@@ -60,6 +61,14 @@ TEST_F(Meet, WorldsOfDifferentSizesEndAtOnce) {
   const std::string reason =
       "rank 1 was started for a world of 2 ranks, rank 0 one of 3; start all ranks with the same world size";
   EXPECT_EQ(zero.get(), reason);
+  EXPECT_EQ(one.get(), "echo: the world did not meet: " + reason);
+}
+
+// Else each would wait for peers on a transport that they are not on, until a time limit.
+TEST_F(Meet, RanksOnDifferentTransportsEndAtOnce) {
+  auto one = come({.rank = 1, .size = 2, .transport = "nccl"}), zero = come({.rank = 0, .size = 2});
+  const auto reason = zero.get();
+  EXPECT_TRUE(reason.starts_with("rank 1 speaks over nccl, rank 0 over gloo; ")) << reason;
   EXPECT_EQ(one.get(), "echo: the world did not meet: " + reason);
 }
 

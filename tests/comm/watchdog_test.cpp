@@ -103,29 +103,27 @@ TEST(Watchdog, AForgedBeatEndsTheJobOnAllRanks) {
   EXPECT_TRUE(one.echo);
 }
 
-TEST(Watchdog, RanksThatWaitForEachOtherAreNamed) {
+// The verdict on two ranks that begin different operations: `begin` says how.
+std::string verdict_on_two(void (*begin)(Activity&, const std::string&)) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   Watched zero(store, 0, 2, Seconds(0.5));
   Watched one(store, 1, 2, Seconds(0.5));
-  zero.activity->begin_wait("all_gather unit 8");
-  one.activity->begin_wait("all_gather unit 7");
+  begin(*zero.activity, "all_gather unit 8");
+  begin(*one.activity, "all_gather unit 7");
   zero.dog.all_joined();
   one.dog.all_joined();
-  const auto verdict = zero.wait_for_verdict();
+  return zero.wait_for_verdict();
+}
+
+TEST(Watchdog, RanksThatWaitForEachOtherAreNamed) {
+  const auto verdict = verdict_on_two([](Activity& rank, const std::string& what) { rank.begin_wait(what); });
   EXPECT_NE(verdict.find("the ranks don't issue the same collectives in the same order"), std::string::npos) << verdict;
   EXPECT_NE(verdict.find("rank 1: waits in all_gather unit 7"), std::string::npos) << verdict;
 }
 
 // A stream's wait blocks no thread: the operation that the device doesn't complete is what is seen.
 TEST(Watchdog, RanksWhoseDevicesWaitForEachOtherAreNamed) {
-  const auto store = c10::make_intrusive<c10d::HashStore>();
-  Watched zero(store, 0, 2, Seconds(0.5));
-  Watched one(store, 1, 2, Seconds(0.5));
-  zero.activity->begin_flight("all_gather unit 8");
-  one.activity->begin_flight("all_gather unit 7");
-  zero.dog.all_joined();
-  one.dog.all_joined();
-  const auto verdict = zero.wait_for_verdict();
+  const auto verdict = verdict_on_two([](Activity& rank, const std::string& what) { rank.begin_flight(what); });
   EXPECT_NE(verdict.find("the ranks don't issue the same collectives in the same order"), std::string::npos) << verdict;
   EXPECT_NE(verdict.find("rank 1: waits on its device in all_gather unit 7"), std::string::npos) << verdict;
 }

@@ -52,7 +52,8 @@ TEST_P(Golden, IdsAreThoseOfTheTokenizersPackage) {
   EXPECT_EQ(differences(*tokenizer, cases), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(, Golden, testing::Values("llama3", "qwen2"), [](const auto& kind) { return kind.param; });
+INSTANTIATE_TEST_SUITE_P(, Golden, testing::Values("gpt2", "llama3", "mistral", "mistral_v3", "qwen2", "smollm"),
+                         [](const auto& kind) { return kind.param; });
 
 TEST(BpeTokenizer, EndsOfATextComeFromTheTemplateTheConfigOrKnownNames) {
   const auto llama = read_tokenizer(golden("llama3"));
@@ -88,6 +89,8 @@ TEST(BpeTokenizer, EarlierMergesGoFirst) {
   file["model"]["ignore_merges"] = true;
   EXPECT_EQ(encoded(made(file), "abc"), (Ids{257}));
   EXPECT_EQ(encoded(made(file), "abcabc"), (Ids{'a', 258, 'a', 258}));
+  file["model"]["vocab"]["€"] = 300;
+  EXPECT_EQ(encoded(made(file), "€"), (Ids{0xE2, 0x82, 0xAC})) << "a token that spells no bytes is no word";
 }
 
 TEST(BpeTokenizer, AddedTokensAreFoundLongestFirst) {
@@ -104,24 +107,137 @@ TEST(BpeTokenizer, AddedTokensAreFoundLongestFirst) {
             "token 263 is not in the vocabulary of 263");
 }
 
+// Each character of the text stands for itself; [id] for an added token.
+std::string cut(const AddedToken& token, std::string_view words) {
+  AddedTokens tokens;
+  tokens.add(token);
+  std::string out;
+  tokens.cut(
+      words, [&](std::string_view plain) { out += text("'", plain, "'"); },
+      [&](TokenId id) { out += text("[", id, "]"); });
+  return out;
+}
+
+TEST(AddedTokens, TakeWhiteSpaceAndStandAloneIfTheySaySo) {
+  const AddedToken plain{.id = 7, .content = "<m>"};
+  EXPECT_EQ(cut(plain, "a <m> b"), "'a '[7]' b'");
+  auto left = plain, right = plain, alone = plain;
+  left.lstrip = true;
+  right.rstrip = true;
+  alone.single_word = true;
+  EXPECT_EQ(cut(left, "a \t\u3000<m> b<m>"), "'a'[7]' b'[7]");
+  EXPECT_EQ(cut(left, "  <m>  <m>"), "[7][7]");
+  EXPECT_EQ(cut(right, "a <m>\u00a0\n b <m>"), "'a '[7]'b '[7]");
+  EXPECT_EQ(cut(alone, "a<m> <m>b <m>, <m>"), "'a<m> <m>b '[7]', '[7]");
+  EXPECT_EQ(cut(alone, "\U00013460<m>"), "'\U00013460<m>'") << "a letter since Unicode 16";
+  EXPECT_EQ(cut(alone, "é<m> <m>_ \u200d<m> <m>٣ €<m>½"), "'é<m> <m>_ \u200d<m> <m>٣ €'[7]'½'");
+}
+
+TEST(BpeTokenizer, BytesWithoutATokenAreLeftOutOrUnknown) {
+  auto file = tiny();
+  for (const char* gone : {"x", "y"}) file["model"]["vocab"].erase(gone);
+  EXPECT_EQ(encoded(made(file), "axyb xab"), (Ids{256, ' ', 256})) << "what remains is joined";
+  file["model"]["vocab"]["<unk>"] = 300;
+  file["model"]["unk_token"] = "<unk>";
+  EXPECT_EQ(encoded(made(file), "axyb x"), (Ids{'a', 300, 300, 'b', ' ', 300}));
+  file["model"]["fuse_unk"] = true;
+  EXPECT_EQ(encoded(made(file), "axyb x"), (Ids{'a', 300, 'b', ' ', 300}));
+  file["model"]["unk_token"] = "<gone>";
+  EXPECT_EQ(refused(file), "the unk_token '<gone>' is not in the vocabulary");
+  file["model"]["vocab"] = {{"<unk>", 1}};
+  file["model"]["merges"] = Document::array();
+  EXPECT_EQ(refused(file), "no byte has a token; is this a byte-level tokenizer?");
+}
+
+// Bytes as <0x00> to <0xFF>, ids 0-255, then "▁" 256, "a" 257, "▁a" 258 and an end.
+Document characters() {
+  Document vocab;
+  for (unsigned b = 0; b < 256; ++b) {
+    constexpr std::string_view kHex = "0123456789ABCDEF";
+    vocab[text("<0x", kHex[b / 16], kHex[b % 16], ">")] = b;
+  }
+  vocab.update({{"▁", 256}, {"a", 257}, {"▁a", 258}});
+  const auto step = [](const char* type, Document more) {
+    more["type"] = type;
+    return more;
+  };
+  const Document space{{"String", " "}}, mark{{"String", "▁"}};
+  return {{"normalizer", step("Sequence", {{"normalizers",
+                                            {step("Prepend", {{"prepend", "▁"}}),
+                                             step("Replace", {{"pattern", space}, {"content", "▁"}})}}})},
+          {"pre_tokenizer", nullptr},
+          {"decoder", step("Sequence", {{"decoders",
+                                         {step("Replace", {{"pattern", mark}, {"content", " "}}),
+                                          step("ByteFallback", Document::object()), step("Fuse", Document::object()),
+                                          step("Strip", {{"content", " "}, {"start", 1}, {"stop", 0}})}}})},
+          {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", {"▁ a"}}, {"byte_fallback", true}}},
+          {"added_tokens", {{{"id", 259}, {"content", "</s>"}, {"special", true}, {"normalized", false}}}}};
+}
+
+TEST(BpeTokenizer, CharactersFallBackToBytes) {
+  const auto tokenizer = made(characters());
+  EXPECT_EQ(encoded(tokenizer, "a aé"), (Ids{258, 258, 0xC3, 0xA9}));
+  EXPECT_EQ(encoded(tokenizer, "</s>a"), (Ids{259, 258})) << "a space before every part";
+  EXPECT_EQ(tokenizer.decode(Ids{258, 258, 0xC3, 0xA9}, false), "a aé");
+  EXPECT_EQ(tokenizer.decode(Ids{259, 258}, false), "a");
+  EXPECT_EQ(tokenizer.decode(Ids{259, 258}, true), "</s> a");
+  auto file = characters();
+  file["normalizer"] = nullptr;
+  file["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "first"}, {"split", false}};
+  EXPECT_EQ(encoded(made(file), "a a</s>a"), (Ids{258, 258, 259, 257})) << "a space before the first part";
+  EXPECT_EQ(encoded(made(file), "</s>a"), (Ids{259, 257}));
+  EXPECT_EQ(encoded(made(file), " a"), (Ids{258}));
+  file["pre_tokenizer"]["prepend_scheme"] = "never";
+  EXPECT_EQ(encoded(made(file), "a a"), (Ids{257, 258}));
+  file["pre_tokenizer"]["prepend_scheme"] = "always";
+  EXPECT_EQ(encoded(made(file), "</s>a"), (Ids{259, 258}));
+  file["model"]["merges"].push_back("a ▁");
+  file["model"]["vocab"]["a▁"] = 260;
+  EXPECT_EQ(encoded(made(file), "a  "), (Ids{258, 256, 256}));
+  file["model"]["merges"] = {"a ▁"};
+  EXPECT_EQ(encoded(made(file), "a "), (Ids{256, 260}));
+  file["pre_tokenizer"]["split"] = true;
+  EXPECT_EQ(encoded(made(file), "a "), (Ids{256, 257, 256})) << "no word reaches over a space";
+}
+
+TEST(BpeTokenizer, WhatIsNotReadOfCharactersIsRefused) {
+  const auto with = [](const char* pointer, const Document& value) {
+    auto file = characters();
+    file[Document::json_pointer(pointer)] = value;
+    return refused(file);
+  };
+  EXPECT_EQ(with("/model/byte_fallback", false),
+            "the tokenizer has neither the pre_tokenizer ByteLevel nor byte_fallback; others are not read here");
+  EXPECT_EQ(with("/pre_tokenizer", {{"type", "Digits"}}), "a Split or Digits without ByteLevel is not read here");
+  EXPECT_EQ(with("/pre_tokenizer", {{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "last"}}),
+            "the prepend_scheme of a Metaspace is none of first, always and never");
+  EXPECT_EQ(with("/decoder", {{"type", "Metaspace"}}),
+            "the decoder 'Metaspace' is not read here; expected Replace, ByteFallback, Fuse or Strip");
+  EXPECT_EQ(with("/decoder/decoders/3/start", 2),
+            "a Strip of the decoder that is not of one space at the start is not read here");
+  EXPECT_EQ(with("/normalizer/normalizers/1/pattern", {{"Regex", " +"}}),
+            "a Replace by a regular expression in the normalizer is not read here");
+  auto file = characters();
+  file["model"]["vocab"].erase("<0x0A>");
+  EXPECT_EQ(refused(file), "byte_fallback needs the token '<0x0A>', which is none");
+}
+
 TEST(BpeTokenizer, LongAndShortWordsAreJoinedAlike) {
   // Every pair of a three-letter alphabet may join, and what is joined may join again.
   std::mt19937 dice(1);
   for (int round = 0; round < 200; ++round) {
-    std::array<TokenId, 256> bytes{};
-    for (int b = 0; b < 256; ++b) bytes[static_cast<size_t>(b)] = b % 3;
     PairTable pairs(60);
     for (uint32_t rank = 0; rank < 60; ++rank) {
       const auto any = [&] { return static_cast<TokenId>(dice() % (3 + rank)); };
       pairs.add(any(), any(), {rank, static_cast<TokenId>(3 + rank)});
     }
-    const Merges merges(bytes, std::move(pairs));
+    const Merges merges(std::move(pairs));
     for (int i = 0; i < 50; ++i) {
-      std::string word(1 + dice() % Merges::kShort, ' ');
-      for (auto& c : word) c = static_cast<char>(dice());
-      Ids by_look, by_queue;
-      merges.encode_short(word, by_look);
-      merges.encode_long(word, by_queue);
+      Ids by_look(2 + dice() % Merges::kShort);
+      for (auto& symbol : by_look) symbol = static_cast<TokenId>(dice() % 3);
+      auto by_queue = by_look;
+      merges.join_short(by_look, 2);
+      merges.join_long(by_queue, 2);
       ASSERT_EQ(by_look, by_queue);
     }
   }
@@ -143,10 +259,13 @@ TEST(BpeTokenizer, WhatIsNotReadIsRefused) {
     file[Document::json_pointer(pointer)] = value;
     return refused(file);
   };
-  EXPECT_EQ(with("/normalizer", {{"type", "NFKC"}}), "the normalizer 'NFKC' is not read here; only NFC is");
-  EXPECT_EQ(with("/pre_tokenizer", nullptr), "the pre_tokenizer has no ByteLevel; only byte-level tokenizers are read");
-  EXPECT_EQ(with("/pre_tokenizer/type", "Metaspace"),
-            "the pre_tokenizer 'Metaspace' is not read here; Split and ByteLevel are");
+  EXPECT_EQ(with("/normalizer", {{"type", "NFKC"}}),
+            "the normalizer 'NFKC' is not read here; expected NFC, Prepend or Replace");
+  EXPECT_EQ(with("/pre_tokenizer", nullptr),
+            "the tokenizer has neither the pre_tokenizer ByteLevel nor byte_fallback; others are not read here");
+  EXPECT_EQ(with("/pre_tokenizer/type", "BertPreTokenizer"),
+            "the pre_tokenizer 'BertPreTokenizer' is not read here; expected Split, Digits, ByteLevel or Metaspace");
+  EXPECT_EQ(with("/decoder", {{"type", "WordPiece"}}), "the decoder 'WordPiece' is not read here; expected ByteLevel");
   EXPECT_EQ(with("/pre_tokenizer/add_prefix_space", true), "'add_prefix_space' is true, which is not read here");
   EXPECT_EQ(with("/model/type", "WordPiece"), "the model is not BPE, the only one read here");
   EXPECT_EQ(with("/model/dropout", 0.1), "'dropout' is set, which is not read here");
@@ -157,7 +276,6 @@ TEST(BpeTokenizer, WhatIsNotReadIsRefused) {
   EXPECT_EQ(with("/model/merges/0", "a b c"), "a merge must be two tokens: [\"a\", \"b\"] or \"a b\"");
   EXPECT_EQ(with("/model/merges/0", "a d"), "a merge needs the token 'ad', which is none");
   EXPECT_EQ(with("/model/merges/0", "b c"), "the merge of 'b' and 'c' is there twice");
-  EXPECT_EQ(with("/added_tokens/0/lstrip", true), "the added token '</s>' has lstrip, which is not read here");
   EXPECT_EQ(with("/added_tokens/0/id", 97), "the id 97 of the added token '</s>' is another token's");
   EXPECT_EQ(with("/added_tokens/0/content", "ab"),
             "the id 259 of the added token 'ab' is not the one of the vocabulary");
@@ -165,9 +283,6 @@ TEST(BpeTokenizer, WhatIsNotReadIsRefused) {
             "it isn't known which token ends a text; say \"eos_token\" in a tokenizer_config.json");
   EXPECT_EQ(with("/post_processor", {{"type", "BertProcessing"}}),
             "the post_processor 'BertProcessing' is not read here; TemplateProcessing and ByteLevel are");
-  auto file = tiny();
-  file["model"]["vocab"].erase("a");
-  EXPECT_EQ(refused(file), "byte 97 has no token; is this a byte-level tokenizer?");
   EXPECT_EQ(message_of<io::FormatError>([] { BpeTokenizer("{\"a\":1,\"a\":2}", {}); }),
             "the file has the key 'a' twice");
 }
@@ -176,9 +291,7 @@ TEST(BpeTokenizer, FaultsNameTheFile) {
   const Folder folder;
   const auto file = folder.put("tokenizer.json", "{}");
   EXPECT_EQ(message_of<io::FormatError>([&] { read_tokenizer(folder.path()); }),
-            text(file,
-                 " is not a tokenizer that is read here: the pre_tokenizer has no ByteLevel; only byte-level "
-                 "tokenizers are read"));
+            text(file, " is not a tokenizer that is read here: 'model' must be an object"));
   EXPECT_EQ(message_of<UsageError>([&] { read_tokenizer(folder.path() / "gone"); }),
             text("no tokenizer at ", folder.path() / "gone", "; expected a tokenizer.json or its folder"));
 }

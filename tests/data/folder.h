@@ -16,10 +16,13 @@ class Folder : public io::Scratch {
     return write(name, content);
   }
 
-  std::vector<Record> records(TextUnit unit = TextUnit::file) const {
+  std::vector<Record> records(TextUnit unit = TextUnit::file) const { return records({.unit = unit}); }
+
+  std::vector<Record> records(RecordOptions options) const {
     std::vector<Record> out;
+    Records reader(std::move(options));
     for (const auto& file : find_text_files(path()))
-      read_records(file, unit, [&](Record&& record) {
+      reader.read(file, [&](Record&& record, uint64_t) {
         out.push_back(std::move(record));
         return true;
       });
@@ -28,7 +31,7 @@ class Folder : public io::Scratch {
 
   std::vector<std::string> texts(TextUnit unit = TextUnit::file) const {
     std::vector<std::string> out;
-    for (auto& record : records(unit)) out.push_back(std::move(record.text));
+    for (const auto& record : records(unit)) out.push_back(record.text());
     return out;
   }
 

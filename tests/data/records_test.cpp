@@ -42,9 +42,11 @@ TEST(TextFiles, OneFileIsAFolderOfOne) {
 TEST(TextFiles, NoneIsSaid) {
   const Folder folder;
   folder.put("a.md", "x");
-  EXPECT_NE(message_of<UsageError>([&] { find_text_files(folder.path()); }).find("has no .txt"), std::string::npos);
-  EXPECT_NE(message_of<UsageError>([&] { find_text_files(folder.path() / "a.md"); }).find("has no .txt"),
+  EXPECT_NE(message_of<UsageError>([&] { find_text_files(folder.path()); }).find("has no file that ends in .txt"),
             std::string::npos);
+  EXPECT_NE(
+      message_of<UsageError>([&] { find_text_files(folder.path() / "a.md"); }).find("has no file that ends in .txt"),
+      std::string::npos);
   EXPECT_NE(message_of<UsageError>([&] { find_text_files(folder.path() / "gone"); }).find("no data at"),
             std::string::npos);
 }
@@ -56,12 +58,12 @@ TEST(Records, Jsonl) {
              "{\"id\": [1, {\"text\": 5}], \"label\": 7, \"text\": \"\"}\n{\"text\":\"last\",\"label\":null}");
   const auto records = folder.records();
   ASSERT_EQ(records.size(), 3U);
-  EXPECT_EQ(records[0].text, "one\nline");
+  EXPECT_EQ(records[0].text(), "one\nline");
   EXPECT_EQ(records[0].label, "x");
-  EXPECT_EQ(records[1].text, "");
+  EXPECT_EQ(records[1].text(), "");
   EXPECT_EQ(records[1].label, "7");
   EXPECT_EQ(records[1].line, 4);
-  EXPECT_EQ(records[2].text, "last");
+  EXPECT_EQ(records[2].text(), "last");
   EXPECT_FALSE(records[2].label);
 }
 
@@ -108,12 +110,13 @@ TEST(Records, MalformedFilesNameFileAndLine) {
   const std::string good = "{\"text\":\"a\"}\n";
   EXPECT_EQ(refused("a.jsonl", good + "{\"text\":\"b\""),
             "a.jsonl:2: the record is not valid JSON at byte 11, after '{\"text\":\"b\"'");
-  EXPECT_EQ(refused("a.jsonl", good + good + "{\"txt\":\"b\"}"), "a.jsonl:3: the object has no \"text\"");
-  EXPECT_EQ(refused("a.jsonl", "[1]"), "a.jsonl:1: expected an object with a \"text\", found an array");
-  EXPECT_EQ(refused("a.jsonl", "{\"text\":5}"), "a.jsonl:1: \"text\" must be a string, found the number 5");
+  EXPECT_EQ(refused("a.jsonl", good + good + "{\"txt\":\"b\"}"),
+            "a.jsonl:3: there is no field 'text'; the row has the fields 'txt'");
+  EXPECT_EQ(refused("a.jsonl", "[1]"), "a.jsonl:1: expected an object, found an array");
+  EXPECT_EQ(refused("a.jsonl", "{\"text\":5}"), "a.jsonl:1: 'text' must be a string, found the number 5");
   EXPECT_EQ(refused("a.jsonl", "{\"text\":\"a\",\"text\":\"b\"}"), "a.jsonl:1: the record has the key 'text' twice");
   EXPECT_EQ(refused("a.jsonl", "{\"text\":\"a\",\"label\":-1}"),
-            "a.jsonl:1: \"label\" must be a string or a whole number from 0, found a number with a minus sign");
+            "a.jsonl:1: 'label' must be a string or a whole number from 0, found a number with a minus sign");
   EXPECT_EQ(refused("a.jsonl", good + "\xEF\xBB\xBF" + good),
             "a.jsonl:2: the record begins with a byte order mark, which JSON forbids");
   EXPECT_EQ(refused("a.json", " \n"), "a.json:2: the file is empty; expected an object or an array of objects");
@@ -123,7 +126,7 @@ TEST(Records, MalformedFilesNameFileAndLine) {
       refused("a.json", "[\n" + good + "\n" + good + "]").starts_with("a.json:2: the record is not valid JSON"));
   EXPECT_TRUE(refused("a.json", "[" + good + ",]").starts_with("a.json:2: the record is not valid JSON"));
   EXPECT_TRUE(refused("a.json", good + good).starts_with("a.json:1: the record is not valid JSON"));
-  EXPECT_EQ(refused("a.json", "[\n5]"), "a.json:2: expected an object with a \"text\", found the number 5");
+  EXPECT_EQ(refused("a.json", "[\n5]"), "a.json:2: expected an object, found the number 5");
 }
 
 TEST(Records, HugeLines) {
@@ -134,7 +137,7 @@ TEST(Records, HugeLines) {
   folder.put("c.txt", big + "\n" + big);
   EXPECT_EQ(folder.texts(TextUnit::line), (Texts{big, "small", big, "small", big, big}));
 
-  const std::string too_big(static_cast<size_t>(kMaxRecord.count) + 1, 'x');
+  const std::string too_big(static_cast<size_t>(kMaxRow.count) + 1, 'x');
   EXPECT_EQ(refused("a.jsonl", "\n" + too_big),
             "a.jsonl:2: a line of more than 64.0 MiB; cut this text into smaller records");
   EXPECT_EQ(refused("a.json", "\n[\n{\"" + too_big),
@@ -149,7 +152,7 @@ TEST(Records, TheVisitorMayStop) {
   folder.put("a.jsonl", "{\"text\":\"a\"}\n{\"text\":\"b\"}\nbroken");
   const auto file = find_text_files(folder.path())[0];
   int seen = 0;
-  EXPECT_FALSE(read_records(file, TextUnit::file, [&](Record&&) { return ++seen < 2; }));
+  EXPECT_FALSE(Records({}).read(file, [&](Record&&, uint64_t) { return ++seen < 2; }));
   EXPECT_EQ(seen, 2);
 }
 

@@ -1,11 +1,13 @@
-// Gigabytes of JSONL, read and drawn from in steady memory. SHADE_STREAM_MB says how many megabytes (2000).
+// Gigabytes of JSONL and Parquet, read and drawn from in steady memory. SHADE_STREAM_MB says how many megabytes (2000).
 #include <atomic>
 #include <cstdio>
 #include <random>
 #include <thread>
 
+#include "../support/process.h"
 #include "folder.h"
 #include "shade/base/units.h"
+#include "shade/data/arrow/arrow_library.h"
 #include "shade/data/sample_corpus.h"
 
 namespace shade::data {
@@ -56,9 +58,13 @@ class Watch {
   std::thread thread_;
 };
 
-TEST(Stream, GigabytesInSteadyMemory) {
+int64_t megabytes() {
   const char* words = std::getenv("SHADE_STREAM_MB");
-  const int64_t bytes = (words == nullptr ? 2000 : std::stoll(words)) * 1'000'000;
+  return words == nullptr ? 2000 : std::stoll(words);
+}
+
+TEST(Stream, GigabytesInSteadyMemory) {
+  const int64_t bytes = megabytes() * 1'000'000;
   const Folder folder;
   int64_t written = 0;
   uint64_t n = 0;
@@ -96,6 +102,28 @@ TEST(Stream, GigabytesInSteadyMemory) {
   EXPECT_LT(drawing.growth("drawing"), 0.01);
   std::printf("batches of 32 x 256 at random: %.1f million tokens a second\n",
               static_cast<double>(tokens) / drew.count() / 1e6);
+}
+
+TEST(Stream, GigabytesOfParquetInSteadyMemory) {
+  if (!arrow_library().loaded()) GTEST_SKIP() << arrow_library().why_not();
+  const Folder folder;
+  const auto file = folder.path() / "big.parquet";
+  const auto made = test::run(
+      {"python3", test::source_root() + "/tests/data/make_tables.py", "big", file.string(),
+       std::to_string(megabytes())},
+      {.environment = {{"PYTHONPATH", test::source_root() + "/.deps/arrow"}, {"PYTHONDONTWRITEBYTECODE", "1"}},
+       .limit = Seconds(600)});
+  ASSERT_EQ(made.status, 0) << made.output;
+  const auto begin = Clock::now();
+  Watch reading;
+  const auto data = open_dataset(folder.config(), 256, Task::lm);
+  const Seconds took = Clock::now() - begin;
+  const auto growth = reading.growth("reading Parquet");
+  const Bytes size{static_cast<int64_t>(std::filesystem::file_size(file))};
+  std::printf("%s of Parquet, %ld records: %s\n", to_string(size).c_str(), static_cast<long>(data->size()),
+              to_string_bandwidth(size, took).c_str());
+  EXPECT_EQ(data->size() % 20'000, 0);
+  EXPECT_LT(growth, 0.01);
 }
 
 }  // namespace

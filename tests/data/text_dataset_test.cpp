@@ -33,7 +33,37 @@ TEST(TextDataset, ARecordIsASample) {
   EXPECT_EQ(row(batch.ids_BT, 1), (Row{S, 'a', 'b', 'c', 'd', E})) << "cut, but not its end";
   EXPECT_EQ(row(batch.mask_BT, 1), (Row{1, 1, 1, 1, 1, 1}));
   EXPECT_EQ(row(batch.ids_BT, 2), (Row{S, 'a', 'b', 'c', 'd', E}));
-  EXPECT_EQ(data->describe(), "3 records, 15 tokens (bytes), cut at 6 tokens, 1 empty records left out");
+  EXPECT_EQ(data->describe(), "3 records of 'text', 15 tokens (bytes), cut at 6 tokens, 1 empty records left out");
+}
+
+// What is left out is padding alone.
+TEST(TextDataset, BatchesArePaddedToAnyLengthThatHoldsTheirRecords) {
+  const Folder folder;
+  folder.put("a.jsonl",
+             "{\"text\":\"abc\",\"label\":1}\n{\"text\":\"a\",\"label\":0}\n{\"text\":\"abcdefgh\",\"label\":0}\n");
+  for (const auto task : {Task::lm, Task::classify}) {
+    const auto data = open_dataset(folder.config(), 8, task);
+    EXPECT_EQ(data->max_length(), 8);
+    for (const auto& [record, length] : {std::pair<int64_t, int64_t>{0, 5}, {1, 3}, {2, 8}})
+      EXPECT_EQ(data->length_of(record), length);
+    const std::array<int64_t, 2> some{0, 1};
+    const auto whole = data->batch(some);
+    for (const int64_t t : {5, 6, 8}) {
+      const auto cut = data->padded_batch(some, t);
+      EXPECT_TRUE(cut.ids_BT.equal(whole.ids_BT.narrow(1, 0, t)));
+      EXPECT_TRUE(cut.mask_BT.equal(whole.mask_BT.narrow(1, 0, t)));
+      EXPECT_TRUE(cut.labels.equal(task == Task::lm ? whole.labels.narrow(1, 0, t) : whole.labels));
+    }
+    EXPECT_EQ(data->padded_batch({}, 5).ids_BT.sizes(), (at::IntArrayRef{0, 5}));
+    EXPECT_EQ(message_of<UsageError>([&] { data->padded_batch(some, 4); }),
+              "record 0 has 5 positions, more than the 4 that the batch is padded to; pad it to the longest of its "
+              "records (length_of)");
+    EXPECT_EQ(message_of<UsageError>([&] { data->padded_batch(some, 9); }),
+              "a batch padded to 9 positions of texts that are cut at 8");
+  }
+  auto packed = folder.config();
+  packed.packing = Packing::packed;
+  EXPECT_EQ(open_dataset(packed, 8, Task::lm)->max_length(), 0) << "windows have one length";
 }
 
 // A classifier pools the last token: of every text, however long, that is the same one.

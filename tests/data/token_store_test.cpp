@@ -108,7 +108,12 @@ TEST(TokenStore, OtherContentIsAnotherStore) {
   const auto file = folder.put("a.txt", "one\n\ntwo");
   opened(folder.path());
   EXPECT_FALSE(opened(folder.path(), 1)->reused());
-  EXPECT_FALSE(TokenStore::open({.folder = folder.path(), .unit = TextUnit::line, .cache = {}}, kBytes)->reused());
+  const auto with = [&](RecordOptions records) {
+    return TokenStore::open({.folder = folder.path(), .records = std::move(records)}, kBytes)->reused();
+  };
+  EXPECT_FALSE(with({.unit = TextUnit::line}));
+  EXPECT_FALSE(with({.fields = {.text = "text"}}));
+  EXPECT_TRUE(with({.fields = {.text = "text"}}));
   fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(1));
   EXPECT_FALSE(opened(folder.path())->reused());
   folder.put("b.txt", "x");

@@ -88,10 +88,35 @@ TEST_F(TokenizerExports, AClassifiersSetsTheEnd) {
   EXPECT_EQ(single[2]["SpecialToken"]["id"], "<|end_of_text|>");
 }
 
-TEST_F(TokenizerExports, BytesHaveNoFile) {
-  const auto found = export_tokenizer("bytes", ByteTokenizer(), {.classifier = true, .vocab = 259, .seq_length = 8});
-  EXPECT_TRUE(found.files.empty());
-  EXPECT_EQ(found.pad, ByteTokenizer::kPad);
+TEST_F(TokenizerExports, WhatLiesBesideALanguageModelsIsCopied) {
+  scratch.write("special_tokens_map.json", "{}");
+  scratch.write("chat_template.jinja", "{{ x }}");
+  const auto found = exported(false);
+  EXPECT_EQ(found.files.at("chat_template.jinja"), "{{ x }}");
+  EXPECT_EQ(found.files.at("special_tokens_map.json"), "{}");
+  EXPECT_EQ(exported(true, 1).files.size(), 2u) << "a classifier has no conversations, and its own special tokens";
+}
+
+// Read here again, and by transformers (exports_peer_test), it gives the numbers of the bytes.
+TEST_F(TokenizerExports, BytesAreATokenizerWithoutMerges) {
+  const ByteTokenizer bytes;
+  for (const bool classifier : {false, true}) {
+    const auto found = export_tokenizer("bytes", bytes, {.classifier = classifier, .vocab = 259, .seq_length = 8});
+    EXPECT_EQ(found.pad, ByteTokenizer::kPad);
+    const io::Scratch written;
+    for (const auto& [name, content] : found.files) written.write(name, content);
+    const auto again = read_tokenizer(written.path().string());
+    EXPECT_EQ(again->bos(), bytes.bos());
+    EXPECT_EQ(again->eos(), bytes.eos());
+    EXPECT_EQ(again->pad(), bytes.pad());
+    EXPECT_EQ(again->vocab(), bytes.vocab());
+    std::vector<TokenId> expected, ids;
+    const std::string words = "Größe  12\n\t\x01 summit's";
+    bytes.encode(words, expected);
+    again->encode(words, ids);
+    EXPECT_EQ(ids, expected);
+    EXPECT_EQ(again->decode(ids), words);
+  }
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ def private_regression():
 
 
 def own_data():
-    output = example("own_data", source / "examples/data/flowers.csv")
+    output = example("own_data", source / "examples/flowers.csv")
     learns(output, 0.5)
     spends(output, 4)
     broken = work / "broken.csv"

@@ -25,6 +25,11 @@ TEST(Registry, NamedModelsHaveTheirPublishedSizes) {
   EXPECT_EQ(count("llama3.1-8b"), 8'030'261'248);
   EXPECT_EQ(count("llama3.2-1b"), 1'235'814'400);
   EXPECT_EQ(count("qwen2-1.5b"), 1'543'714'304);
+  EXPECT_EQ(count("mistral-7b"), 7'248'023'552);
+  EXPECT_EQ(count("qwen3-0.6b"), 596'049'920);
+  EXPECT_EQ(count("qwen3-1.7b"), 1'720'574'976);
+  EXPECT_EQ(count("qwen3-4b"), 4'022'468'096);
+  EXPECT_EQ(count("qwen3-8b"), 8'190'735'360);
   EXPECT_EQ(count("llama3-8b", {.task = Task::classify}), 8'030'261'248 - 128256 * 4096 + 3 * 4096);
   // DiT-XL/2 on 32 x 32 latents of 4 channels has 675 M; here 256 x 256 pixels of 3 channels, no learned sigma.
   EXPECT_NEAR(static_cast<double>(count("dit-xl/2")), 693.7e6, 1e5);
@@ -44,7 +49,9 @@ TEST(Registry, NamedModelsHaveTheirPublishedPositions) {
   for (const auto& [name, theta, positions, rope] : {std::tuple{"llama3-8b", 5e5, 8192, Json()},
                                                      {"llama3.1-8b", 5e5, 131072, scaling(8)},
                                                      {"llama3.2-1b", 5e5, 131072, scaling(32)},
-                                                     {"qwen2-1.5b", 1e6, 131072, Json()}}) {
+                                                     {"qwen2-1.5b", 1e6, 131072, Json()},
+                                                     {"mistral-7b", 1e6, 32768, Json()},
+                                                     {"qwen3-8b", 1e6, 40960, Json()}}) {
     const auto config = of(name);
     EXPECT_EQ(config["rope_theta"], theta) << name;
     EXPECT_EQ(config["max_position_embeddings"], positions) << name;
@@ -83,7 +90,8 @@ TEST(Registry, UnknownNamesAreAnswered) {
 }
 
 TEST(HfConfig, BothGenerationsOfKeysMeanTheSame) {
-  for (const char* name : {"llama_lm", "llama_lm_rope_llama3", "qwen2_lm_tied", "llama_classify"}) {
+  for (const char* name : {"llama_lm", "llama_lm_rope_llama3", "qwen2_lm_tied", "llama_classify", "mistral_lm",
+                           "mistral_classify", "qwen3_lm", "qwen3_lm_tied_bias"}) {
     const auto folder = std::filesystem::path(test::source_root()) / "tests/golden" / name;
     const auto five = DecoderConfig::from_json(read_json(folder / "config.json"), "5");
     const auto four = DecoderConfig::from_json(read_json(folder / "config_v4.json"), "4");
@@ -122,7 +130,8 @@ TEST(HfConfig, WhatIsNotSupportedIsSaid) {
     changed[key] = std::move(value);
     return fault([&] { DecoderConfig::from_json(changed, "c.json"); });
   };
-  EXPECT_EQ(with("model_type", "mamba"), "c.json: model_type 'mamba' is not supported; expected llama or qwen2");
+  EXPECT_EQ(with("model_type", "mamba"),
+            "c.json: model_type 'mamba' is not supported; expected one of llama, mistral, qwen2, qwen3");
   EXPECT_EQ(with("hidden_act", "gelu"), "c.json: hidden_act 'gelu' is not supported; expected silu");
   EXPECT_EQ(with("hidden_size", "big"), "c.json: hidden_size is \"big\"; expected a whole number");
   EXPECT_EQ(with("vocab_size", nullptr), "c.json: vocab_size is missing");
@@ -161,6 +170,21 @@ TEST(HfConfig, ASlidingWindowLimitsTheSequence) {
             text("--seq-length ", length, " is longer than the sliding window of ", length - 1,
                  " tokens (sliding_window in config.json), which is not supported; choose --seq-length ", length - 1,
                  " or less"));
+}
+
+TEST(HfConfig, MistralsWindowIsUsedUnlessItIsNull) {
+  auto json = read_json(test::Golden("mistral_lm").folder() / "config.json");
+  const auto window = [&] {
+    const auto config = DecoderConfig::from_json(json, "c.json");
+    EXPECT_EQ(DecoderConfig::from_json(config.to_json(), "again").window, config.window);
+    return config.window;
+  };
+  EXPECT_EQ(window(), 9);
+  json["sliding_window"] = nullptr;
+  EXPECT_EQ(window(), 0);
+  EXPECT_TRUE(DecoderConfig::from_json(json, "c.json").to_json().contains("sliding_window")) << "absent means 4096";
+  json.erase("sliding_window");
+  EXPECT_EQ(window(), 4096);
 }
 
 TEST(HfConfig, WhatOnlyTrainingInTransformersDoesIsNamed) {
@@ -366,7 +390,8 @@ TEST(ConfigChecks, SizesOfTheCommandLine) {
 
 // Without building more than two blocks of it.
 TEST(Registry, ASizeIsCountedWithoutTheModel) {
-  for (const char* name : {"llama-nano", "qwen2-nano", "dit-nano", "linear-nano", "llama3-8b", "dit-xl/2"})
+  for (const char* name :
+       {"llama-nano", "mistral-nano", "qwen2-nano", "qwen3-nano", "dit-nano", "linear-nano", "llama3-8b", "dit-xl/2"})
     for (const int64_t layers : {1, 2, 3, 7}) {
       const auto model = make_model(name, {.num_layers = layers}, {});
       const auto size = size_of(name, {.num_layers = layers}, {});

@@ -60,12 +60,12 @@ TEST(ModelFlops, WhatIsUsedOncePerSampleCountsOnce) {
 TEST(RealTokens, ArePaddingsComplement) {
   const auto model = make_model("llama-nano", {}, {.task = Task::lm});
   auto batch = model->synthetic({.samples = 2, .seq_length = 5}, 1, at::kFloat);
-  EXPECT_EQ(real_tokens(*model, batch).item<int64_t>(), 10);
+  EXPECT_EQ(real_tokens(*model, batch).sum().item<int64_t>(), 10);
   batch.mask_BT[1].narrow(0, 2, 3).zero_();
-  EXPECT_EQ(real_tokens(*model, batch).item<int64_t>(), 7);
-  EXPECT_EQ(real_tokens(*model, batch.rows(0, 0)).item<int64_t>(), 0);
+  EXPECT_TRUE(real_tokens(*model, batch).equal(at::tensor({5, 2}, at::kLong)));
+  EXPECT_EQ(real_tokens(*model, batch.rows(0, 0)).sum().item<int64_t>(), 0);
   const auto dit = make_model("dit-nano", {}, {});
-  EXPECT_EQ(real_tokens(*dit, dit->synthetic({.samples = 3}, 1, at::kFloat)).item<int64_t>(), 3 * 16);
+  EXPECT_EQ(real_tokens(*dit, dit->synthetic({.samples = 3}, 1, at::kFloat)).sum().item<int64_t>(), 3 * 16);
 }
 
 }  // namespace

@@ -43,6 +43,11 @@ std::vector<std::string> golden_names() {
           "qwen2_lm_tied",
           "llama_classify",
           "qwen2_classify_tied_config",
+          "mistral_lm",
+          "mistral_classify",
+          "qwen3_lm",
+          "qwen3_lm_tied_bias",
+          "qwen3_classify_tied_config",
           "dit",
           "dit_rect",
           "dit_published"};

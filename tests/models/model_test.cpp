@@ -15,7 +15,8 @@
 namespace shade::models {
 namespace {
 
-const std::vector<std::string> kNano{"llama-nano", "qwen2-nano", "dit-nano", "linear-nano"};
+const std::vector<std::string> kNano{"llama-nano", "mistral-nano", "qwen2-nano",
+                                     "qwen3-nano", "dit-nano",     "linear-nano"};
 
 // Which units were entered and left, in order.
 class Diary : public nn::UnitObserver {
@@ -43,6 +44,25 @@ TEST(Model, EveryWeightGetsAGradientOnceBackwardRan) {
     for (const auto& weight : model->parameters().weights())
       EXPECT_TRUE(gradients.has(weight)) << name << " " << weight.name();
   }
+}
+
+// Read in pieces, with the keys and values of those before kept, a text has the logits that it has as a whole.
+TEST(Model, CachedKeysAndValuesChangeNothing) {
+  for (const auto* name : {"llama-nano", "qwen2-nano", "mistral-nano", "qwen3-nano"})
+    for (const auto kernel : {nn::AttentionKernel::flash, nn::AttentionKernel::standard}) {
+      const auto model = make_model(
+          name, {}, {.task = Task::lm, .attention = kernel, .lora = nn::LoraOptions{}, .lora_targets = {"q_proj"}});
+      nn::bind_all(model->parameters(), at::kDouble, 1);
+      const auto ids_BT = model->synthetic({2, 12}, 2, at::kDouble).ids_BT;
+      const auto logits_BTV = model->outputs({.ids_BT = ids_BT});
+      nn::KvCache past(12);
+      for (const int64_t piece : {5, 1, 3, 1, 2}) {
+        const auto found = model->next_logits(ids_BT.narrow(1, past.length(), piece), past);
+        EXPECT_TRUE(at::allclose(found, logits_BTV.select(1, past.length() - 1), 1e-10, 1e-12))
+            << name << " " << to_string(kernel) << " after " << past.length();
+      }
+      EXPECT_EQ(past.length(), 12);
+    }
 }
 
 TEST(Model, UnitsAreEnteredAndLeftInBothDirections) {

@@ -15,11 +15,11 @@
 namespace shade::privacy {
 namespace {
 
-constexpr PrivacyEvent kGood{.mechanism = {.sample_rate = 0.04, .noise_multiplier = 1.5},
-                             .clip_norm = 2,
-                             .divisor = 64,
-                             .steps = 100,
-                             .delta = 1e-5};
+const PrivacyEvent kGood{.mechanism = {.sample_rate = 0.04, .noise_multiplier = 1.5},
+                         .clip_norm = 2,
+                         .divisor = 64,
+                         .steps = 100,
+                         .delta = 1e-5};
 
 std::string fault_of(const std::function<void(PrivacyEvent&)>& spoil) {
   auto event = kGood;

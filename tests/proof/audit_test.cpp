@@ -73,6 +73,34 @@ TEST(Audit, ModelsWithoutTokensInBf16) {
     });
 }
 
+// A user of several records is one canary; clipped one by one, they move the sum by more than the clip norm.
+TEST(Audit, AUserOfManyRecordsIsOneCanary) {
+  const auto of_users = [](int ranks, AuditFault fault) {
+    AuditResult out;
+    test::run_ranks(ranks, test::As::threads, [&](comm::World& world) {
+      Audit what;
+      what.audit.task = models::Task::lm;
+      what.audit.runs = 2000;
+      what.audit.max_records_per_user = 4;
+      what.audit.fault = fault;
+      what.dp.max_grad_norm = 0.1;  // the mean of records is shorter than each of them
+      what.shard.shard = ranks == 1 ? shard::Strategy::none : shard::Strategy::zero3;
+      const auto found = audit(world, what);
+      if (world.rank() == 0) out = found;
+    });
+    return out;
+  };
+  for (const int ranks : {1, 2}) {
+    const auto right = of_users(ranks, AuditFault::none);
+    EXPECT_NEAR(right.canary, 1, 1e-4);
+    EXPECT_TRUE(right.pass()) << right.json();
+    const auto wrong = of_users(ranks, AuditFault::clip_records);
+    EXPECT_GT(wrong.canary, 1.5);
+    EXPECT_EQ(wrong.verdict(), Verdict::wrong);
+    EXPECT_NE(wrong.why().find("one user moved the sum by"), std::string::npos) << wrong.why();
+  }
+}
+
 // 2,000 runs of each world where ctest runs in every change; `shade audit` makes 20,000.
 TEST(Audit, TheStepKeepsItsClaimAndBrokenOnesDont) {
   for (const auto& [ranks, strategy] : {std::pair{1, shard::Strategy::none}, {2, shard::Strategy::zero3}}) {

@@ -1,4 +1,5 @@
-// The message of the UsageError that an action throws: errors are part of the interface and are compared word by word.
+// The message of the error (a UsageError if nothing else is said) that an action throws: errors are part of the
+// interface and are compared word by word.
 #pragma once
 
 #include <functional>
@@ -8,10 +9,11 @@
 
 namespace shade::test {
 
-inline std::string fault(const std::function<void()>& action) {
+template <class Fault = UsageError>
+std::string fault(const std::function<void()>& action) {
   try {
     action();
-  } catch (const UsageError& error) {
+  } catch (const Fault& error) {
     return error.what();
   }
   return "no error";

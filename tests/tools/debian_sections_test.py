@@ -10,7 +10,7 @@ SECTIONS = ["libs", "python", "contrib/utils", "games"]
 
 
 def stanza(package, section, text, source=None):
-    lines = [f"Package: {package}", f"Description: {text}", "Tag: a::b,", " c::d", f"Section: {section}"]
+    lines = [f"Package: {package}", f"Description: {text}", "Tag: a::b,", " c::d", "Maintainer: A <a@b.org>", f"Section: {section}"]
     return "\n".join(lines + ([f"Source: {source} (1.0)"] if source else [])) + "\n"
 
 
@@ -40,5 +40,16 @@ with tempfile.TemporaryDirectory() as name:
     assert labels == {"libs", "python", "utils"}, labels
     for part, share in (("pretrain", 0.4), ("classify", 0.375), ("test", 0.075)):  # games have no label
         assert 0.5 * share < len(records[part]) / 900 < 1.5 * share, (part, len(records[part]))
+
+    for task, text in (("describe", lambda r: r["text"].split(": ", 1)[1]),
+                       ("complete", lambda r: r["prompt"].split("Description: ")[1].removesuffix("\nSection:"))):
+        for part, use in (("classify", "train"), ("test", "test")):
+            of_task = [json.loads(line) for line in (folder / "out" / task / use / "descriptions.jsonl").open()]
+            assert all(record["maintainer"] == "A <a@b.org>" for record in of_task)
+            found = [text(record) for record in of_task]
+            assert sides[part] < {words.split()[1] for words in found}, f"{task}/{use} lacks sources of {part}"
+            assert {r["text"] for r in records[part]} < set(found), "games are in no part of classify, but here"
+            if task == "complete":
+                assert {r["completion"] for r in of_task} == {" libs", " python", " utils", " games"}
 
     print(f"{len(texts)} records of {len(index)} packages")

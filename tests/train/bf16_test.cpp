@@ -111,7 +111,7 @@ class Written {
 
   Step step(const privacy::DpConfig& dp) {
     return {*model_, *runtime_, *optimizer_, optim::make_schedule({}),
-            step_options(dp, {.fixed_samples = batch_.samples(), .rehearsal = true})};
+            step_options(dp, {.micro_shapes = batch_.samples(), .rehearsal = true})};
   }
   void keep(const std::string& what, const privacy::DpConfig& dp) {
     step(dp).gradients({&batch_, 1});

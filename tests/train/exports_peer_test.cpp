@@ -1,11 +1,13 @@
 // Exports of trained models in transformers and PEFT: the same classes for the same texts, in padded batches of the
-// exported tokenizer, the same next tokens and the same greedy generation.
+// exported tokenizer and in pipelines, the same next tokens and the same greedy generation.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "shade/data/config.h"
+#include <numeric>
+
 #include "shade/io/safetensors_writer.h"
-#include "shade/models/weights.h"
+#include "shade/serve/score.h"
+#include "shade/train/records.h"
 #include "tests/io/scratch.h"
 #include "tests/support/process.h"
 #include "tests/train/training.h"
@@ -97,52 +99,46 @@ struct ExportPeers : testing::Test {
                                  {"train.adapter_folder", place("out/" + name + "/adapter")}});
     }
     const auto trained = train(c, name, words);
-    const auto predicted = c.task == std::string("lm") ? next_tokens(c) : classes(c);
-    io::write_safetensors(place("out/" + name + "/shade.safetensors"), {predicted.begin(), predicted.end()});
     Json said{{"dtype", c.dtype == std::string("bf16") ? "bfloat16" : "float32"}, {"length", kLength}};
     if (trained.result.test->accuracy) said["accuracy"] = *trained.result.test->accuracy;
+    io::TensorMap predicted;
+    add_predictions(c, "model", predicted, said);
+    if (c.lora_rank > 0) add_predictions(c, "adapter", predicted, said);
+    io::write_safetensors(place("out/" + name + "/shade.safetensors"), predicted);
     write_json(place("out/" + name + "/said.json"), said);
   }
 
-  std::unique_ptr<models::Model> exported(const Case& c) const {
-    const auto folder = place(text("out/", c.name, "/model"));
-    auto model = models::make_model(folder, {}, {});
-    models::load_weights(model->parameters(), folder, at::kFloat);
-    return model;
-  }
-  std::unique_ptr<data::TextDataset> texts(const Case& c, data::Task task) const {
-    return data::open_dataset(
-        {.data_folder = place("texts"), .tokenizer = tokenizer(c), .cache_folder = place("cache")}, kLength, task);
-  }
-  static nn::Batch all(const data::TextDataset& texts) {
+  // What this export predicts here: tensors and texts whose names begin with `part`.
+  void add_predictions(const Case& c, const std::string& part, io::TensorMap& predicted, Json& said) const {
+    auto opened = serve::open_model(place(text("out/", c.name, "/", part)));
+    const data::DataConfig data{.data_folder = place("texts"),
+                                .tokenizer = opened.tokenizer_place,
+                                .classes = opened.classes,
+                                .cache_folder = place("cache")};
+    const auto texts = open_texts(data, kLength, *opened.model->text_traits());
+    const auto scores = serve::score(opened, *texts, /*exact_match=*/false);
     std::vector<int64_t> records(kRecords);
-    for (int64_t i = 0; i < kRecords; ++i) records[static_cast<size_t>(i)] = i;
-    return texts.batch(records);
-  }
-
-  io::TensorMap classes(const Case& c) const {
-    const auto batch = all(*texts(c, data::Task::classify));
-    EXPECT_LT(batch.mask_BT.sum(1).min().item<int64_t>() * 3, batch.mask_BT.sum(1).max().item<int64_t>()) << "ragged";
-    return {{"logits", exported(c)->outputs(batch)}};
-  }
-
-  io::TensorMap next_tokens(const Case& c) const {
-    const auto records = texts(c, data::Task::lm);
-    const auto batch = all(*records);
-    const auto model = exported(c);
-    io::TensorMap out{{"ids", batch.ids_BT}, {"mask", batch.mask_BT}, {"next", model->outputs(batch).argmax(-1)}};
+    std::iota(records.begin(), records.end(), 0);
+    const auto batch = texts->batch(records);
+    if (c.task == std::string("classify")) {
+      EXPECT_LT(batch.mask_BT.sum(1).min().item<int64_t>() * 3, batch.mask_BT.sum(1).max().item<int64_t>()) << "ragged";
+      predicted[part + ".logits"] = opened.model->outputs(batch);
+      said[part + ".accuracy"] = *scores.evaluation.accuracy;
+      return;
+    }
+    predicted[part + ".next"] = opened.model->outputs(batch).argmax(-1);
+    predicted[part + ".mask"] = batch.mask_BT;
+    auto options = serve::generation_defaults(opened);
+    options.max_new_tokens = kGenerated;
     auto generated = at::full({static_cast<int64_t>(kPrompts), kGenerated}, int64_t{-1}, at::kLong);
     for (int64_t i = 0; i < static_cast<int64_t>(kPrompts); ++i) {  // without eos, as a prompt
-      auto ids = batch.ids_BT[i].narrow(0, 0, batch.mask_BT[i].sum().item<int64_t>() - 1).unsqueeze(0);
-      for (int64_t t = 0; t < kGenerated; ++t) {
-        const auto next = model->outputs({.ids_BT = ids}).select(1, ids.size(1) - 1).argmax(-1);
-        generated[i][t] = next.squeeze();
-        if (next.item<int64_t>() == records->tokenizer().eos()) break;
-        ids = at::cat({ids, next.unsqueeze(0)}, 1);
-      }
+      const auto* ids = batch.ids_BT[i].data_ptr<int64_t>();
+      auto made = serve::generate(*opened.model, {{ids, ids + batch.mask_BT[i].sum().item<int64_t>() - 1}}, options)[0];
+      said[part + ".texts"].push_back(opened.tokenizer->decode(made.tokens));
+      if (made.ended) made.tokens.push_back(opened.tokenizer->eos());
+      for (size_t t = 0; t < made.tokens.size(); ++t) generated[i][static_cast<int64_t>(t)] = made.tokens[t];
     }
-    out["generated"] = generated;
-    return out;
+    predicted[part + ".generated"] = generated;
   }
 
   io::Scratch scratch;

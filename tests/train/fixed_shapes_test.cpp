@@ -39,11 +39,38 @@ TEST(FixedShapes, RefuseWhatFollowsTheRecords) {
   batch.x_BD = at::zeros({3, 2});
   EXPECT_EQ(test::fault([&] { FixedShapes(2).padded(batch); }),
             "a micro-batch of 3 samples in a private bf16 step of 2 at a time; cut it into smaller ones, or raise "
-            "StepOptions::fixed_samples");
+            "StepOptions::micro_shapes");
   FixedShapes shapes(3);
   shapes.padded(batch);
   batch.x_BD = at::zeros({3, 4});
   EXPECT_NE(test::fault([&] { shapes.padded(batch); }).find("pad texts to one length"), std::string::npos);
+}
+
+nn::Batch texts(int64_t samples, int64_t length) {
+  nn::Batch out;
+  out.ids_BT = at::ones({samples, length}, at::kLong), out.mask_BT = at::ones({samples, length}, at::kLong);
+  return out;
+}
+
+TEST(FixedShapes, HaveANumberOfSamplesForEachLength) {
+  const MicroShapes::Options grid{.samples = 2, .full = {1, 64}, .grid = true, .most = 6};
+  FixedShapes shapes{MicroShapes(grid)};
+  for (const auto& [length, samples] : {std::pair<int64_t, int64_t>{16, 6}, {32, 4}, {64, 2}, {16, 6}})
+    for (const int64_t present : {int64_t{0}, int64_t{1}, samples}) {
+      const auto padded = shapes.padded(texts(present, length));
+      EXPECT_EQ(padded.ids_BT.sizes(), (at::IntArrayRef{samples, length}));
+      EXPECT_EQ(padded.ids_BT.sum().item<int64_t>(), present * length);
+    }
+  EXPECT_EQ(test::fault([&] { shapes.padded(texts(1, 40)); }),
+            "samples of 1 x 40 tokens in a private bf16 step; pad them to the next shape of its grid, 1 x 64");
+  EXPECT_NE(test::fault([&] { shapes.padded(texts(3, 64)); }).find("a private bf16 step of 2 at a time"),
+            std::string::npos);
+  EXPECT_NE(test::fault([&] {
+              auto other = grid;
+              other.grid = false;
+              FixedShapes{MicroShapes(other)};
+            }).find("set MicroShapes::Options::grid"),
+            std::string::npos);
 }
 
 // What the others of the micro-batch are.
@@ -152,7 +179,7 @@ TEST(FixedShapes, APrivateStepInBf16NeedsThem) {
     const std::vector batch{made(3)};
     {
       auto step = summing.step(dp, 0);
-      EXPECT_NE(test::fault([&] { step.run(batch, 4); }).find("needs StepOptions::fixed_samples"), std::string::npos);
+      EXPECT_NE(test::fault([&] { step.run(batch, 4); }).find("needs StepOptions::micro_shapes"), std::string::npos);
     }
     auto step = summing.step(dp, 4);
     const auto record = step.run(batch, 4);

@@ -93,12 +93,11 @@ TEST(Loader, DealsEveryDrawnRecordOnce) {
     std::vector<int64_t> all;
     size_t micro_steps = 0;
     for (int rank = 0; rank < ranks; ++rank) {
-      Loader loader(data, {.split = split,
-                           .event = event(),
-                           .micro_batch = micro_batch,
-                           .ranks = ranks,
-                           .rank = rank,
-                           .key = [](int64_t) { return privacy::seeded_key(1); }});
+      Loader loader(
+          data,
+          {.split = split, .event = event(), .shapes = micro_batch, .ranks = ranks, .rank = rank, .key = [](int64_t) {
+             return privacy::seeded_key(1);
+           }});
       if (ahead) loader.take(step - 1, step + 1);
       const auto loaded = ahead ? loader.take(step, step + 1) : loader.load(step);
       EXPECT_TRUE(rank == 0 || micro_steps == loaded.micro_batches.size()) << "as many on every rank";

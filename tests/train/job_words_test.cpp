@@ -42,15 +42,17 @@ const std::set<std::string> kCannotMatter{
     "train.memory_limit",
 };
 
-// They can't be changed alone, or not in these runs. The fingerprint of the records has tokenizer, flip (data_test) and
-// whether they are synthetic, identity.h has the first weights, a model's folder has an architecture, grad_accum
-// decides micro_batch, the event has the unit, private runs refuse timed choices, and the world has the section [comm]
-// (below).
+// They can't be changed alone, or not in these runs. The fingerprint of the records has tokenizer, chat template,
+// loss_on, flip (data_test), what the named fields hold and whether they are synthetic, identity.h has the first
+// weights, a model's folder has an architecture, grad_accum decides micro_batch, the event has the unit, private runs
+// refuse timed choices, and the world has the section [comm] (below).
 const std::set<std::string> kElsewhere{
-    "model.model_folder",      "train.grad_accum",   "model.weights",  "model.from_scratch",
-    "train.resume_from",       "train.synthetic",    "data.tokenizer", "data.flip",
-    "dp.privacy_unit",         "dp.norm_timing",     "comm.backend",   "comm.peer_timeout",
-    "comm.rendezvous_timeout", "comm.stall_timeout", "comm.interface", "comm.segment"};
+    "model.model_folder",      "train.grad_accum",    "model.weights",    "model.from_scratch",
+    "train.resume_from",       "train.synthetic",     "data.tokenizer",   "data.flip",
+    "data.chat_template",      "data.loss_on",        "data.text_field",  "data.prompt_field",
+    "data.completion_field",   "data.messages_field", "data.label_field", "data.user_field",
+    "dp.privacy_unit",         "dp.norm_timing",      "comm.backend",     "comm.peer_timeout",
+    "comm.rendezvous_timeout", "comm.stall_timeout",  "comm.interface",   "comm.segment"};
 
 // Other values of fields that are no numbers or switches.
 const std::map<std::string, std::vector<std::string>> kOthers{{"model.model", {"qwen2-nano"}},
@@ -92,6 +94,7 @@ const std::map<std::string, std::vector<std::string>> kOthers{{"model.model", {"
                                                               {"dp.max_epsilon", {"1000"}},
                                                               {"dp.noise_seed", {"5"}},
                                                               {"train.micro_batch", {"2"}},
+                                                              {"train.padding", {"max_length"}},
                                                               {"train.eval_records", {"20"}},
                                                               {"train.export_dtype", {"bf16"}},
                                                               {"train.seq_length", {"10"}}};
@@ -116,6 +119,7 @@ std::string words_of(const std::filesystem::path& run, const Words& words) {
 
 // Fields, or beginnings of them, that only some runs have a use for, by what is in the runs' names.
 const std::pair<std::string, std::vector<std::string>> kOnlyIn[]{
+    {"dp.max_records_per_user", {"users"}},
     {"dp.", {"private"}},
     {"data.classes", {"labels"}},
     {"data.text_unit", {"texts", "windows"}},
@@ -151,11 +155,12 @@ std::vector<std::string> others(const Field& field) {
 }
 
 TEST(JobWords, ChangeWithEveryFieldThatCanMatter) {
-  const data::Folder texts, labelled, here;
+  const data::Folder texts, labelled, named, here;
   for (int i = 0; i < 48; ++i) {
     texts.put(text("t", i, ".txt"), text("record ", i, "\nhas lines of text and more of it\n"));
     labelled.put(text("t", i, ".jsonl"),
                  text(R"({"text": "record )", i, R"(", "label": ")", i % 2 == 0 ? "a" : "b", "\"}\n"));
+    named.put(text("t", i, ".jsonl"), text(R"({"text": "record )", i, R"(", "from": )", i % 24, "}\n"));
   }
   const auto copy = here.path() / "copy";
   std::filesystem::copy(texts.path(), copy, std::filesystem::copy_options::recursive);
@@ -192,6 +197,14 @@ TEST(JobWords, ChangeWithEveryFieldThatCanMatter) {
                                 {"dp.clip_style", "adaptive"},
                                 {"dp.dp", "auto"},
                                 {"dp.delta", "1e-3"}})},
+      {"private users", base({folder(named),
+                              {"model.vocab_size", "259"},
+                              {"model.task", "lm"},
+                              {"data.user_field", "from"},
+                              {"dp.privacy_unit", "user"},
+                              {"dp.max_records_per_user", "1"},
+                              {"dp.dp", "auto"},
+                              {"dp.delta", "1e-3"}})},
       {"lora on texts", base({folder(texts),
                               {"model.vocab_size", "259"},
                               {"model.task", "lm"},

@@ -79,6 +79,23 @@ TEST_F(LargeRecipe, Llama3LoraPrivate) {
                                   " --sample-corpus 64KiB --seq-length 64 --batch-size 4 --delta 1e-3"));
 }
 
+TEST_F(LargeRecipe, Llama3LoraPrivateOnConversations) {
+  write_weights("llama3.1-8b", "2", "16384");
+  std::string lines;
+  for (int i = 0; i < 48; ++i)
+    lines += Json{{"messages",
+                   {{{"role", "system"}, {"content", "Answer in one word."}},
+                    {{"role", "user"}, {"content", text("Which pier is ship ", i, " at?")}},
+                    {{"role", "assistant"}, {"content", text("Pier ", i * 7 % 10)}}}}}
+                 .dump() +
+             "\n";
+  scratch_.put("chats/chats.jsonl", lines);
+  run("llama3_8b_chat_lora.toml",
+      text("--num-layers 2 --vocab-size 16384 --weights ", place("weights"), " --tokenizer ", test::source_root(),
+           "/tests/golden/tokenizer_llama3 --chat-template llama3.1 --data-folder ", place("chats"),
+           " --seq-length 64 --batch-size 4 --delta 1e-3"));
+}
+
 TEST_F(LargeRecipe, Qwen2AllWeights) {
   write_weights("qwen2-1.5b", "2", "0");  // 0: its own
   run("qwen2_1.5b_zero3.toml", text("--num-layers 2 --weights ", place("weights"), " --tokenizer ", test::source_root(),

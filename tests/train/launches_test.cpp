@@ -26,7 +26,7 @@ Counters asked(const shard::Groups& groups, int64_t layers, const Shape& shape, 
   runtime.initialise(1);
   const auto optimizer = optim::make_optimizer({});
   Step step(model, runtime, *optimizer, optim::make_schedule({}),
-            step_options({.dp = method, .noise_seed = 1}, {.fixed_samples = shape.samples, .rehearsal = true}));
+            step_options({.dp = method, .noise_seed = 1}, {.micro_shapes = shape.samples, .rehearsal = true}));
   const std::vector batch{
       model.synthetic({.samples = shape.samples, .seq_length = shape.positions}, 1, nn::scalar_type(dtype)).to(device)};
   step.gradients(batch);  // looks whether samples are apart, once

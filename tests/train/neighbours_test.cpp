@@ -61,6 +61,59 @@ TEST(Neighbours, ATextMoreMovesTheSumByAtMostC) {
   for (const int64_t at : {0, 20, 40}) EXPECT_LE(moved(trained(at), without), kRounded) << "at " << at;
 }
 
+// The added text is longer than all others, or shorter: how those are padded and rounded doesn't follow from it.
+TEST(Neighbours, ATextOfAnotherLengthMovesTheSumByAtMostC) {
+  const auto trained = [](const std::string& added, const Words& more) {
+    const data::Folder folder;
+    const io::Scratch run;
+    std::string lines = added.empty() ? "" : text("{\"text\": \"", added, "\"}\n");
+    for (int64_t i = 0; i < 40; ++i)
+      lines += text("{\"text\": \"", i * i * 7919 % 1000, std::string(static_cast<size_t>(i * i % 25), 'a'), "\"}\n");
+    folder.put("a.jsonl", lines);
+    Words words{{"model.vocab_size", "260"}, {"model.task", "lm"}, {"train.seq_length", "80"}};
+    words.insert(words.end(), more.begin(), more.end());
+    return train_in(run.path(), 1, one_step(folder, words));
+  };
+  for (const std::string dtype : {"fp32", "bf16"})
+    for (const std::string micro_batch : {"2", "16"}) {
+      const Words more{{"model.dtype", dtype}, {"train.micro_batch", micro_batch}, {"train.eval_records", "0"}};
+      const auto without = trained("", more);
+      for (const auto& added : {std::string("x"), std::string(30, 'y'), std::string(75, 'z')}) {
+        const auto share = moved(trained(added, more), without);
+        EXPECT_LE(share, kRounded) << dtype << " " << micro_batch << " " << added;
+        EXPECT_GT(share, 0.9) << dtype << " " << micro_batch << " " << added << " is clipped";
+      }
+    }
+}
+
+// A user with more records than one step uses, whose name may be held out or not.
+TEST(Neighbours, AUserMoreMovesTheSumByAtMostC) {
+  const auto trained = [](const std::string& added, int64_t at) {
+    const data::Folder folder;
+    const io::Scratch run;
+    std::string lines;
+    for (int64_t i = 0; i < 90; ++i) {
+      if (i % 15 == at) lines += text(R"({"text": "one more )", i, R"(", "from": ")", added, "\"}\n");
+      lines += text(R"({"text": ")", i * i * 7919 % 1000, R"( sheep", "from": ")", i * 7 % 40, "\"}\n");
+    }
+    folder.put("a.jsonl", lines);
+    const Words words{{"model.vocab_size", "260"}, {"model.task", "lm"},        {"train.seq_length", "12"},
+                      {"data.user_field", "from"}, {"dp.privacy_unit", "user"}, {"dp.max_records_per_user", "2"},
+                      {"train.eval_records", "4"}};
+    return train_in(run.path(), 1, one_step(folder, words));
+  };
+  const auto without = trained("", -1);
+  EXPECT_GT(without.result.evaluation->records, 0);
+  double most = 0;
+  for (const auto* added : {"zoe", "adam", "eve"})
+    for (const int64_t at : {0, 14}) {
+      const auto far = moved(trained(added, at), without);
+      EXPECT_LE(far, kRounded) << added << " at " << at;
+      most = std::max(most, far);
+    }
+  EXPECT_GT(most, 0.9) << "nobody was trained on";
+}
+
 void expect_images_apart(const Words& words) {
   const auto trained = [&](const std::string& added) {
     const data::Folder folder;

@@ -44,6 +44,10 @@ std::vector<VerifyConfig> matrix(int ranks) {
   auto lora = tied;
   lora.model = "llama-nano", lora.task = models::Task::classify, lora.lora_rank = 3;
   VerifyConfig dit{.model = "dit-nano", .task = models::Task::denoise};
+  const auto users = [](VerifyConfig config) {  // of 1 to 3 records each
+    config.max_records_per_user = 3;
+    return config;
+  };
   const auto with = [](VerifyConfig config, std::vector<std::string> strategies, std::vector<std::string> dtypes,
                        ClipStyle style = ClipStyle::flat, std::vector<std::string> methods = {}) {
     config.strategies = std::move(strategies);
@@ -57,9 +61,14 @@ std::vector<VerifyConfig> matrix(int ranks) {
     case 2:
       return {with(tied, {"zero2", "zero3"}, {"fp32"}),
               with(several, {"zero3"}, {"bf16"}, ClipStyle::flat, {"ghost", "streaming", "auto"}),
-              with(several, {"zero3"}, {"fp64"}, ClipStyle::flat, {"materialize", "flash", "bookkeeping"})};
-    case 3: return {with(dit, {"zero2"}, {"fp64"}), with(lora, {"zero3", "ddp"}, {"fp32"}, ClipStyle::per_layer)};
-    default: return {with(several, {"hsdp"}, {"fp32"}), with(dit, {"hsdp"}, {"bf16"}, ClipStyle::automatic)};
+              with(several, {"zero3"}, {"fp64"}, ClipStyle::flat, {"materialize", "flash", "bookkeeping"}),
+              with(users(several), {"zero3"}, {"fp32", "bf16"})};
+    case 3:
+      return {with(dit, {"zero2"}, {"fp64"}), with(lora, {"zero3", "ddp"}, {"fp32"}, ClipStyle::per_layer),
+              with(users(lora), {"zero2", "ddp"}, {"fp32"}, ClipStyle::per_layer)};
+    default:
+      return {with(several, {"hsdp"}, {"fp32"}), with(dit, {"hsdp"}, {"bf16"}, ClipStyle::automatic),
+              with(users(dit), {"hsdp"}, {"fp64"})};
   }
 }
 

@@ -114,8 +114,8 @@ TEST(Recipe, LossMeanFollowsPrivacy) {
   EXPECT_EQ(chosen("loss_mean = \"record\"\n"), LossMean::record);
   EXPECT_EQ(chosen("[dp]\ndp = \"auto\"\n"), LossMean::record);
   EXPECT_EQ(fault_of(kRandom + "loss_mean = \"token\"\n[dp]\ndp = \"auto\"\n"),
-            "--loss-mean token in a private run: each record's gradient is clipped by itself, and the number of tokens "
-            "in a batch is not public; drop it, or set --loss-mean record");
+            "--loss-mean token in a private run: each record's or user's gradient is clipped by itself, and the "
+            "number of tokens in a batch is not public; drop it, or set --loss-mean record");
 }
 
 TEST(Recipe, RefusesWhatCantBeKept) {

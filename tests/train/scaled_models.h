@@ -65,9 +65,9 @@ struct Summing {
     });
   }
   nn::Batch make(int64_t samples, uint64_t seed) const { return model->make(samples, seed, nn::scalar_type(dtype)); }
-  train::Step step(const privacy::DpConfig& dp, int64_t fixed_samples) {
+  train::Step step(const privacy::DpConfig& dp, const train::MicroShapes& shapes) {
     return train::Step(*model, runtime, *optimizer, optim::make_schedule({}),
-                       train::step_options(dp, {.fixed_samples = fixed_samples}));
+                       train::step_options(dp, {.micro_shapes = shapes}));
   }
   // The whole gradient, flat.
   at::Tensor sum(train::Step& step, const std::vector<nn::Batch>& batches) {

@@ -1,4 +1,5 @@
 // How far one sample can move the sum: |sum(D + x) - sum(D)| <= C, whatever x is, without noise and without tolerance.
+// A sample is a record, or a user with several.
 //
 // Types x methods x styles x models x kinds of x, over random batches. SHADE_FULL_MATRIX: 14 times as many batches.
 #include <ATen/ATen.h>
@@ -47,26 +48,27 @@ const std::vector<Kind> kKinds{{1e-20},
 template <class Model>
 class Sensitivity {
  public:
-  Sensitivity(const shard::Groups& groups, std::string name, Model& model, nn::DType dtype)
-      : name_(std::move(name)), summing_(groups, model, dtype) {}
+  Sensitivity(const shard::Groups& groups, std::string name, Model& model, nn::DType dtype, int64_t rows = 1)
+      : name_(std::move(name)), summing_(groups, model, dtype), rows_(rows) {}
 
-  int64_t run(int64_t batches) {
+  int64_t run(int64_t batches, std::span<const ClipStyle> styles = kStyles) {
     int64_t cases = 0;
     for (const auto method : test::kMethods)
-      for (const auto style : kStyles) {
+      for (const auto style : styles) {
         auto step = summing_.step(
             {.dp = method, .clip_style = style, .tile_size = 2, .max_grad_norm = kNorm, .noise_seed = 1}, kOthers + 1);
         for (int64_t b = 0; b < batches; ++b) {
           const auto seed = static_cast<uint64_t>(1000 * cases + b);
-          const auto all = summing_.make(kOthers + 1, seed);
+          const auto all = make(seed);
           const auto what =
               text(name_, " ", to_string(summing_.dtype), " ", to_string(method), " ", to_string(style), " batch ", b);
           // The others alone; and with a sample that is left out, whose place alone may change how sums are rounded.
           const auto without = summing_.sum(step, {all.rows(0, kOthers)});
           auto bad = all;
-          Model::set_factor(bad, kOthers, -kInf);
+          Model::set_factor(bad, kOthers * rows_, -kInf);
           const auto beside = summing_.sum(step, {bad});
-          EXPECT_LT((beside - without).norm().template item<double>(), 1e-6 * kNorm) << what;
+          // Kernels of fp32 are chosen by the number of rows: with several a sample, by less than clipping's margin.
+          EXPECT_LT((beside - without).norm().template item<double>(), (rows_ == 1 ? 1e-6 : 1e-5) * kNorm) << what;
           step.method().drain_counts();
           for (const auto& kind : kKinds) {
             check(step, all, kind, {without, beside}, what);
@@ -78,16 +80,27 @@ class Sensitivity {
   }
 
  private:
+  // The last sample has all of its rows, the others some; what is in their blank rows must not count.
+  nn::Batch make(uint64_t seed) const {
+    auto out = summing_.make((kOthers + 1) * rows_, seed);
+    if (rows_ == 1) return out;
+    out.rows_per_sample = rows_;
+    const auto present = at::arange(1, kOthers + 2).clamp_max(rows_);
+    out.present_B = (at::arange(rows_) < present.unsqueeze(1)).to(at::kLong).view(-1);
+    return out;
+  }
+
   struct Others {
     at::Tensor alone, beside_bad;
   };
   void check(Step& step, const nn::Batch& all, const Kind& kind, const Others& others, const std::string& what) {
     auto batch = all;
-    Model::set_factor(batch, kOthers, kind.loss);
+    const auto first = kOthers * rows_;  // of the one sample's rows; one bad record is enough to leave it out
+    for (int64_t row = 0; row < (kind.finite ? rows_ : 1); ++row) Model::set_factor(batch, first + row, kind.loss);
     for (auto* input : {&batch.x_BD, &batch.images_BCHW}) {
       if (!input->defined() || kind.input == 1) continue;
       *input = input->clone();
-      (*input)[kOthers].mul_(kind.input);
+      input->narrow(0, first, rows_).mul_(kind.input);
     }
     const auto with = summing_.sum(step, {batch});
     const auto counts = step.method().drain_counts();
@@ -108,6 +121,7 @@ class Sensitivity {
 
   std::string name_;
   Summing<Model> summing_;
+  int64_t rows_;
 };
 
 class OneSample : public testing::TestWithParam<nn::DType> {};
@@ -124,6 +138,21 @@ TEST_P(OneSample, MovesTheSumByAtMostTheNorm) {
       cases += Sensitivity(groups, name, model, GetParam()).run(batches);
     });
     EXPECT_EQ(cases, 2100 * batches);
+  });
+}
+
+// A user with all records, whoever the others are and however many records they have.
+TEST_P(OneSample, ThatIsAUserMovesTheSumByAtMostTheNorm) {
+  const int64_t batches = std::getenv("SHADE_FULL_MATRIX") != nullptr ? 14 : 1;
+  static constexpr ClipStyle kSome[] = {ClipStyle::flat, ClipStyle::per_layer};
+  test::run_ranks(1, test::As::threads, [&](comm::World& world) {
+    at::set_num_threads(1);
+    const auto groups = shard::connect_groups(world, {});
+    int64_t cases = 0;
+    test::for_each_model([&](const std::string& name, auto&& model) {
+      cases += Sensitivity(groups, name + ", users", model, GetParam(), 3).run(batches, kSome);
+    });
+    EXPECT_EQ(cases, 840 * batches);
   });
 }
 

@@ -14,7 +14,7 @@ bool is_norm_or_bias(const std::string& name) {
 
 // Of every model, however its buffers are cut: norms and biases, and nothing else.
 TEST(Slots, NormsAndBiasesDontDecay) {
-  for (const std::string name : {"llama-nano", "qwen2-nano", "dit-nano", "linear-nano"})
+  for (const std::string name : {"llama-nano", "qwen2-nano", "qwen3-nano", "dit-nano", "linear-nano"})
     for (const auto wrap : {shard::Wrap::module, shard::Wrap::none}) {
       const auto model = models::make_model(name, {}, {});
       auto world = comm::World::connect({}, {});

@@ -84,7 +84,8 @@ inline Trained train_in(const std::filesystem::path& folder, int ranks, const Wo
 }
 
 // What a run says that is refused before its first step.
-inline std::string refused(const std::filesystem::path& folder, const Words& words) {
+template <class Fault = UsageError>
+std::string refused(const std::filesystem::path& folder, const Words& words) {
   std::string said;
   test::run_ranks(1, test::As::threads, [&](comm::World& world) {
     Recipe recipe;
@@ -92,7 +93,7 @@ inline std::string refused(const std::filesystem::path& folder, const Words& wor
     recipe.declare(config);
     set_words(config, words);
     config.set("train.output", folder.string());
-    said = test::fault([&] { Trainer(world, recipe, config, nullptr, {.quiet = true}); });
+    said = test::fault<Fault>([&] { Trainer(world, recipe, config, nullptr, {.quiet = true}); });
   });
   return said;
 }

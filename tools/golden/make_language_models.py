@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Goldens of Llama and Qwen2: tiny random models of Hugging Face transformers, computed in float64.
+"""Goldens of Llama, Mistral, Qwen2 and Qwen3: tiny random models of Hugging Face transformers, computed in float64.
 
 transformers computes norms, softmax and rotary angles in float32 whatever the model's dtype: better than bf16, but worse
 than float64. Here its own code runs with the NAMES torch.float32 and torch.float bound to float64, which lifts these
@@ -22,9 +22,15 @@ from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
     LlamaForSequenceClassification,
+    MistralConfig,
+    MistralForCausalLM,
+    MistralForSequenceClassification,
     Qwen2Config,
     Qwen2ForCausalLM,
     Qwen2ForSequenceClassification,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+    Qwen3ForSequenceClassification,
 )
 from transformers.utils import logging
 
@@ -87,6 +93,21 @@ CASES = {
     "qwen2_classify_tied_config": Case(  # tied as published small Qwen2 are, though a classifier has no head to tie
         Qwen2ForSequenceClassification,
         Qwen2Config(**QWEN2, rope_parameters=rope(1000000.0), pad_token_id=40, tie_word_embeddings=True,
+                    num_labels=LABELS), (6, 9, 8)),
+    "mistral_lm": Case(  # the longest sample just fits into the window
+        MistralForCausalLM, MistralConfig(**SMALL, rope_parameters=rope(1000000.0), sliding_window=9), (9, 6, 4)),
+    "mistral_classify": Case(
+        MistralForSequenceClassification,
+        MistralConfig(**SMALL, rope_parameters=rope(), sliding_window=None, pad_token_id=0, num_labels=LABELS), (5, 8, 7)),
+    "qwen3_lm": Case(  # 4 heads of 8 on a width of 24
+        Qwen3ForCausalLM, Qwen3Config(**QWEN2, head_dim=8, rope_parameters=rope(1000000.0)), (9, 5, 7),
+        keep=("model.layers.0.self_attn.q_norm.weight", "model.layers.1.self_attn.k_norm.weight")),
+    "qwen3_lm_tied_bias": Case(
+        Qwen3ForCausalLM, Qwen3Config(**QWEN2, head_dim=6, rope_parameters=rope(1000000.0), attention_bias=True,
+                                      tie_word_embeddings=True, pad_token_id=0), (8, 6, 8)),
+    "qwen3_classify_tied_config": Case(
+        Qwen3ForSequenceClassification,
+        Qwen3Config(**QWEN2, head_dim=8, rope_parameters=rope(1000000.0), pad_token_id=40, tie_word_embeddings=True,
                     num_labels=LABELS), (6, 9, 8)),
 }
 

@@ -93,8 +93,13 @@ def part(rng, special):
     return rng.choice([" ", "\n", "0", "a", "ab", "É", "가", "-="]) * rng.randint(1, 90) if rng.randrange(4) == 0 else " "
 
 
-def string(seed, i, special):
+def string(seed, i, special, real=()):
+    """Of long `real` texts, if there are any, every third string is a piece."""
     rng = random.Random(seed * 1_000_003 + i)
+    if real and i % 3 == 1:
+        text = rng.choice(real)
+        begin = rng.randrange(len(text))
+        return text[begin:begin + rng.randint(1, 400)]
     if i % 50 == 0:
         return rng.choice(SENTENCES)
     joint = rng.choice(["", "", " ", " ", "\n"])

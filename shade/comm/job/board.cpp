@@ -67,10 +67,13 @@ bool Board::any(int ranks) {
   return false;
 }
 
+// Few requests, one after another: each waits its turn among those of all ranks. Not one for any number: the store
+// reads it again from its beginning with every 4 KiB that arrive.
 std::vector<std::optional<Beat>> Board::look(int ranks) {
+  constexpr int kAtOnce = 4096;
   std::vector<std::optional<Beat>> beats;
-  for (int first = 0; first < ranks; first += kTogether) {
-    const int end = std::min(first + kTogether, ranks);
+  for (int first = 0; first < ranks; first += kAtOnce) {
+    const int end = std::min(first + kAtOnce, ranks);
     const auto lines = peek_all(*store_, beat_keys(first, end));
     for (int rank = first; rank < end; ++rank)
       beats.push_back(lines ? taken(rank, (*lines)[static_cast<size_t>(rank - first)]) : read(rank));

@@ -16,7 +16,7 @@ namespace shade::comm {
 namespace {
 
 constexpr std::chrono::milliseconds kLook{5};  // how often rank 0 looks for those who come
-constexpr const char* kHere = "place";         // of each rank: the size of its world
+constexpr const char* kHere = "place";         // of each rank: the size of its world and its transport
 constexpr const char* kWord = "met";           // rank 0's: kAll, or why the world can't meet
 constexpr const char* kAll = "all";
 
@@ -55,11 +55,11 @@ const std::string& Rendezvous::join() {
   return session_;
 }
 
-void Rendezvous::meet(const std::function<void()>& interrupt) {
-  inside_->set(mine(place_.rank), std::to_string(place_.size));
+void Rendezvous::meet(const std::string& transport, const std::function<void()>& interrupt) {
+  inside_->set(mine(place_.rank), text(place_.size, " ", transport));
   if (place_.rank != 0) return await_word(interrupt);
   try {
-    gather(interrupt);
+    gather(transport, interrupt);
   } catch (const PeerLost&) {
     throw;  // the others hear of it as we did
   } catch (const CommError& fault) {
@@ -69,14 +69,22 @@ void Rendezvous::meet(const std::function<void()>& interrupt) {
   inside_->set(kWord, std::string(kAll));
 }
 
-void Rendezvous::gather(const std::function<void()>& interrupt) {
+void Rendezvous::gather(const std::string& transport, const std::function<void()>& interrupt) {
   std::vector<int> others;  // with another secret
   RollCall ranks(*inside_, kHere, place_.size, [&](int rank, const std::optional<std::string>& theirs) {
-    if (!theirs)
+    if (!theirs) {
       others.push_back(rank);
-    else if (*theirs != std::to_string(place_.size))
-      throw CommError(text("rank ", rank, " was started for a world of ", *theirs, " ranks, rank 0 one of ",
-                           place_.size, "; start all ranks with the same world size"));
+      return;
+    }
+    const auto space = theirs->find(' ');
+    const auto size = theirs->substr(0, space), speaks = theirs->substr(space + 1);
+    if (size != std::to_string(place_.size))
+      throw CommError(text("rank ", rank, " was started for a world of ", size, " ranks, rank 0 one of ", place_.size,
+                           "; start all ranks with the same world size"));
+    if (speaks != transport)
+      throw CommError(text("rank ", rank, " speaks over ", speaks, ", rank 0 over ", transport,
+                           "; does one host lack the GPU or driver of the other? State --comm.backend gloo to train on "
+                           "CPUs, or give every rank a GPU"));
   });
   const auto deadline = Clock::now() + limit_;
   while (true) {
@@ -110,7 +118,7 @@ void Rendezvous::await_word(const std::function<void()>& interrupt) {
   try {
     word = peek(*inside_, kWord);
   } catch (const SealBroken&) {
-    throw strangers();
+    throw whose_secret_differs();
   }
   if (!word) throw SealBroken(full_key(kWord), "was deleted");
   if (*word != kAll) throw PeerLost(text("the world did not meet: ", *word));
@@ -126,7 +134,7 @@ bool Rendezvous::opens(const std::string& key) {
 }
 
 // Rank 0's word doesn't open: whose secret is another one? A few ranks show whether it is ours.
-CommError Rendezvous::strangers() {
+CommError Rendezvous::whose_secret_differs() {
   constexpr int kAsked = 64;
   std::vector<int> others;
   for (int rank = 0; rank < std::min(place_.size, kAsked); ++rank)

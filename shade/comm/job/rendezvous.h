@@ -1,9 +1,9 @@
 // How the ranks of a world find out that all of them are there, and when the store may go: O(W) requests in all.
 //
-// Every rank says for which world it was started. Rank 0 reads what each says, once, and publishes one word; the others
-// wait for that word in the store and ask it nothing meanwhile. Whatever keeps the world from meeting is published too,
-// so that all ranks end with the same reason. Values are sealed (comm/job/sealed_store.h): rank 0's word can't be
-// forged, moved or recorded from another start.
+// Every rank says for which world it was started and over which transport it will speak. Rank 0 reads what each says,
+// once, and publishes one word; the others wait for that word in the store and ask it nothing meanwhile. Whatever keeps
+// the world from meeting is published too, so that all ranks end with the same reason. Values are sealed
+// (comm/job/sealed_store.h): rank 0's word can't be forged, moved or recorded from another start.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -31,9 +31,9 @@ class Rendezvous {
   // The name under which this start of the world keeps its things in the store.
   const std::string& join();
 
-  // Returns when all ranks have come. Throws CommError naming who did not, whose world has another size or who has
-  // another secret. `interrupt` is called now and then, and may throw.
-  void meet(const std::function<void()>& interrupt);
+  // Returns when all ranks have come. Throws CommError naming who did not, whose world has another size, who speaks
+  // over another transport than rank 0 or who has another secret. `interrupt` is called now and then, and may throw.
+  void meet(const std::string& transport, const std::function<void()>& interrupt);
 
   // This rank needs the store no more. Whoever hosts it leaves last: it waits for the others, `limit` at most.
   void say_farewell(bool hosts, Seconds limit);
@@ -43,17 +43,17 @@ class Rendezvous {
   std::string full_key(const std::string& key) const { return text("shade/", session_, "/", key); }
 
  private:
-  void gather(const std::function<void()>& interrupt);
+  void gather(const std::string& transport, const std::function<void()>& interrupt);
   void await_word(const std::function<void()>& interrupt);
   std::string did_not_come(std::span<const int> missing) const;
-  CommError strangers();
+  CommError whose_secret_differs();
   bool opens(const std::string& key);
 
   c10::intrusive_ptr<c10d::Store> sealed_, inside_;
   Place place_;
   Seconds limit_;
   std::string session_;
-  std::optional<SessionHost> host_;  // rank 0's, while not everybody is in
+  std::optional<SessionHost> host_;  // rank 0's, until all ranks have come
 };
 
 }  // namespace shade::comm

@@ -33,7 +33,7 @@ class SessionHost {
  public:
   SessionHost(c10::intrusive_ptr<c10d::Store> store, int size);
   const std::string& session() const { return session_; }
-  // All notes that have come since, of ranks from `first` on; call it again until everybody is in.
+  // All notes that have come since, of ranks from `first` on; call it again until all ranks have come.
   void answer(int first = 1);
 
  private:

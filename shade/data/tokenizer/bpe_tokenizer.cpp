@@ -1,10 +1,7 @@
 #include "shade/data/tokenizer/bpe_tokenizer.h"
 
-#include <algorithm>
-
 #include "shade/base/error.h"
 #include "shade/data/tokenizer/byte_level.h"
-#include "shade/data/tokenizer/nfc.h"
 #include "shade/io/digest.h"
 #include "shade/io/errors.h"
 #include "shade/io/untrusted_text.h"
@@ -17,33 +14,32 @@ constexpr int kVersion = 1;  // of the way from text to ids: another one makes t
 // Ends of a text in published tokenizers, where no tokenizer_config.json says which it is.
 constexpr const char* kKnownEnds[] = {"<|end_of_text|>", "<|endoftext|>", "</s>", "<|im_end|>", "<|eot_id|>"};
 
-// Calls `plain` for what lies between added tokens.
-template <class Plain>
-void cut(const AddedTokens& added, std::string_view words, std::vector<TokenId>& ids, const Plain& plain) {
-  size_t done = 0;
-  while (const auto found = added.find(words, done)) {
-    if (found->begin > done) plain(words.substr(done, found->begin - done));
-    ids.push_back(found->id);
-    done = found->end;
-  }
-  if (done < words.size()) plain(words.substr(done));
-}
-
 }  // namespace
 
 BpeTokenizer::BpeTokenizer(std::string_view json, const TextEnds& ends)
-    : fingerprint_(text("bpe ", kVersion, " ", io::to_hex(io::digest_of(json)))),
-      nfc_(false),
-      ignore_merges_(false),
-      merges_([&] {
-        const auto spec = parse_tokenizer(json);
-        nfc_ = spec.nfc;
-        ignore_merges_ = spec.ignore_merges;
-        for (const auto& pattern : spec.patterns) patterns_.emplace_back(pattern);
-        auto merges = read_merges(spec);
-        set_ends(spec, ends);
-        return merges;
-      }()) {}
+    : BpeTokenizer(parse_tokenizer(json), ends, text("bpe ", kVersion, " ", io::to_hex(io::digest_of(json)))) {}
+
+BpeTokenizer::BpeTokenizer(const TokenizerSpec& spec, const TextEnds& ends, std::string fingerprint)
+    : BpeTokenizer(spec, names_of(spec), ends, std::move(fingerprint)) {}
+
+BpeTokenizer::BpeTokenizer(const TokenizerSpec& spec, const TokenNames& names, const TextEnds& ends,
+                           std::string fingerprint)
+    : fingerprint_(std::move(fingerprint)),
+      pipeline_(spec.pipeline),
+      normalizer_(spec.pipeline.normalizer),
+      patterns_(spec.pipeline.patterns.begin(), spec.pipeline.patterns.end()),
+      alphabet_(alphabet_of(spec, names)),
+      merges_(pairs_of(spec, names)),
+      ignore_merges_(spec.ignore_merges) {
+  for (const auto& [token, id] : spec.vocab) {
+    place(id, bytes_of(token, pipeline_), Kind::plain);
+    if (!ignore_merges_) continue;
+    const auto word = pipeline_.byte_level ? bytes_of_token(token) : std::optional(token);
+    if (word) ids_.emplace(*word, id);
+  }
+  for (const auto& token : spec.added) add(token, names);
+  set_ends(spec, names, ends);
+}
 
 void BpeTokenizer::place(TokenId id, std::string bytes, Kind kind) {
   const auto at = static_cast<size_t>(id);
@@ -51,58 +47,31 @@ void BpeTokenizer::place(TokenId id, std::string bytes, Kind kind) {
   tokens_[at] = {std::move(bytes), kind};
 }
 
-Merges BpeTokenizer::read_merges(const TokenizerSpec& spec) {
-  std::unordered_map<std::string_view, TokenId> by_name;
-  for (const auto& [token, id] : spec.vocab) {
-    by_name.emplace(token, id);
-    auto bytes = bytes_of_token(token);
-    if (bytes) ids_.emplace(*bytes, id);
-    place(id, bytes.value_or(token), Kind::plain);
-  }
-  std::array<TokenId, 256> bytes{};
-  for (int b = 0; b < 256; ++b) {
-    const auto found = by_name.find(token_of_byte(static_cast<unsigned char>(b)));
-    if (found == by_name.end())
-      throw io::FormatError(text("byte ", b, " has no token; is this a byte-level tokenizer?"));
-    bytes[static_cast<size_t>(b)] = found->second;
-  }
-  PairTable pairs(spec.merges.size());
-  uint32_t rank = 0;
-  for (const auto& [left, right] : spec.merges) {
-    const auto a = by_name.find(left), b = by_name.find(right), joined = by_name.find(left + right);
-    for (const auto& [part, found] : {std::pair{left, a}, std::pair{right, b}, std::pair{left + right, joined}})
-      if (found == by_name.end())
-        throw io::FormatError(text("a merge needs the token ", io::quote(part), ", which is none"));
-    if (!pairs.add(a->second, b->second, {rank++, joined->second}))
-      throw io::FormatError(text("the merge of ", io::quote(left), " and ", io::quote(right), " is there twice"));
-  }
-  for (const auto& token : spec.added) {
-    const auto kind = token.special ? Kind::special : Kind::plain;
-    const auto known = by_name.find(token.content);
-    const auto at = static_cast<size_t>(token.id);
-    const bool taken = at < tokens_.size() && tokens_[at].kind != Kind::none;
-    if (known == by_name.end() ? taken : known->second != token.id)
-      throw io::FormatError(text("the id ", token.id, " of the added token ", io::quote(token.content),
-                                 known == by_name.end() ? " is another token's" : " is not the one of the vocabulary"));
-    std::string storage;
-    const std::string content(nfc_ && token.normalized ? nfc(token.content, storage) : token.content);
-    place(token.id, content, kind);
-    (token.normalized ? normalized_ : as_written_).add(content, token.id);
-  }
-  return {bytes, std::move(pairs)};
+void BpeTokenizer::add(AddedToken token, const TokenNames& names) {
+  const auto known = names.find(token.content);
+  const auto at = static_cast<size_t>(token.id);
+  const bool taken = at < tokens_.size() && tokens_[at].kind != Kind::none;
+  if (known == names.end() ? taken : known->second != token.id)
+    refuse(text("the id ", token.id, " of the added token ", io::quote(token.content),
+                known == names.end() ? " is another token's" : " is not the one of the vocabulary"));
+  std::string storage;
+  if (token.normalized) token.content = normalizer_(token.content, storage);
+  // Byte-level decoding leaves what spells no bytes as it is; a name that does is meant as it is written as well.
+  place(token.id, pipeline_.byte_level ? token.content : bytes_of(token.content, pipeline_),
+        token.special ? Kind::special : Kind::plain);
+  if (!token.content.empty()) (token.normalized ? normalized_ : as_written_).add(std::move(token));
 }
 
-void BpeTokenizer::set_ends(const TokenizerSpec& spec, const TextEnds& ends) {
+void BpeTokenizer::set_ends(const TokenizerSpec& spec, const TokenNames& names, const TextEnds& ends) {
   const auto named = [&](std::string_view name) -> std::optional<TokenId> {
     for (const auto& token : spec.added)
       if (token.content == name) return token.id;
-    for (const auto& [token, id] : spec.vocab)
-      if (token == name) return id;
-    return std::nullopt;
+    const auto found = names.find(name);
+    return found == names.end() ? std::nullopt : std::optional(found->second);
   };
   const auto required = [&](const std::string& name, const char* what) {
     const auto id = named(name);
-    if (!id) throw io::FormatError(text("the ", what, " token ", io::quote(name), " is not in the vocabulary"));
+    if (!id) refuse(text("the ", what, " token ", io::quote(name), " is not in the vocabulary"));
     return *id;
   };
   bos_ = spec.before;
@@ -110,22 +79,36 @@ void BpeTokenizer::set_ends(const TokenizerSpec& spec, const TextEnds& ends) {
   if (ends.eos) eos = required(*ends.eos, "eos");
   for (const auto* name : kKnownEnds)
     if (!eos) eos = named(name);
-  if (!eos)
-    throw io::FormatError("it isn't known which token ends a text; say \"eos_token\" in a tokenizer_config.json");
+  if (!eos) refuse("it isn't known which token ends a text; say \"eos_token\" in a tokenizer_config.json");
   eos_ = *eos;
   pad_ = ends.pad ? required(*ends.pad, "pad") : eos_;
-  for (const auto id : {bos_.value_or(0), eos_, pad_})
+  for (const auto id : {bos_.value_or(eos_), eos_, pad_})
     if (static_cast<size_t>(id) >= tokens_.size() || tokens_[static_cast<size_t>(id)].kind == Kind::none)
-      throw io::FormatError(text("the template sets the id ", id, ", which is no token"));
+      refuse(text("the template sets the id ", id, ", which is no token"));
 }
 
 void BpeTokenizer::encode(std::string_view words, std::vector<TokenId>& ids) const {
-  cut(as_written_, words, ids, [&](std::string_view part) { encode_raw(part, ids); });
+  as_written_.cut(
+      words, [&](std::string_view part) { encode_part(part, part.data() == words.data(), ids); },
+      [&](TokenId id) { ids.push_back(id); });
 }
 
-void BpeTokenizer::encode_raw(std::string_view words, std::vector<TokenId>& ids) const {
+void BpeTokenizer::encode_part(std::string_view part, bool first, std::vector<TokenId>& ids) const {
   std::string storage;
-  cut(normalized_, nfc_ ? nfc(words, storage) : words, ids, [&](std::string_view part) { encode_words(part, 0, ids); });
+  const auto normal = normalizer_(part, storage);
+  normalized_.cut(
+      normal, [&](std::string_view plain) { encode_plain(plain, first && plain.data() == normal.data(), ids); },
+      [&](TokenId id) { ids.push_back(id); });
+}
+
+void BpeTokenizer::encode_plain(std::string_view plain, bool first, std::vector<TokenId>& ids) const {
+  if (!pipeline_.metaspace) return encode_words(plain, 0, ids);
+  using Prepend = Metaspace::Prepend;
+  const auto& [prepend, space] = *pipeline_.metaspace;
+  auto spaced = replaced(plain, " ", space);
+  const bool wanted = prepend == Prepend::always || (prepend == Prepend::first && first);
+  if (wanted && !spaced.starts_with(space)) spaced.insert(0, space);
+  encode_words(spaced, 0, ids);
 }
 
 void BpeTokenizer::encode_words(std::string_view words, size_t pattern, std::vector<TokenId>& ids) const {
@@ -137,7 +120,9 @@ void BpeTokenizer::encode_words(std::string_view words, size_t pattern, std::vec
     const auto whole = ids_.find(words);
     if (whole != ids_.end()) return ids.push_back(whole->second);
   }
-  merges_.encode(words, ids);
+  const auto from = ids.size();
+  alphabet_.append(words, ids);
+  merges_.join(ids, from);
 }
 
 std::string BpeTokenizer::decode(std::span<const TokenId> ids, bool special) const {
@@ -148,6 +133,7 @@ std::string BpeTokenizer::decode(std::span<const TokenId> ids, bool special) con
     const auto& token = tokens_[static_cast<size_t>(id)];
     if (token.kind == Kind::plain || special) out += token.bytes;
   }
+  if (pipeline_.strips_space && out.starts_with(' ')) out.erase(0, 1);
   return out;
 }
 

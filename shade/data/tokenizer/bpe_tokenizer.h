@@ -1,15 +1,14 @@
-// Byte-level BPE from a tokenizer.json: the ids of Hugging Face's `tokenizers`, token for token.
+// BPE from a tokenizer.json: the ids of Hugging Face's `tokenizers`, token for token.
 //
-//   text -> added tokens are cut out -> NFC -> words by the patterns -> bytes joined by the merges -> ids
+//   text -> added tokens are cut out -> normalized -> words by the patterns -> symbols joined by the merges -> ids
 #pragma once
 
 #include <filesystem>
 #include <unordered_map>
 
-#include "shade/data/tokenizer/added_tokens.h"
-#include "shade/data/tokenizer/merges.h"
+#include "shade/data/tokenizer/normalizer.h"
 #include "shade/data/tokenizer/regex.h"
-#include "shade/data/tokenizer/tokenizer_file.h"
+#include "shade/data/tokenizer/vocabulary.h"
 
 namespace shade::data {
 
@@ -19,7 +18,7 @@ struct TextEnds {
 
 class BpeTokenizer final : public Tokenizer {
  public:
-  // Throws io::FormatError: a byte has no token, a merge joins what is none, the end of a text is not known.
+  // Throws io::FormatError: no byte has a token, a merge joins what is none, the end of a text is not known.
   BpeTokenizer(std::string_view json, const TextEnds& ends);
 
   void encode(std::string_view text, std::vector<TokenId>& ids) const override;
@@ -42,21 +41,29 @@ class BpeTokenizer final : public Tokenizer {
     size_t operator()(std::string_view words) const { return std::hash<std::string_view>()(words); }
   };
 
+  BpeTokenizer(const TokenizerSpec& spec, const TextEnds& ends, std::string fingerprint);
+  BpeTokenizer(const TokenizerSpec& spec, const TokenNames& names, const TextEnds& ends, std::string fingerprint);
   void place(TokenId id, std::string bytes, Kind kind);
-  Merges read_merges(const TokenizerSpec& spec);
-  void set_ends(const TokenizerSpec& spec, const TextEnds& ends);
-  void encode_raw(std::string_view text, std::vector<TokenId>& ids) const;  // has no added token as written
-  void encode_words(std::string_view text, size_t pattern, std::vector<TokenId>& ids) const;
+  void add(AddedToken token, const TokenNames& names);
+  void set_ends(const TokenizerSpec& spec, const TokenNames& names, const TextEnds& ends);
+
+  // Parts of a text: without added tokens as written; normalized and without any; words. `first`: its beginning.
+  void encode_part(std::string_view part, bool first, std::vector<TokenId>& ids) const;
+  void encode_plain(std::string_view plain, bool first, std::vector<TokenId>& ids) const;
+  void encode_words(std::string_view words, size_t pattern, std::vector<TokenId>& ids) const;
 
   std::string fingerprint_;
-  bool nfc_, ignore_merges_;
-  std::vector<Token> tokens_;                                            // by id
-  std::unordered_map<std::string, TokenId, Hash, std::equal_to<>> ids_;  // by their bytes
+  Pipeline pipeline_;
+  Normalizer normalizer_;
   std::vector<Regex> patterns_;
+  Alphabet alphabet_;
+  Merges merges_;
+  bool ignore_merges_;
+  std::vector<Token> tokens_;                                            // by id
+  std::unordered_map<std::string, TokenId, Hash, std::equal_to<>> ids_;  // of whole words, for ignore_merges
   AddedTokens as_written_, normalized_;
   std::optional<TokenId> bos_;
   TokenId eos_ = 0, pad_ = 0;
-  Merges merges_;
 };
 
 // The file that a place names: itself, or the tokenizer.json of a folder. Throws UsageError if there is none.

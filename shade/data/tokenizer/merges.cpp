@@ -1,5 +1,6 @@
 #include "shade/data/tokenizer/merges.h"
 
+#include <array>
 #include <bit>
 #include <queue>
 
@@ -35,19 +36,18 @@ bool PairTable::add(TokenId left, TokenId right, Join join) {
 
 PairTable::Join PairTable::find(TokenId left, TokenId right) const { return slots_[place(key_of(left, right))].join; }
 
-void Merges::encode(std::string_view word, std::vector<TokenId>& ids) const {
-  if (word.size() <= kShort)
-    encode_short(word, ids);
+void Merges::join(std::vector<TokenId>& ids, size_t from) const {
+  if (ids.size() - from <= kShort)
+    join_short(ids, from);
   else
-    encode_long(word, ids);
+    join_long(ids, from);
 }
 
-void Merges::encode_short(std::string_view word, std::vector<TokenId>& ids) const {
-  SHADE_CHECK(word.size() <= kShort, "a word of ", word.size(), " bytes");
-  std::array<TokenId, kShort> symbol;        // NOLINT: filled below
-  std::array<PairTable::Join, kShort> join;  // of symbol i and i + 1
-  size_t n = word.size();
-  for (size_t i = 0; i < n; ++i) symbol[i] = bytes_[static_cast<unsigned char>(word[i])];
+void Merges::join_short(std::vector<TokenId>& ids, size_t from) const {
+  size_t n = ids.size() - from;
+  SHADE_CHECK(n <= kShort, "a word of ", n, " symbols");
+  auto* symbol = ids.data() + from;
+  std::array<PairTable::Join, kShort> join;  // of symbol i and i + 1; NOLINT: filled below
   for (size_t i = 0; i + 1 < n; ++i) join[i] = pairs_.find(symbol[i], symbol[i + 1]);
   while (n > 1) {
     size_t best = 0;
@@ -63,10 +63,10 @@ void Merges::encode_short(std::string_view word, std::vector<TokenId>& ids) cons
     if (best + 1 < n) join[best] = pairs_.find(symbol[best], symbol[best + 1]);
     if (best > 0) join[best - 1] = pairs_.find(symbol[best - 1], symbol[best]);
   }
-  ids.insert(ids.end(), symbol.begin(), symbol.begin() + static_cast<std::ptrdiff_t>(n));
+  ids.resize(from + n);
 }
 
-void Merges::encode_long(std::string_view word, std::vector<TokenId>& ids) const {
+void Merges::join_long(std::vector<TokenId>& ids, size_t from) const {
   constexpr uint32_t kEnd = UINT32_MAX;
   struct Symbol {
     TokenId id;
@@ -79,10 +79,9 @@ void Merges::encode_long(std::string_view word, std::vector<TokenId>& ids) const
       return rank != other.rank ? rank > other.rank : at > other.at;
     }
   };
-  const auto n = static_cast<uint32_t>(word.size());
+  const auto n = static_cast<uint32_t>(ids.size() - from);
   std::vector<Symbol> symbols(n);
-  for (uint32_t i = 0; i < n; ++i)
-    symbols[i] = {bytes_[static_cast<unsigned char>(word[i])], i == 0 ? kEnd : i - 1, i + 1 == n ? kEnd : i + 1};
+  for (uint32_t i = 0; i < n; ++i) symbols[i] = {ids[from + i], i == 0 ? kEnd : i - 1, i + 1 == n ? kEnd : i + 1};
   std::priority_queue<Candidate> queue;
   const auto consider = [&](uint32_t at) {
     if (at == kEnd || symbols[at].after == kEnd) return;
@@ -104,6 +103,7 @@ void Merges::encode_long(std::string_view word, std::vector<TokenId>& ids) const
     consider(left.before);
     consider(top.at);
   }
+  ids.resize(from);
   for (uint32_t i = 0; i != kEnd && i < n; i = symbols[i].after) ids.push_back(symbols[i].id);
 }
 

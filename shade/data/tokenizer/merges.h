@@ -1,11 +1,9 @@
-// Byte-pair encoding: a word's bytes, joined two by two in the order the training joined them.
+// Byte-pair encoding: a word's symbols, joined two by two in the order the training joined them.
 //
-//   cost: n symbols; words up to 64 bytes by looking for the best pair each time, longer ones by a queue, n log n
+//   cost: n symbols; words up to 64 by looking for the best pair each time, longer ones by a queue, n log n
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "shade/data/tokenizer/tokenizer.h"
@@ -38,17 +36,17 @@ class PairTable {
 
 class Merges {
  public:
-  Merges(const std::array<TokenId, 256>& bytes, PairTable pairs) : bytes_(bytes), pairs_(std::move(pairs)) {}
+  explicit Merges(PairTable pairs) : pairs_(std::move(pairs)) {}
 
-  void encode(std::string_view word, std::vector<TokenId>& ids) const;
+  // Joins the symbols of one word, which are those of `ids` from `from` on.
+  void join(std::vector<TokenId>& ids, size_t from) const;
 
   // The two ways, which agree; for tests.
-  void encode_short(std::string_view word, std::vector<TokenId>& ids) const;  // at most kShort bytes
-  void encode_long(std::string_view word, std::vector<TokenId>& ids) const;
+  void join_short(std::vector<TokenId>& ids, size_t from) const;  // at most kShort symbols
+  void join_long(std::vector<TokenId>& ids, size_t from) const;
   static constexpr size_t kShort = 64;
 
  private:
-  std::array<TokenId, 256> bytes_;
   PairTable pairs_;
 };
 

@@ -7,6 +7,7 @@
 #include "shade/base/error.h"
 #include "shade/base/json.h"
 #include "shade/data/tokenizer/bpe_tokenizer.h"
+#include "shade/data/tokenizer/byte_level.h"
 
 namespace shade::data {
 namespace {
@@ -53,16 +54,15 @@ bool is_dense(const Document& file, const Tokenizer& tokenizer) {
   return count == tokenizer.vocab();
 }
 
+// Its entry among added_tokens.
+Document added(const Named& token) {
+  return {{"id", token.id},  {"content", token.name}, {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false},   {"special", true}};
+}
+
 Named add_padding(Document& file, const Tokenizer& tokenizer) {
   const Named out{static_cast<TokenId>(tokenizer.vocab()), kPadName};
-  file.at("added_tokens")
-      .push_back({{"id", out.id},
-                  {"content", out.name},
-                  {"single_word", false},
-                  {"lstrip", false},
-                  {"rstrip", false},
-                  {"normalized", false},
-                  {"special", true}});
+  file.at("added_tokens").push_back(added(out));
   return out;
 }
 
@@ -82,32 +82,62 @@ Named choose_padding(Document& file, const Tokenizer& tokenizer, const Tokenizer
 
 Document template_part(const std::string& name) { return {{"SpecialToken", {{"id", name}, {"type_id", 0}}}}; }
 
-// [bos] text eos
-Document framing(const std::optional<Named>& bos, const Named& eos) {
+// [bos] text [eos]
+Document framing(const std::optional<Named>& bos, const std::optional<Named>& eos) {
   auto single = Document::array(), tokens = Document::object();
   const auto declare = [&](const Named& token) {
     tokens[token.name] = {{"id", token.name}, {"ids", {token.id}}, {"tokens", {token.name}}};
   };
   if (bos) single.push_back(template_part(bos->name)), declare(*bos);
   single.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
-  single.push_back(template_part(eos.name)), declare(eos);
+  if (eos) single.push_back(template_part(eos->name)), declare(*eos);
   auto pair = single;
   pair.push_back({{"Sequence", {{"id", "B"}, {"type_id", 1}}}});
-  pair.push_back(template_part(eos.name));
+  if (eos) pair.push_back(template_part(eos->name));
   return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", tokens}};
+}
+
+// Every byte is a token with its own number, and there are no merges.
+Document byte_document() {
+  using Bytes = ByteTokenizer;
+  const Document byte_level{
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
+  Document vocab = Document::object();
+  for (int byte = 0; byte < 256; ++byte) vocab[token_of_byte(static_cast<unsigned char>(byte))] = byte;
+  Document out{{"version", "1.0"},
+               {"added_tokens", Document::array()},
+               {"pre_tokenizer", byte_level},
+               {"decoder", byte_level},
+               {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", Document::array()}}}};
+  const Named bos{Bytes::kBos, "<|begin_of_text|>"}, eos{Bytes::kEos, "<|end_of_text|>"};
+  for (const auto& token : {Named{Bytes::kPad, kPadName}, bos, eos}) out["added_tokens"].push_back(added(token));
+  out["post_processor"] = framing(bos, std::nullopt);
+  return out;
+}
+
+// What lies beside a tokenizer.json and belongs to it.
+void add_companions(const fs::path& folder, std::map<std::string, std::string>& files) {
+  for (const char* name : {"special_tokens_map.json", "chat_template.jinja", "chat_template.json"})
+    if (fs::exists(folder / name)) files[name] = content_of(folder / name);
 }
 
 }  // namespace
 
 TokenizerExport export_tokenizer(const std::string& place, const Tokenizer& tokenizer, const TokenizerUse& use) {
-  if (place.empty() || place == "bytes") return {.pad = tokenizer.pad(), .files = {}};
-  const auto source = tokenizer_path(place);
-  auto words = content_of(source);
+  const bool bytes = place.empty() || place == "bytes";
+  const auto source = bytes ? fs::path() : tokenizer_path(place);
+  auto words = bytes ? byte_document().dump() : content_of(source);
   auto file = Document::parse(words);
   if (!file.contains("added_tokens") || file["added_tokens"].is_null()) file["added_tokens"] = Document::array();
   const auto settings = source.parent_path() / kConfig;
-  const bool known = fs::exists(settings);
-  if (!use.classifier && known) return {tokenizer.pad(), {{kTokenizer, words}, {kConfig, content_of(settings)}}};
+  const bool known = !bytes && fs::exists(settings);
+  TokenizerExport out{.pad = tokenizer.pad(), .files = {}};
+  if (!use.classifier && !bytes) add_companions(source.parent_path(), out.files);
+  if (!use.classifier && known) {
+    out.files[kTokenizer] = words;
+    out.files[kConfig] = content_of(settings);
+    return out;
+  }
 
   const Named eos{tokenizer.eos(), name_of(file, tokenizer.eos())};
   std::optional<Named> bos;
@@ -129,7 +159,10 @@ TokenizerExport export_tokenizer(const std::string& place, const Tokenizer& toke
   if (bos) config["bos_token"] = bos->name;
   config["eos_token"] = eos.name;
   config["pad_token"] = pad.name;
-  return {pad.id, {{kTokenizer, words}, {kConfig, config.dump(2)}}};
+  out.pad = pad.id;
+  out.files[kTokenizer] = words;
+  out.files[kConfig] = config.dump(2);
+  return out;
 }
 
 }  // namespace shade::data

@@ -1,9 +1,11 @@
-// The tokenizer of an exported model, as transformers reads it: tokenizer.json and tokenizer_config.json.
+// The tokenizer of an exported model, as transformers reads it: tokenizer.json, tokenizer_config.json and, for a
+// language model, what else lies beside them (chat template, names of special tokens).
 //
 // A language model's is the one it was trained with. A classifier's is changed so that tokenizer(texts, padding=True,
-// truncation=True) frames texts as training did:
-//   - eos follows every text, because the class is read at it
+// truncation=True) and pipeline("text-classification") frame texts as training did:
+//   - eos follows every text, because the class is read at it: a template in tokenizer.json sets it
 //   - padding is another token than eos, because transformers reads the class at the last token that is not padding.
+// Bytes become a byte-level BPE without merges: the same ids.
 #pragma once
 
 #include <map>
@@ -20,7 +22,7 @@ struct TokenizerUse {
 
 struct TokenizerExport {
   TokenId pad = 0;
-  std::map<std::string, std::string> files;  // contents by name; none for bytes
+  std::map<std::string, std::string> files;  // contents by name
 };
 
 // `place` is what `tokenizer` was opened from. Throws UsageError if a classifier's tokenizer has no token for padding.

@@ -10,101 +10,6 @@
 namespace shade::data {
 namespace {
 
-using Document = nlohmann::json;
-
-// The pattern of a ByteLevel that cuts by itself, as GPT-2's did.
-constexpr const char* kGpt2Pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-
-[[noreturn]] void refuse(std::string_view what) { throw io::FormatError(std::string(what)); }
-
-// A member of an object; null if it has none.
-const Document& member(const Document& object, const std::string& name) {
-  static const Document kNull;
-  const auto found = object.find(name);
-  return found == object.end() ? kNull : *found;
-}
-
-const Document& object_in(const Document& parent, const std::string& name) {
-  const auto& value = member(parent, name);
-  if (!value.is_object()) refuse(text("'", name, "' must be an object"));
-  return value;
-}
-
-const Document& array_in(const Document& parent, const std::string& name) {
-  const auto& value = member(parent, name);
-  if (!value.is_array()) refuse(text("'", name, "' must be an array"));
-  return value;
-}
-
-bool truth_in(const Document& parent, const std::string& name, bool otherwise) {
-  const auto& value = member(parent, name);
-  if (value.is_null()) return otherwise;
-  if (!value.is_boolean()) refuse(text("'", name, "' must be true or false"));
-  return value.get<bool>();
-}
-
-const std::string& words_in(const Document& parent, const std::string& name) {
-  const auto& value = member(parent, name);
-  if (!value.is_string()) refuse(text("'", name, "' must be a string"));
-  return value.get_ref<const std::string&>();
-}
-
-TokenId id_of(const Document& value, std::string_view token) {
-  if (!value.is_number_unsigned() || value.get<uint64_t>() > static_cast<uint64_t>(kMaxTokenId))
-    refuse(text("the id of ", io::quote(token), " must be a whole number up to ", kMaxTokenId));
-  return static_cast<TokenId>(value.get<uint64_t>());
-}
-
-std::string type_of(const Document& part, const char* what) {
-  if (!part.is_object()) refuse(text("the ", what, " must be an object"));
-  return words_in(part, "type");
-}
-
-void require_false(const Document& part, const char* name, bool otherwise = false) {
-  if (truth_in(part, name, otherwise)) refuse(text("'", name, "' is true, which is not read here"));
-}
-
-// A step that is a sequence of steps, or one; none if it is null.
-std::vector<Document> steps_of(const Document& part, const char* what, const char* list) {
-  if (part.is_null()) return {};
-  if (type_of(part, what) != "Sequence") return {part};
-  const auto& steps = array_in(part, list);
-  return {steps.begin(), steps.end()};
-}
-
-void read_normalizer(const Document& file, TokenizerSpec& spec) {
-  for (const auto& step : steps_of(member(file, "normalizer"), "normalizer", "normalizers")) {
-    if (const auto type = type_of(step, "normalizer"); type != "NFC")
-      refuse(text("the normalizer ", io::quote(type), " is not read here; only NFC is"));
-    spec.nfc = true;
-  }
-}
-
-std::string split_pattern(const Document& step) {
-  if (words_in(step, "behavior") != "Isolated")
-    refuse(text("a Split of behavior ", io::quote(words_in(step, "behavior")), "; only Isolated is read here"));
-  require_false(step, "invert");
-  return words_in(object_in(step, "pattern"), "Regex");
-}
-
-void read_pre_tokenizer(const Document& file, TokenizerSpec& spec) {
-  bool bytes = false;
-  for (const auto& step : steps_of(member(file, "pre_tokenizer"), "pre_tokenizer", "pretokenizers")) {
-    const auto type = type_of(step, "pre_tokenizer");
-    if (bytes) refuse("ByteLevel must be the last pre_tokenizer");
-    if (type == "Split") {
-      spec.patterns.push_back(split_pattern(step));
-    } else if (type == "ByteLevel") {
-      bytes = true;
-      require_false(step, "add_prefix_space", true);
-      if (truth_in(step, "use_regex", true)) spec.patterns.emplace_back(kGpt2Pattern);
-    } else {
-      refuse(text("the pre_tokenizer ", io::quote(type), " is not read here; Split and ByteLevel are"));
-    }
-  }
-  if (!bytes) refuse("the pre_tokenizer has no ByteLevel; only byte-level tokenizers are read");
-}
-
 std::pair<std::string, std::string> merge_of(const Document& merge) {
   if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
     return {merge[0].get<std::string>(), merge[1].get<std::string>()};
@@ -121,12 +26,13 @@ void read_model(const Document& file, TokenizerSpec& spec) {
   const auto& model = object_in(file, "model");
   if (const auto& type = member(model, "type"); !type.is_null() && type != "BPE")
     refuse("the model is not BPE, the only one read here");
-  for (const char* absent : {"dropout", "unk_token"})
-    if (!member(model, absent).is_null()) refuse(text("'", absent, "' is set, which is not read here"));
+  if (!member(model, "dropout").is_null()) refuse("'dropout' is set, which is not read here");
   for (const char* absent : {"continuing_subword_prefix", "end_of_word_suffix"})
     if (const auto& value = member(model, absent); !value.is_null() && value != "")
       refuse(text("'", absent, "' is set, which is not read here"));
-  require_false(model, "byte_fallback");
+  if (spec.pipeline.byte_level) require_false(model, "byte_fallback");
+  if (!member(model, "unk_token").is_null()) spec.unknown = words_in(model, "unk_token");
+  spec.fuse_unknown = truth_in(model, "fuse_unk", false);
   spec.ignore_merges = truth_in(model, "ignore_merges", false);
   std::set<TokenId> seen;
   for (const auto& [token, id] : object_in(model, "vocab").items()) {
@@ -143,11 +49,13 @@ void read_added(const Document& file, TokenizerSpec& spec) {
     if (!entry.is_object()) refuse("an added token must be an object");
     const auto& content = words_in(entry, "content");
     if (content.empty()) refuse("an added token is empty");
-    for (const char* flag : {"single_word", "lstrip", "rstrip"})
-      if (truth_in(entry, flag, false))
-        refuse(text("the added token ", io::quote(content), " has ", flag, ", which is not read here"));
-    spec.added.push_back({id_of(member(entry, "id"), content), content, truth_in(entry, "special", false),
-                          truth_in(entry, "normalized", true)});
+    spec.added.push_back({.id = id_of(member(entry, "id"), content),
+                          .content = content,
+                          .special = truth_in(entry, "special", false),
+                          .normalized = truth_in(entry, "normalized", true),
+                          .single_word = truth_in(entry, "single_word", false),
+                          .lstrip = truth_in(entry, "lstrip", false),
+                          .rstrip = truth_in(entry, "rstrip", false)});
   }
 }
 
@@ -190,8 +98,7 @@ TokenizerSpec parse_tokenizer(std::string_view json) {
   const auto file = read_strict_document(json, "file");
   if (!file.is_object()) refuse("the file must be an object");
   TokenizerSpec spec;
-  read_normalizer(file, spec);
-  read_pre_tokenizer(file, spec);
+  spec.pipeline = read_pipeline(file);
   read_model(file, spec);
   read_added(file, spec);
   read_post_processor(file, spec);

@@ -36,6 +36,7 @@ class PlainSum : public Method {
     static constexpr MethodPass kPasses[] = {{.gradients = true, .last = true}};
     return kPasses;
   }
+  bool grows_with_positions() const override { return true; }
   at::Tensor objective(const at::Tensor& losses_B, size_t) override { return losses_B.sum(); }
   void take(nn::LayerGrad grad) override { nn::add_gradient(grad, *sink_); }
 

@@ -57,6 +57,9 @@ class Method : public nn::GradientTap {
   virtual std::span<const MethodPass> passes() const = 0;
   virtual int64_t micro_batch() const { return 0; }  // samples at a time; 0: as they come
   virtual bool repeatable() const { return true; }   // the same step again has the same bits
+  // What it keeps of a micro-batch grows with its positions, so that a micro-batch of shorter samples may have more of
+  // them; false: with its samples.
+  virtual bool grows_with_positions() const { return false; }
   virtual Clipper* clipper() { return nullptr; }  // what bounds a sample; null: nothing does, so not for private steps
   // ClipCounts of the step so far as one tensor, fp64: samples, clipped, not_finite, below. On the device, not yet read
   // by the host; undefined: none were counted.
@@ -102,6 +105,9 @@ class ClippingMethod : public Method {
 
   int64_t micro_batch() const override { return row_.micro_batch; }
   bool repeatable() const override { return !options_.norm_timing; }
+  bool grows_with_positions() const override {
+    return row_.name != MethodName::none && row_.keep != Keep::gradients;  // none: a method from outside
+  }
   Clipper* clipper() override { return &clipper_; }
   at::Tensor drain_counted() override;
   Json settings() const override;

@@ -1,0 +1,137 @@
+// shade eval: how good a trained model is on records that it was not trained on.
+#include <cstdio>
+
+#include "shade/base/error.h"
+#include "shade/base/output_file.h"
+#include "shade/base/terminal.h"
+#include "shade/base/visible_text.h"
+#include "shade/base/without_folders.h"
+#include "shade/cli/serving.h"
+#include "shade/cli/verb.h"
+#include "shade/serve/score.h"
+#include "shade/train/records.h"
+
+namespace shade::cli {
+namespace {
+
+struct EvalConfig {
+  int64_t seq_length = 0;
+  bool exact_match = true;
+  std::string csv;
+
+  void declare(Fields& f) {
+    f.add("seq_length", seq_length,
+          {.help = "length at which records are cut; 0: as in training or, if that is not known, the model's positions",
+           .unit = "tokens",
+           .min = 0,
+           .flags = {"--seq-length", "--seq", "--max-length"}});
+    f.add("exact_match", exact_match,
+          {.help = "greedy generation after the prompt of each record that has one, compared with its completion",
+           .flags = {"--exact-match"}});
+    f.add("csv", csv, {.help = "file that the figures are also written to, as CSV", .flags = {"--csv"}});
+  }
+};
+
+// How records are read: as in training, but for what was given.
+data::DataConfig data_of(const serve::OpenedModel& model, Config& given) {
+  auto data = model.data;
+  data.data_folder.clear();
+  data.max_records = 0;
+  data.cache_folder.clear();
+  if (data.classes.empty()) data.classes = model.classes;
+  Config fields;
+  fields.add("data", data);
+  for (const auto& field : given.fields())
+    if (field.given() && fields.has(field.key())) fields.set(field.key(), field.word());
+  SHADE_REQUIRE(!data.data_folder.empty(), "no records to evaluate on; set --data-folder FOLDER");
+  data.tokenizer = model.tokenizer_place;
+  return data;
+}
+
+int64_t length_of(const EvalConfig& eval, const serve::OpenedModel& model, const models::TextTraits& traits) {
+  const auto most = traits.window > 0 ? std::min(traits.window, traits.max_positions) : traits.max_positions;
+  SHADE_REQUIRE(eval.seq_length <= most, "--seq-length ", eval.seq_length, " is longer than the ", most,
+                " positions of the model");
+  if (eval.seq_length > 0) return eval.seq_length;
+  return model.seq_length > 0 ? std::min(model.seq_length, most) : most;
+}
+
+// A figure as it is written, and as it is read.
+struct Figure {
+  const char *key, *name;
+  std::optional<double> value;
+  bool percent = false;
+};
+
+std::vector<Figure> figures_of(const serve::Scores& scores) {
+  const auto& found = scores.evaluation;
+  const auto match = scores.exact_match ? std::optional(scores.exact_match->share()) : std::nullopt;
+  return {{"loss", "loss", found.loss},
+          {"perplexity", "perplexity", found.perplexity},
+          {"accuracy", "accuracy", found.accuracy, true},
+          {"f1", "F1 (macro)", found.f1},
+          {"majority", "always the most frequent class", found.majority, true},
+          {"exact_match", "exact match", match, true}};
+}
+
+std::string csv_of(const std::vector<Figure>& figures, int64_t records) {
+  std::string keys = "records", values = text(records);
+  for (const auto& [key, name, value, percent] : figures) {
+    if (!value) continue;
+    keys += text(",", key);
+    values += text(",", Json(*value).dump());
+  }
+  return text(keys, "\n", values, "\n");
+}
+
+}  // namespace
+
+int run_eval(const Arguments& arguments) {
+  ServedModel served;
+  data::DataConfig data;
+  EvalConfig eval;
+  Config config;
+  config.add("model", served);
+  config.add("eval", eval);
+  config.add("data", data);
+  CommandLine line("eval",
+                   "Loss, perplexity, accuracy, F1 and exact match of a trained model on the records of a folder.",
+                   "shade eval runs/sections_private --data-folder runs/sections/test\n"
+                   "  shade eval exported --data-folder held_out --json scores.json");
+  served.add_argument(line);
+  line.add(config);
+  if (const auto status = line.parse(arguments)) return *status;
+  served.check(line);
+  if (!eval.csv.empty()) check_output(eval.csv);
+  auto model = served.open(data.tokenizer);
+  const auto traits = *model.model->text_traits();
+  const auto records = train::open_texts(data_of(model, config), length_of(eval, model, traits), traits);
+  const auto scores = serve::score(model, *records, eval.exact_match);
+  const auto figures = figures_of(scores);
+
+  std::printf("%s\n\n", visible_lines(records->describe()).c_str());
+  Table table({model.is_private ? "figure (not private)" : "figure", "value"});
+  for (const auto& [key, name, value, percent] : figures)
+    if (value) table.add({name, percent ? text(significant(100 * *value), " %") : significant(*value, 5)});
+  std::printf("%s", table.str().c_str());
+  if (model.is_private)
+    std::printf("\nComputed from these records without noise: the run's epsilon does not cover these figures.\n");
+
+  Json own{{"records", scores.evaluation.records}};
+  for (const auto& figure : figures)
+    if (figure.value) own[figure.key] = *figure.value;
+  if (scores.exact_match) own["prompts"] = scores.exact_match->prompts;
+  Json out{{"model", without_folders(model.title)}};
+  if (model.is_private)
+    out["not_private"] = own;
+  else
+    out.update(own);
+  out["config"] = without_folders(config.json());
+  // An exported folder doesn't say whether its run was private, and the records may be private: the files are readable
+  // by their owner alone.
+  if (!line.json_file.empty()) write_output(line.json_file, out.dump(2) + "\n", Readers::owner);
+  if (!eval.csv.empty()) write_output(eval.csv, csv_of(figures, scores.evaluation.records), Readers::owner);
+  return 0;
+}
+
+}  // namespace shade::cli

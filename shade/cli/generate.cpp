@@ -1,0 +1,172 @@
+// shade generate: a trained model continues prompts.
+#include "shade/serve/generate.h"
+
+#include <cstdio>
+
+#include "shade/base/output_file.h"
+#include "shade/base/terminal.h"
+#include "shade/base/visible_text.h"
+#include "shade/base/without_folders.h"
+#include "shade/cli/prompts.h"
+#include "shade/cli/serving.h"
+#include "shade/cli/verb.h"
+
+namespace shade::cli {
+namespace {
+
+struct GenerateConfig {
+  std::string tokenizer;
+  int64_t max_new_tokens = 256;
+  double temperature = 0, top_p = 1;
+  int64_t top_k = 0, seed = 0;
+
+  void declare(Fields& f) {
+    f.add("tokenizer", tokenizer,
+          {.help = "tokenizer.json or its folder, in place of the model's own; bytes: every byte is a token",
+           .flags = {"--tokenizer"}});
+    f.add("max_new_tokens", max_new_tokens,
+          {.help = "longest continuation", .unit = "tokens", .min = 1, .flags = {"--max-new-tokens", "--max-tokens"}});
+    const std::string by_model = "the model's generation_config.json if it has do_sample, otherwise ";
+    f.add("temperature", temperature,
+          {.help = "divisor of the logits before a token is drawn; 0: always the most probable token",
+           .min = 0,
+           .flags = {"--temperature"},
+           .if_not_given = by_model + "0"});
+    f.add("top_p", top_p,
+          {.help = "probability of the most probable tokens that are drawn from",
+           .min = 0,
+           .max = 1,
+           .flags = {"--top-p"},
+           .if_not_given = by_model + "1"});
+    f.add("top_k", top_k,
+          {.help = "number of the most probable tokens that are drawn from; 0: all",
+           .min = 0,
+           .flags = {"--top-k"},
+           .if_not_given = by_model + "0"});
+    f.add("seed", seed,
+          {.help = "seed of the draws: the same seed draws the same tokens", .min = 0, .flags = {"--seed"}});
+  }
+
+  serve::GenerateOptions options(const serve::OpenedModel& model, const Config& config) const {
+    auto out = serve::generation_defaults(model);
+    out.max_new_tokens = max_new_tokens;
+    out.sampling.seed = static_cast<uint64_t>(seed);
+    if (config.given("generate.temperature")) out.sampling.temperature = temperature;
+    if (config.given("generate.top_p")) out.sampling.top_p = top_p;
+    if (config.given("generate.top_k")) out.sampling.top_k = top_k;
+    return out;
+  }
+};
+
+// Prints a text as it grows: whole characters alone, and on a terminal nothing that moves its cursor.
+class Stream {
+ public:
+  explicit Stream(const data::Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
+
+  void add(data::TokenId token) {
+    tokens_.push_back(token);
+    words_ = serve::words_of(*tokenizer_, tokens_);
+    auto end = printed_;
+    while (end < words_.size()) {
+      const auto length = utf8_length(words_, end);
+      if (length == 0 && words_.size() - end < kLongest) break;  // perhaps the next token completes it
+      end += std::max<size_t>(1, length);
+    }
+    print_to(end);
+  }
+  void finish() {
+    print_to(words_.size());
+    std::puts("");
+    std::fflush(stdout);  // before the speed, which goes to standard error
+  }
+  const std::string& words() const { return words_; }
+
+ private:
+  static constexpr size_t kLongest = 4;  // bytes of a character
+
+  void print_to(size_t end) {
+    if (end <= printed_) return;
+    const auto fresh = words_.substr(printed_, end - printed_);
+    std::fputs((is_terminal(stdout) ? visible_lines(fresh) : fresh).c_str(), stdout);
+    std::fflush(stdout);
+    printed_ = end;
+  }
+
+  const data::Tokenizer* tokenizer_;
+  std::vector<data::TokenId> tokens_;
+  std::string words_;
+  size_t printed_ = 0;
+};
+
+// What was made in how long; the first token of a text is made with its prompt.
+struct Speed {
+  int64_t texts = 0, prompt_tokens = 0, tokens = 0;
+  Seconds prompts{0}, rest{0};
+
+  double tokens_per_second() const { return tokens > texts ? static_cast<double>(tokens - texts) / rest.count() : 0; }
+  std::string str() const {
+    return text(tokens, " tokens", tokens > texts ? text(", ", significant(tokens_per_second()), " tokens/s") : "",
+                " after ", prompt_tokens, " tokens of prompt in ", to_string(prompts));
+  }
+};
+
+}  // namespace
+
+int run_generate(const Arguments& arguments) {
+  ServedModel served;
+  PromptConfig from;
+  GenerateConfig generate;
+  Config config;
+  config.add("model", served);
+  config.add("generate", from);
+  config.add("generate", generate);
+  CommandLine line(
+      "generate", "Continues prompts with a trained model, token by token.",
+      "shade generate runs/llama_nano --prompt 'The ship'\n"
+      "  shade generate models/instruct --chat --prompt 'What is a harbour?'\n"
+      "  shade generate exported --prompt-file prompts.jsonl --temperature 0.7 --top-p 0.9 --json texts.json");
+  served.add_argument(line);
+  line.add(config);
+  if (const auto status = line.parse(arguments)) return *status;
+  served.check(line);
+  const auto prompts = from.read();
+  auto model = served.open(generate.tokenizer);
+  const auto options = generate.options(model, config);
+  const auto encoded = from.encoded(prompts, model);
+
+  Json texts = Json::array();
+  Speed speed;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    if (prompts.size() > 1) std::printf("--- %zu of %zu\n", i + 1, prompts.size());
+    const auto& ids = encoded[i];
+    Stream stream(*model.tokenizer);
+    const auto begin = Clock::now();
+    auto first = begin;
+    const auto made = serve::generate(*model.model, {ids}, options, [&](size_t, data::TokenId token) {
+      if (first == begin) first = Clock::now();
+      stream.add(token);
+    });
+    const auto end = Clock::now();
+    stream.finish();
+    speed.texts += 1;
+    speed.prompt_tokens += std::ssize(ids);
+    speed.tokens += std::ssize(made[0].tokens);
+    speed.prompts += (first == begin ? end : first) - begin;
+    speed.rest += first == begin ? Seconds(0) : Seconds(end - first);
+    auto& result = texts.emplace_back(prompts[i].json());
+    result.update(
+        {{"text", stream.words()}, {"token_ids", made[0].tokens}, {"prompt_token_ids", ids}, {"ended", made[0].ended}});
+  }
+  std::fprintf(stderr, "%s\n", speed.str().c_str());
+  if (line.json_file.empty()) return 0;
+  const Json out{{"model", without_folders(model.title)},
+                 {"texts", texts},
+                 {"tokens", speed.tokens},
+                 {"tokens_per_second", speed.tokens_per_second()},
+                 {"config", without_folders(config.json())}};
+  // The last token of a text may be a part of a character.
+  write_output(line.json_file, out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  return 0;
+}
+
+}  // namespace shade::cli

@@ -1,0 +1,154 @@
+#include "shade/data/json_rows.h"
+
+#include "shade/base/error.h"
+#include "shade/base/strings.h"
+#include "shade/data/json_elements.h"
+#include "shade/data/rows.h"
+#include "shade/io/errors.h"
+#include "shade/io/strict_json.h"
+#include "shade/io/untrusted_text.h"
+
+namespace shade::data {
+namespace {
+
+constexpr const char* kAdvice = "cut this text into smaller records";
+
+// An object's fields become cells. Depth 1 is in the object, 2 in a list of messages, 3 in a message.
+class ObjectReader final : public io::JsonVisitor {
+ public:
+  ObjectReader(const Wanted& wanted, Row& row) : wanted_(wanted), row_(row) { row_.cells.clear(); }
+
+  void key(std::string_view name) override {
+    key_ = name;
+    if (depth_ == 1) row_.cells.push_back({.name = std::string(name)});
+  }
+
+  void value(const io::JsonValue& value) override {
+    if (depth_ == 0 && value.kind != io::JsonKind::object)
+      throw io::FormatError(text("expected an object, found ", value.describe()));
+    if (depth_ == 1) read_cell(value);
+    if (depth_ == 2 && reading_) begin_message(value);
+    if (depth_ == 3 && reading_) read_message(value);
+    if (value.kind == io::JsonKind::array || value.kind == io::JsonKind::object) ++depth_;
+  }
+
+  void close() override {
+    --depth_;
+    if (depth_ == 1) reading_ = false;
+    if (depth_ == 2 && reading_) end_message();
+  }
+
+ private:
+  void read_cell(const io::JsonValue& value) {
+    auto& cell = row_.cells.back();
+    cell.found = value.describe();
+    reading_ = false;
+    if (value.kind == io::JsonKind::null) cell.kind = CellKind::null;
+    if (!is_wanted(wanted_, cell.name)) return;
+    if (value.kind == io::JsonKind::string) {
+      cell.kind = CellKind::string;
+      cell.text = value.string;
+    } else if (value.kind == io::JsonKind::integer) {
+      cell.kind = CellKind::integer;
+      cell.text = std::to_string(value.integer);
+    } else if (value.kind == io::JsonKind::array) {
+      cell.kind = CellKind::messages;
+      reading_ = true;
+    }
+  }
+
+  void begin_message(const io::JsonValue& value) {
+    auto& messages = row_.cells.back().messages;
+    if (value.kind != io::JsonKind::object) return no_messages(messages.size() + 1, text("is ", value.describe()));
+    messages.emplace_back();
+    has_role_ = has_content_ = false;
+  }
+
+  void read_message(const io::JsonValue& value) {
+    auto& message = row_.cells.back().messages.back();
+    const bool role = is_role_key(key_), content = is_content_key(key_);
+    if (!role && !content) return;
+    if (value.kind != io::JsonKind::string)
+      return fail_message(text("has a ", io::quote(key_), " that is ", value.describe()));
+    (role ? message.role : message.content) = value.string;
+    (role ? has_role_ : has_content_) = true;
+  }
+
+  void end_message() {
+    if (!has_role_) return fail_message("has no 'role'");
+    if (!has_content_) return fail_message("has no 'content'");
+  }
+
+  void fail_message(const std::string& what) { no_messages(row_.cells.back().messages.size(), what); }
+
+  void no_messages(size_t element, const std::string& what) {
+    auto& cell = row_.cells.back();
+    cell.kind = CellKind::other;
+    cell.found = text("an array whose element ", element, " ", what);
+    cell.messages.clear();
+    reading_ = false;
+  }
+
+  const Wanted& wanted_;
+  Row& row_;
+  int depth_ = 0;
+  std::string key_;
+  bool reading_ = false;  // the list of messages that the last cell is
+  bool has_role_ = false, has_content_ = false;
+};
+
+class JsonRows : public RowReader {
+ public:
+  JsonRows(const TextFile& file, const Wanted& wanted) : in_(file.path, file.compression), wanted_(wanted) {}
+
+  uint64_t position() const override { return in_.position(); }
+
+ protected:
+  Row* parse(int64_t line) {
+    row_.line = line;
+    ObjectReader reader(wanted_, row_);
+    try {
+      io::read_strict_json(json_, "record", reader);
+    } catch (const io::FormatError& fault) {
+      fail_at(in_.path(), line, fault.what());
+    }
+    return &row_;
+  }
+
+  BlockReader in_;
+  std::string json_;
+
+ private:
+  Wanted wanted_;
+  Row row_;
+};
+
+class JsonLines final : public JsonRows {
+ public:
+  using JsonRows::JsonRows;
+
+  Row* next() override {
+    for (auto at = in_.line(); in_.next_line(json_, kMaxRow, kAdvice); at = in_.line())
+      if (!trim(json_).empty()) return parse(at);
+    return nullptr;
+  }
+};
+
+class JsonArray final : public JsonRows {
+ public:
+  JsonArray(const TextFile& file, const Wanted& wanted) : JsonRows(file, wanted), elements_(in_, kMaxRow, kAdvice) {}
+
+  Row* next() override { return elements_.next(json_) ? parse(elements_.line()) : nullptr; }
+
+ private:
+  JsonElements elements_;
+};
+
+}  // namespace
+
+std::unique_ptr<RowReader> open_json_rows(const TextFile& file, const Wanted& wanted) {
+  if (file.format == TextFormat::jsonl) return std::make_unique<JsonLines>(file, wanted);
+  return std::make_unique<JsonArray>(file, wanted);
+}
+
+}  // namespace shade::data

@@ -1,0 +1,155 @@
+#include "shade/serve/opened_model.h"
+
+#include <ATen/ATen.h>
+
+#include "shade/base/error.h"
+#include "shade/base/strings.h"
+#include "shade/checkpoint/folder.h"
+#include "shade/checkpoint/saved_weights.h"
+#include "shade/data/classes.h"
+#include "shade/models/registry.h"
+#include "shade/models/weights.h"
+#include "shade/serve/adapter.h"
+#include "shade/train/records.h"
+#include "shade/train/text_export.h"
+
+namespace shade::serve {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has(const fs::path& folder, const char* file) { return fs::exists(folder / file); }
+
+Json json_in(const fs::path& folder, const char* file) {
+  return has(folder, file) ? read_json(folder / file) : Json::object();
+}
+
+// How to generate; in older folders config.json says it too.
+Json generation_in(const fs::path& folder) {
+  return json_in(folder, has(folder, "generation_config.json") ? "generation_config.json" : "config.json");
+}
+
+// A classifier's, by number; none if they are the names that transformers gives by default (LABEL_0, ...).
+std::vector<std::string> class_names(const Json& config) {
+  std::vector<std::string> out;
+  const auto names = config.find("id2label");
+  if (names == config.end() || !names->is_object()) return out;
+  for (size_t i = 0; i < names->size(); ++i) {
+    const auto name = names->find(std::to_string(i));
+    if (name == names->end() || !name->is_string() || *name == text("LABEL_", i)) return {};
+    out.push_back(*name);
+  }
+  return out;
+}
+
+// Where texts are cut; transformers writes a huge number if that is not known.
+int64_t seq_length_in(const fs::path& folder) {
+  constexpr double kUnlimited = 1e9;
+  const auto length = json_in(folder, "tokenizer_config.json").value("model_max_length", Json());
+  return length.is_number() && length < kUnlimited ? length.get<int64_t>() : 0;
+}
+
+// The tokenizer that is given, or the first of the folders that has one.
+void open_tokenizer(OpenedModel& opened, const OpenOptions& options, const std::vector<fs::path>& folders) {
+  opened.tokenizer_place = options.tokenizer;
+  for (const auto& folder : folders)
+    if (opened.tokenizer_place.empty() && has(folder, "tokenizer.json")) opened.tokenizer_place = folder.string();
+  SHADE_REQUIRE(!opened.tokenizer_place.empty() || folders.empty(), "no tokenizer.json in ", folders.front().string(),
+                "; name the model's tokenizer (--tokenizer FOLDER, or --tokenizer bytes)");
+  opened.tokenizer = data::open_tokenizer(opened.tokenizer_place);
+  const auto traits = opened.model->text_traits();
+  SHADE_REQUIRE(traits, opened.model->describe(), " reads no text; expected a language model or a classifier of texts");
+  SHADE_REQUIRE(opened.tokenizer->vocab() <= traits->vocabulary, "the tokenizer (", opened.tokenizer->describe(),
+                ") has ", opened.tokenizer->vocab(), " tokens, the model ", traits->vocabulary,
+                "; name the model's own (--tokenizer FOLDER)");
+}
+
+OpenedModel open_folder(const fs::path& folder, const OpenOptions& options) {
+  OpenedModel out;
+  out.title = folder.string();
+  out.model = models::make_model(folder.string(), {}, {});
+  models::load_weights(out.model->parameters(), folder, options.type, /*copy=*/false);
+  open_tokenizer(out, options, {folder});
+  out.generation = generation_in(folder);
+  out.classes = class_names(read_json(folder / "config.json"));
+  out.seq_length = seq_length_in(folder);
+  return out;
+}
+
+OpenedModel open_adapter(const fs::path& folder, const OpenOptions& options) {
+  const Adapter adapter(folder, options.base);
+  OpenedModel out;
+  out.title = text(folder.string(), " on ", adapter.base().string());
+  out.model = adapter.model(options.type);
+  open_tokenizer(out, options, {folder, adapter.base()});
+  out.generation = generation_in(adapter.base());
+  out.seq_length = seq_length_in(folder);
+  return out;
+}
+
+// Of the folder of a run, or of one of its checkpoints.
+struct RunPlace {
+  fs::path run, checkpoint;
+};
+std::optional<RunPlace> run_at(const fs::path& place) {
+  if (has(place, checkpoint::kManifestFile) && has(place.parent_path().parent_path(), "recipe.toml"))
+    return RunPlace{place.parent_path().parent_path(), place};
+  if (!has(place, "recipe.toml")) return std::nullopt;
+  const checkpoint::Folder saved(place / "checkpoints");
+  const auto latest = saved.latest();
+  SHADE_REQUIRE(latest, "the run ", place.string(), " has no checkpoint yet (LATEST in ", saved.path().string(),
+                "); a run saves one at its end, every --save-every steps, or on Ctrl-C");
+  return RunPlace{place, saved.place(latest->entry)};
+}
+
+// As the run had them: stated, or the labels that its records have.
+std::vector<std::string> classes_of(const train::Recipe& recipe, const models::TextTraits& traits) {
+  if (!traits.classifier || recipe.data.data_folder.empty()) return {};
+  if (!recipe.data.classes.empty()) return data::read_classes(recipe.data.classes);
+  return train::open_texts(recipe.data, recipe.train.seq_length, traits)->classes();
+}
+
+OpenedModel open_run(const RunPlace& place, const OpenOptions& options) {
+  train::Recipe recipe;
+  Config config;
+  recipe.declare(config);
+  config.read_toml(place.run / "recipe.toml");
+  checkpoint::SavedWeights saved(place.checkpoint);
+  OpenedModel out;
+  out.title = text(place.run.string(), ", step ", saved.manifest().steps);
+  out.model = models::make_model(recipe.model.model, recipe.sizes, recipe.model.options());
+  for (auto& weight : out.model->parameters().weights()) {
+    const auto value = saved.whole(weight.name());
+    SHADE_REQUIRE(value.sizes() == at::IntArrayRef(weight.shape()), place.checkpoint.string(), ": weight '",
+                  weight.name(), "' has shape ", value.sizes(), ", the model of its recipe.toml ",
+                  at::IntArrayRef(weight.shape()));
+    weight.bind(value.to(options.type));
+  }
+  out.data = recipe.data;
+  out.seq_length = recipe.train.seq_length;
+  out.is_private = recipe.dp.is_private();
+  auto own = options;
+  if (own.tokenizer.empty()) own.tokenizer = recipe.data.tokenizer;
+  open_tokenizer(out, own, {});
+  out.generation = train::generation_config(recipe, *out.tokenizer);
+  out.classes = classes_of(recipe, *out.model->text_traits());
+  return out;
+}
+
+}  // namespace
+
+OpenedModel open_model(const std::string& place, const OpenOptions& options) {
+  auto path = (fs::path(place) / "").parent_path();  // without a slash at its end
+  const bool adapter = has(path, kAdapterConfig);
+  SHADE_REQUIRE(adapter || options.base.empty(), "--base is for LoRA adapters, and ", place, " has no ", kAdapterConfig,
+                "; drop it");
+  if (adapter) return open_adapter(path, options);
+  if (const auto run = run_at(path)) return open_run(*run, options);
+  const auto folder = models::model_folder(place);
+  SHADE_REQUIRE(folder, place,
+                " is no model: expected a model folder (config.json and weights), a folder of LoRA adapters "
+                "(adapter_config.json), or a run of shade train (recipe.toml and checkpoints)");
+  return open_folder(*folder, options);
+}
+
+}  // namespace shade::serve

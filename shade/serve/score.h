@@ -1,0 +1,25 @@
+// How good a model is on records: what shade eval computes.
+#pragma once
+
+#include "shade/serve/generate.h"
+#include "shade/train/tally.h"
+
+namespace shade::serve {
+
+// Of records that have a prompt: what precedes the last tokens that count in the loss, a completion or the last answer
+// of a conversation.
+struct ExactMatch {
+  int64_t prompts = 0, matches = 0;  // the greedy continuation of the prompt, until it ends, is the record's, but for
+                                     // white space around it
+  double share() const { return static_cast<double>(matches) / static_cast<double>(prompts); }
+};
+
+struct Scores {
+  train::Evaluation evaluation;
+  std::optional<ExactMatch> exact_match;  // none: no record has a prompt, or it was not asked for
+};
+
+// Reads all records, similar lengths together, and shows its progress.
+Scores score(OpenedModel& model, const data::TextDataset& records, bool exact_match);
+
+}  // namespace shade::serve

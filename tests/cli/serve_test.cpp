@@ -1,0 +1,155 @@
+// shade generate and shade eval as a user meets them, on a run and on what it exports.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "shade/base/json.h"
+#include "tests/io/scratch.h"
+#include "tests/support/process.h"
+
+namespace shade::cli {
+namespace {
+
+using test::run;
+using test::shade_binary;
+
+bool says(const test::Outcome& seen, const std::string& words) { return seen.output.find(words) != std::string::npos; }
+
+struct Serve : testing::Test {
+  std::string place(const std::string& name) const { return (scratch.path() / name).string(); }
+  test::Outcome shade(std::vector<std::string> words) const {
+    words.insert(words.begin(), shade_binary());
+    return run(words, {.limit = Seconds(120)});
+  }
+  void train(const std::vector<std::string>& more) const {
+    std::string lines;
+    for (int i = 0; i < 40; ++i)
+      lines +=
+          Json{{"text", i % 2 == 0 ? "sea and wave" : "hill and stone"}, {"label", i % 2 == 0 ? "wet" : "dry"}}.dump() +
+          "\n";
+    std::filesystem::create_directories(place("texts"));
+    scratch.write("texts/a.jsonl", lines);
+    std::vector<std::string> words{"train",         "--model",
+                                   "llama-nano",    "--from-scratch",
+                                   "--vocab-size",  "260",
+                                   "--tokenizer",   "bytes",
+                                   "--data-folder", place("texts"),
+                                   "--seq-length",  "24",
+                                   "--batch-size",  "8",
+                                   "--steps",       "30",
+                                   "--lr",          "1e-2",
+                                   "--micro-batch", "8",
+                                   "--output",      place("run"),
+                                   "--export",      place("model"),
+                                   "--threads",     "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto seen = shade(words);
+    ASSERT_EQ(seen.status, 0) << seen.output;
+  }
+
+  io::Scratch scratch;
+};
+
+TEST_F(Serve, GeneratesFromARunAndFromItsExport) {
+  train({"--task", "lm"});
+  std::vector<Json> made;
+  for (const auto* from : {"run", "model"}) {
+    const auto seen =
+        shade({"generate", place(from), "--prompt", "sea and", "--max-new-tokens", "8", "--json", place("texts.json")});
+    ASSERT_EQ(seen.status, 0) << seen.output;
+    EXPECT_TRUE(says(seen, "tokens/s")) << seen.output;
+    made.push_back(read_json(place("texts.json"))["texts"][0]);
+    EXPECT_EQ(made.back()["prompt"], "sea and");
+    EXPECT_TRUE(says(seen, made.back()["text"].get<std::string>())) << seen.output;
+  }
+  EXPECT_EQ(made[0]["text"], " wave") << made[0];
+  EXPECT_EQ(made[0], made[1]);
+  EXPECT_EQ(made[0]["ended"], true);
+}
+
+TEST_F(Serve, ReadsPromptsFromAFileAndDrawsByTheSeed) {
+  train({"--task", "lm"});
+  const auto prompts = scratch.write("p.jsonl", "{\"prompt\": \"sea\"}\n\n{\"prompt\": \"hill\"}\n").string();
+  const auto texts = [&](const std::string& seed) {
+    const auto seen = shade({"generate", place("run"), "--prompt-file", prompts, "--temperature", "2", "--top-p",
+                             "0.99", "--seed", seed, "--max-new-tokens", "12", "--json", place("texts.json")});
+    EXPECT_EQ(seen.status, 0) << seen.output;
+    return read_json(place("texts.json"))["texts"];
+  };
+  const auto first = texts("1");
+  ASSERT_EQ(first.size(), 2u);
+  EXPECT_EQ(first[1]["prompt"], "hill");
+  EXPECT_EQ(texts("1"), first);
+  EXPECT_NE(texts("2"), first);
+}
+
+TEST_F(Serve, SaysWhatAPromptNeeds) {
+  train({"--task", "lm"});
+  EXPECT_TRUE(says(shade({"generate", place("run")}), "--prompt TEXT"));
+  EXPECT_TRUE(says(shade({"generate", place("nowhere"), "--prompt", "x"}), "is no model"));
+  EXPECT_TRUE(says(shade({"generate", place("run"), "--prompt", "x", "--ranks", "2"}), "one process"));
+  EXPECT_TRUE(says(shade({"generate", place("run"), "--prompt", "x", "--system", "y"}), "add --chat"));
+  EXPECT_EQ(shade({"generate", place("run"), "--prompt", "x", "--chat"}).status == 0, false)
+      << "bytes have no template";
+}
+
+TEST_F(Serve, EvaluatesARunAndItsExportAlike) {
+  train({"--task", "classify"});
+  std::vector<Json> found;
+  for (const auto* from : {"run", "model"}) {
+    const auto seen = shade({"eval", place(from), "--data-folder", place("texts"), "--json", place("scores.json"),
+                             "--csv", place("scores.csv")});
+    ASSERT_EQ(seen.status, 0) << seen.output;
+    EXPECT_TRUE(says(seen, "F1 (macro)")) << seen.output;
+    EXPECT_FALSE(says(seen, "not private"));
+    found.push_back(read_json(place("scores.json")));
+    EXPECT_EQ(io::content(place("scores.csv")).find("records,loss,accuracy,f1,majority\n40,"), 0u)
+        << io::content(place("scores.csv"));
+  }
+  EXPECT_EQ(found[0]["records"], 40);
+  EXPECT_EQ(found[0]["accuracy"], 1.0);
+  EXPECT_EQ(found[0]["f1"], 1.0);
+  EXPECT_EQ(found[0]["majority"], 0.5);
+  EXPECT_NEAR(found[0]["loss"].get<double>(), found[1]["loss"].get<double>(), 1e-5);
+}
+
+// The answer follows from the prompt in all records but those of one question, which has two answers.
+TEST_F(Serve, CountsAnswersThatAreExactlyRight) {
+  std::string lines;
+  for (int i = 0; i < 40; ++i)
+    lines += Json{{"prompt", i % 4 == 0   ? "sea:"
+                             : i % 4 == 1 ? "hill:"
+                                          : "odd:"},
+                  {"completion", i % 4 == 0   ? " wet"
+                                 : i % 4 == 1 ? " dry"
+                                 : i % 8 < 4  ? " one"
+                                              : " two"}}
+                 .dump() +
+             "\n";
+  std::filesystem::create_directories(place("questions"));
+  scratch.write("questions/a.jsonl", lines);
+  train({"--task", "lm", "--data-folder", place("questions"), "--steps", "80"});
+  const auto seen = shade({"eval", place("run"), "--data-folder", place("questions"), "--json", place("scores.json")});
+  ASSERT_EQ(seen.status, 0) << seen.output;
+  EXPECT_TRUE(says(seen, "exact match")) << seen.output;
+  const auto found = read_json(place("scores.json"));
+  EXPECT_EQ(found["prompts"], 40);
+  EXPECT_EQ(found["exact_match"], 0.75) << "of the question with two answers, half are right";
+  EXPECT_GT(found["perplexity"], 1.0);
+  EXPECT_FALSE(found.contains("accuracy"));
+  const auto without = shade({"eval", place("run"), "--data-folder", place("questions"), "--exact-match", "false"});
+  EXPECT_FALSE(says(without, "exact match")) << without.output;
+}
+
+TEST_F(Serve, FiguresOfAPrivateRunAreMarked) {
+  train({"--task", "classify", "--classes", "wet,dry", "--sigma", "1", "--delta", "1e-3"});
+  const auto seen = shade({"eval", place("run"), "--data-folder", place("texts"), "--json", place("scores.json")});
+  ASSERT_EQ(seen.status, 0) << seen.output;
+  EXPECT_TRUE(says(seen, "(not private)")) << seen.output;
+  const auto json = read_json(place("scores.json"));
+  EXPECT_TRUE(json["not_private"].contains("accuracy")) << json;
+  EXPECT_FALSE(json.contains("accuracy"));
+}
+
+}  // namespace
+}  // namespace shade::cli
