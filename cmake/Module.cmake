@@ -31,22 +31,36 @@ function(shade_module name)
   endif()
 endfunction()
 
-# libtorch's headers take seconds each; they are compiled once for all targets that use them.
+# Tests are compiled without optimisation, which takes two thirds of the time; what they call is optimised fully.
+add_library(shade_test_options INTERFACE)
+set(SHADE_TEST_PCH shade_pch)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_BUILD_TYPE STREQUAL "Release")
+  target_compile_options(shade_test_options INTERFACE -O0)
+  set(SHADE_TEST_PCH shade_test_pch)
+endif()
+
+# libtorch's headers take seconds each; they are compiled once for all targets that use them, and once for tests.
+function(shade_precompiled name)
+  file(WRITE "${PROJECT_BINARY_DIR}/generated/${name}.cpp" "")
+  add_library(${name} OBJECT "${PROJECT_BINARY_DIR}/generated/${name}.cpp")
+  target_link_libraries(${name} PRIVATE shade::options shade::torch ${ARGN})
+  target_precompile_headers(${name} PRIVATE
+    <algorithm> <filesystem> <fstream> <functional> <map> <memory> <optional> <set> <span> <string> <vector>
+    <nlohmann/json.hpp> <ATen/ATen.h> <torch/csrc/distributed/c10d/Backend.hpp>
+    <torch/csrc/distributed/c10d/Store.hpp>)
+endfunction()
+if(NOT SHADE_TIDY)
+  shade_precompiled(shade_pch)
+  if(NOT TARGET ${SHADE_TEST_PCH})
+    shade_precompiled(${SHADE_TEST_PCH} shade_test_options)
+  endif()
+endif()
+
 function(shade_precompile target)
   if(NOT SHADE_TIDY)
     target_precompile_headers(${target} REUSE_FROM shade_pch)
   endif()
 endfunction()
-
-if(NOT SHADE_TIDY)
-  file(WRITE "${PROJECT_BINARY_DIR}/generated/pch.cpp" "")
-  add_library(shade_pch OBJECT "${PROJECT_BINARY_DIR}/generated/pch.cpp")
-  target_link_libraries(shade_pch PRIVATE shade::options shade::torch)
-  target_precompile_headers(shade_pch PRIVATE
-    <algorithm> <filesystem> <fstream> <functional> <map> <memory> <optional> <set> <span> <string> <vector>
-    <nlohmann/json.hpp> <ATen/ATen.h> <torch/csrc/distributed/c10d/Backend.hpp>
-    <torch/csrc/distributed/c10d/Store.hpp>)
-endif()
 
 add_custom_target(unit_tests)  # what the sanitizer presets build
 
@@ -60,11 +74,9 @@ function(shade_test name)
   foreach(used IN LISTS TEST_USES)
     target_link_libraries(${name} PRIVATE shade::${used})
   endforeach()
-  if(TEST_TORCH)
-    shade_precompile(${name})
-  endif()
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_BUILD_TYPE STREQUAL "Release")
-    target_compile_options(${name} PRIVATE -O1)  # a third of a test's build time; what it calls is optimised fully
+  target_link_libraries(${name} PRIVATE shade_test_options)
+  if(TEST_TORCH AND NOT SHADE_TIDY)
+    target_precompile_headers(${name} REUSE_FROM ${SHADE_TEST_PCH})
   endif()
   if("unit" IN_LIST TEST_LABELS AND NOT "unsanitized" IN_LIST TEST_LABELS)
     add_dependencies(unit_tests ${name})
@@ -93,10 +105,11 @@ endfunction()
 # shade_test_as_accelerator(privacy_norms_test): the same binary once more, with the formulas of accelerators on the CPU
 # (tests/support/as_accelerator.cpp is one of its sources).
 function(shade_test_as_accelerator binary)
+  cmake_parse_arguments(TEST "" "" "ARGUMENTS" ${ARGN})
   get_test_property(${binary} LABELS labels)
   get_test_property(${binary} TIMEOUT timeout)
   get_test_property(${binary} ENVIRONMENT environment)
-  add_test(NAME ${binary}_as_accelerator COMMAND ${binary} --gtest_brief=1)
+  add_test(NAME ${binary}_as_accelerator COMMAND ${binary} --gtest_brief=1 ${TEST_ARGUMENTS})
   set_tests_properties(${binary}_as_accelerator PROPERTIES LABELS "${labels}" TIMEOUT "${timeout}"
     ENVIRONMENT "${environment};SHADE_AS_ACCELERATOR=1")
 endfunction()

@@ -1,8 +1,10 @@
 // The c10d backend in NCCL's place: its contract, and the faults that NCCL punishes late or never.
 #include <ATen/ATen.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
+#include <latch>
 #include <thread>
 
 #include "shade/comm/backends/backends.h"
@@ -24,16 +26,23 @@ struct Rank {
   }
 };
 
-// Two ranks as threads, each with its device as the current one and its group connected.
+// Two ranks as threads, each with its device as the current one and its group connected. A rank begins when both are
+// connected: one that ends sooner would close the connection that the other is still making.
 void two_ranks(const std::function<void(Rank)>& body, Seconds limit = Seconds(60)) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::latch connected(2);
+  const auto connect = [&](int rank) {
+    const auto arrived = c10::make_scope_exit([&] { connected.count_down(); });
+    return comm::make_nccl(store, rank, 2,
+                           {.name = "g", .address = "127.0.0.1", .limit = limit, .device = comm::nccl_device(rank)});
+  };
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 2; ++rank)
     threads.emplace_back([&, rank] {
       try {
         guard().setDevice(shadow(rank));
-        const auto group = comm::make_nccl(
-            store, rank, 2, {.name = "g", .address = "127.0.0.1", .limit = limit, .device = comm::nccl_device(rank)});
+        const auto group = connect(rank);
+        connected.wait();
         body({rank, group});
         group->shutdown();
       } catch (const std::exception& fault) {

@@ -350,12 +350,15 @@ TEST(Recipe, TheShippedOnesAreValid) {
     Config config;
     recipe.declare(config);
     config.read_toml(file.path());
+    // The folder that tools/real_model makes is not on every machine: another one of its family stands for it.
+    if (recipe.model.model == ".deps/models/smollm2-135m")
+      recipe.model.model = test::source_root() + "/tests/golden/llama_lm_tied";
     EXPECT_NO_THROW(recipe.resolve(config)) << file.path();
     EXPECT_NO_THROW(require_data(recipe)) << file.path();
     EXPECT_NO_THROW(models::make_model(recipe.model.model, recipe.sizes, recipe.model.options())) << file.path();
     ++found;
   }
-  EXPECT_GE(found, 9);
+  EXPECT_GE(found, 13);
 }
 
 TEST(MadeUpData, LabelsAreDroppedInTrainingAlone) {
