@@ -1,10 +1,13 @@
-// shade account: the epsilon of a run, or the noise for an epsilon.
+// shade account: the epsilon of a run or of mixed events, or the noise for an epsilon.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
 #include "shade/base/terminal.h"
+#include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
 #include "shade/privacy/accounting/calibrate.h"
+#include "shade/privacy/accounting/events.h"
 
 namespace shade::cli {
 namespace {
@@ -22,6 +25,7 @@ struct AccountConfig {
   int64_t max_batch = 0;
   int64_t population = 0;
   privacy::PrivacyUnit privacy_unit = privacy::PrivacyUnit::record;
+  std::string events;
 
   void declare(Fields& f) {
     f.add("sigma", sigma,
@@ -43,6 +47,11 @@ struct AccountConfig {
           {.help = "what a batch is drawn from and epsilon protects", .flags = {"--privacy-unit"}});
     f.add("population", population,
           {.help = "truncated_poisson: at most so many records", .unit = "samples", .flags = {"--population"}});
+    f.add("events", events,
+          {.help =
+               "JSON file of mixed steps in place of one run: a list of objects with sigma, sample_rate and steps, or "
+               "what shade ledger --json writes, whose delta is the default",
+           .flags = {"--events"}});
   }
 
   privacy::Steps run() const {
@@ -54,6 +63,46 @@ struct AccountConfig {
             steps};
   }
 };
+
+struct Asked {
+  std::vector<privacy::Steps> steps;
+  Table table{{"sigma", "sample rate", "steps", "sampler", "run"}};  // of a file
+};
+
+Asked from_file(AccountConfig& account, const CommandLine& line) {
+  for (const auto* key : {"sigma", "target_epsilon", "sample_rate", "steps", "sampler", "max_batch", "population"})
+    SHADE_REQUIRE(!line.given(text("account.", key)),
+                  "--events has sigma, sample_rate, steps and sampler of every event, ", "and '", key,
+                  "' is given too; drop one of them");
+  privacy::EventList list;
+  try {
+    list = privacy::events_in(read_json(account.events));
+  } catch (const UsageError& fault) {
+    throw UsageError(text(account.events, ": ", fault.what()));
+  }
+  if (list.delta && !line.given("account.delta")) account.delta = *list.delta;
+  SHADE_REQUIRE(!list.unit() || !line.given("account.privacy_unit") || *list.unit() == account.privacy_unit,
+                account.events, ": its events protect one ", to_string(*list.unit()), ", and --privacy-unit is ",
+                to_string(account.privacy_unit), "; drop it");
+  account.privacy_unit = list.unit().value_or(account.privacy_unit);
+  Asked out{.steps = list.steps()};
+  for (const auto& [steps, unit, unit_by, run] : list.events)
+    out.table.add({significant(steps.mechanism.noise_multiplier, 6), significant(steps.mechanism.sample_rate, 6),
+                   std::to_string(steps.count), to_string(steps.mechanism.sampler), visible(run, 60)});
+  account.steps = 0;
+  for (const auto& steps : out.steps) account.steps += steps.count;
+  return out;
+}
+
+Asked from_options(AccountConfig& account) {
+  SHADE_REQUIRE((account.sigma != 0) != (account.target_epsilon != 0),
+                "expected either --sigma (to get epsilon) or --target-epsilon (to get sigma), found ",
+                account.sigma != 0 ? "both" : "neither", "; or --events FILE for mixed steps");
+  SHADE_REQUIRE(account.steps > 0, "number of steps ", account.steps, " is out of range; expected at least 1: --steps");
+  if (account.sigma == 0)
+    account.sigma = privacy::calibrate(account.accountant, account.run(), account.target_epsilon, account.delta).sigma;
+  return {.steps = {account.run()}};
+}
 
 std::string nature(const privacy::Spent& spent) {
   if (!spent.upper_bound) return "diagnostic only: " + spent.warning;
@@ -67,41 +116,47 @@ int run_account(const Arguments& arguments) {
   AccountConfig account;
   Config config;
   config.add("account", account);
-  CommandLine line("account",
-                   "The epsilon of a run of noisy steps on sampled batches, by three accountants; or the sigma for a "
-                   "target epsilon.\nEpsilon holds for: " +
-                       adjacency(privacy::PrivacyUnit::record) + ", or what --privacy-unit says.",
-                   "shade account --sigma 1.5 --rate 0.04 --steps 2250 --delta 1e-5\n"
-                   "  shade account --target-epsilon 8 --rate 0.04 --steps 2250 --delta 1e-5 --json out.json");
+  CommandLine line(
+      "account",
+      "The epsilon of a run of noisy steps on sampled batches, or of mixed ones, by three accountants; or the "
+      "sigma for a target epsilon.\nEpsilon holds for: " +
+          adjacency(privacy::PrivacyUnit::record) + ", or what --privacy-unit says.",
+      "shade account --sigma 1.5 --rate 0.04 --steps 2250 --delta 1e-5\n"
+      "  shade account --target-epsilon 8 --rate 0.04 --steps 2250 --delta 1e-5 --json out.json\n"
+      "  shade account --events events.json --delta 1e-6");
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
   SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "accounting needs one process; drop --ranks");
-  SHADE_REQUIRE((account.sigma != 0) != (account.target_epsilon != 0),
-                "expected either --sigma (to get epsilon) or --target-epsilon (to get sigma), found ",
-                account.sigma != 0 ? "both" : "neither");
-  SHADE_REQUIRE(account.steps > 0, "number of steps ", account.steps, " is out of range; expected at least 1: --steps");
-
-  if (account.sigma == 0)
-    account.sigma = privacy::calibrate(account.accountant, account.run(), account.target_epsilon, account.delta).sigma;
-  const auto run = account.run();
-  const auto result = privacy::spent(account.accountant, {&run, 1}, account.delta);
+  const bool mixed = !account.events.empty();
+  const auto asked = mixed ? from_file(account, line) : from_options(account);
+  const auto& steps = asked.steps;
+  const auto result = privacy::spent(account.accountant, steps, account.delta);
+  const bool all_poisson = std::all_of(
+      steps.begin(), steps.end(), [](const auto& of) { return of.mechanism.sampler == privacy::Sampler::poisson; });
 
   Json json{{"epsilon", result.epsilon},
             {"delta", result.delta},
             {"accountant", to_string(result.accountant)},
-            {"sigma", account.sigma},
-            {"sample_rate", account.sample_rate},
             {"steps", account.steps},
-            {"sampler", to_string(account.sampler)},
             {"privacy_unit", to_string(account.privacy_unit)},
             {"adjacency", adjacency(account.privacy_unit)},
             {"upper_bound", result.upper_bound},
             {"accountants", Json::object()},
             {"config", config.json()}};
+  if (mixed) {
+    for (const auto& [mechanism, count] : steps) {
+      json["events"].push_back(mechanism_json(mechanism));
+      json["events"].back()["steps"] = count;
+    }
+  } else {
+    json["sigma"] = account.sigma;
+    json["sample_rate"] = account.sample_rate;
+    json["sampler"] = to_string(account.sampler);
+  }
   Table table({"accountant", "epsilon", "what it is"});
   for (const auto accountant : {Accountant::prv, Accountant::rdp, Accountant::gdp}) {
-    if (accountant == Accountant::gdp && account.sampler != privacy::Sampler::poisson) continue;  // it has no answer
-    const auto spent = accountant == result.accountant ? result : privacy::spent(accountant, {&run, 1}, account.delta);
+    if (accountant == Accountant::gdp && !all_poisson) continue;  // it has no answer
+    const auto spent = accountant == result.accountant ? result : privacy::spent(accountant, steps, account.delta);
     table.add({to_string(accountant), rounded_up(spent.epsilon), nature(spent)});
     Json row{{"epsilon", spent.epsilon}, {"upper_bound", spent.upper_bound}};
     if (spent.order) row["order"] = *spent.order;
@@ -113,9 +168,13 @@ int run_account(const Arguments& arguments) {
   std::printf("epsilon %s at delta %g by %s%s\n\n%s", rounded_up(result.epsilon).c_str(), result.delta,
               to_string(result.accountant).c_str(), result.upper_bound ? "" : " (a diagnostic, not a guarantee)",
               table.str().c_str());
-  std::printf("\nsigma %s, sample rate %g, %lld steps, %s sampling; epsilon holds for: %s\n",
-              rounded_up(account.sigma).c_str(), account.sample_rate, static_cast<long long>(account.steps),
-              to_string(account.sampler).c_str(), adjacency(account.privacy_unit).c_str());
+  if (mixed)
+    std::printf("\n%s\n%lld steps in all; epsilon holds for: %s\n", asked.table.str().c_str(),
+                static_cast<long long>(account.steps), adjacency(account.privacy_unit).c_str());
+  else
+    std::printf("\nsigma %s, sample rate %g, %lld steps, %s sampling; epsilon holds for: %s\n",
+                rounded_up(account.sigma).c_str(), account.sample_rate, static_cast<long long>(account.steps),
+                to_string(account.sampler).c_str(), adjacency(account.privacy_unit).c_str());
   if (!line.json_file.empty()) write_json(line.json_file, json);
   return 0;
 }

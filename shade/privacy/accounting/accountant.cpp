@@ -10,7 +10,16 @@ namespace shade::privacy {
 Spent spent(Accountant accountant, std::span<const Steps> steps, double delta) {
   Spent out{.delta = delta, .accountant = accountant};
   switch (accountant) {
-    case Accountant::prv: out.epsilon = prv_epsilon(steps, delta); break;
+    case Accountant::prv: {
+      // Both are upper bounds. The grid's is the smaller one unless it is too coarse for so many steps.
+      out.epsilon = prv_epsilon(steps, delta);
+      const auto renyi = rdp_epsilon(steps, delta);
+      if (out.epsilon <= renyi.epsilon) break;
+      out.epsilon = renyi.epsilon;
+      out.order = renyi.order;
+      out.warning = "the bound of rdp, which is smaller here: so many steps need a finer grid than prv has";
+      break;
+    }
     case Accountant::rdp: {
       const auto found = rdp_epsilon(steps, delta);
       out.epsilon = found.epsilon;
