@@ -64,6 +64,7 @@ Chain read_chain(std::string_view file) {
     const auto rest = file.substr(at);
     if (auto line = next(rest, out.head)) {
       out.records.push_back(std::move(line->record));
+      out.digests.push_back(line->digest);
       out.head = line->digest;
       at += line->size;
       continue;

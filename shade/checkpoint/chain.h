@@ -21,6 +21,7 @@ inline constexpr size_t kMaxRecord = size_t{64} << 10;  // bytes of a line
 
 struct Chain {
   std::vector<std::string> records;  // JSON texts; seals among them
+  std::vector<io::Digest> digests;   // of each record's line
   io::Digest head{};                 // of the last line
   size_t torn = 0;                   // bytes behind it, to be sealed
 };

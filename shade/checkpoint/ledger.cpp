@@ -101,6 +101,11 @@ void Ledger::Books::take(const std::string& record, size_t line) {
     if (json.contains("key")) return take_incarnation(json, rule);
     rule(last < incarnations.size());
     auto& here = incarnations[last];
+    if (json.contains("remember")) {
+      rule(json.size() == 2 && json["remember"].is_object());
+      remembered = json["remember"];
+      return;
+    }
     if (json.contains("diverged")) {
       const auto step = json.at("diverged").get<int64_t>();
       rule(json.size() == 2 && step >= here.begin() && step < here.head);
@@ -294,5 +299,17 @@ bool Ledger::spend(int64_t step, const SumDigest& sum) {
 }
 
 std::vector<Spent> Ledger::spent() const { return books_.spent(); }
+
+std::vector<Ledger::Counted> Ledger::counted() const {
+  std::vector<Counted> out;
+  for (const auto& incarnation : books_.incarnations)
+    out.push_back({incarnation.mark(), incarnation.head - incarnation.begin()});
+  return out;
+}
+
+void Ledger::remember(const Json& what) {
+  SHADE_CHECK(!stretches_.empty(), "start() comes before what is remembered");
+  append({{"incarnation", stretches_.back().incarnation}, {"remember", what}});
+}
 
 }  // namespace shade::checkpoint

@@ -106,6 +106,17 @@ class Ledger {
 
   std::vector<Spent> spent() const;  // by event, of all runs; a replay counts once
 
+  // Steps by the mark of the incarnation that they were spent in.
+  struct Counted {
+    std::string mark;
+    int64_t steps = 0;
+  };
+  std::vector<Counted> counted() const;
+
+  // Something beside the steps, an object, that outlives the process as they do: after start(). Null: nothing.
+  void remember(const Json& what);
+  const Json& remembered() const { return books_.remembered; }
+
   // The same of a file that may be in use.
   static std::vector<Spent> read(const std::filesystem::path& file);
 
@@ -125,6 +136,7 @@ class Ledger {
     int version = 2;
     std::vector<Incarnation> incarnations;
     uint64_t last = 0;  // the incarnation of the last line
+    Json remembered;    // what was remembered last
     void take(const std::string& record, size_t line);
     void take_incarnation(const Json& json, const std::function<void(bool)>& rule);
     Json seal(size_t torn) const;

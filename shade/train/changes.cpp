@@ -26,8 +26,11 @@ bool differs(const Json& before, const Json& now, const std::string& key) {
 
 Json settings_of(const Config& config, int ranks, const Json& identity_parts) {
   auto recipe = config.json();
-  for (const auto& [section, field] :
-       {std::pair("train", "output"), {"train", "resume_from"}, {"train", "restart"}, {"dp", "noise_seed"}})
+  for (const auto& [section, field] : {std::pair("train", "output"),
+                                       {"train", "resume_from"},
+                                       {"train", "restart"},
+                                       {"dp", "noise_seed"},
+                                       {"dp", "data_ledger"}})
     recipe[section].erase(field);
   Json out{{"recipe", recipe},
            {"ranks", ranks},

@@ -41,6 +41,11 @@ class History {
   // After look(), before the first step: new steps have their random bytes in the ledger. A run without a key gets one.
   void start();
 
+  // Rank 0's alone: what its ledger has by incarnation, and was asked to remember (checkpoint/ledger.h).
+  std::vector<checkpoint::Ledger::Counted> counted() const { return ledger_.value().counted(); }
+  Json remembered() const { return ledger_.value().remembered(); }
+  void remember(const Json& what) { ledger_.value().remember(what); }
+
   // Not collective, thread-safe after start().
   privacy::NoiseKey key_of(int64_t step) const;
   std::optional<checkpoint::Origin> origin(int64_t step) const;  // of the state after so many steps

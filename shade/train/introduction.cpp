@@ -54,12 +54,17 @@ void tell_history(Report& report, const Introduction& run) {
     if (saved < 0 && made > 0) more("the ledger has ", made, " steps; they are made again to the bit, and count once");
     if (spent > made) more("the ledger has ", spent - made, " more steps, which stay counted");
   }
+  if (run.spending != nullptr && run.spending->data() != nullptr) {
+    report.say(run.spending->data()->words());
+    if (run.last < recipe.train.steps) more("the run ends after step ", run.last, " of ", recipe.train.steps);
+  }
   if (!checkpoints.began().empty()) more("began from ", checkpoints.began(), " (--resume-from)");
   if (!checkpoints.changes().empty()) more("changed: ", join(checkpoints.changes(), ", "));
   if (checkpoints.changed() && checkpoints.changes().empty())
     more("with other settings, data, ranks or program than before");
   if (checkpoints.changed() && run.spending != nullptr) more("steps from here have noise of their own, and count anew");
-  if (run.spending != nullptr && run.spending->budget() && run.job.steps() >= run.last && run.last < recipe.train.steps)
+  if (run.spending != nullptr && run.spending->budget() && run.job.steps() >= run.last &&
+      run.last < recipe.train.steps && recipe.budget.max_epsilon > 0)
     more("nothing is left of epsilon ", recipe.budget.max_epsilon,
          "; a larger --max-epsilon goes on, another --output begins anew");
 }

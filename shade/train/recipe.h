@@ -23,6 +23,7 @@ struct BudgetConfig {
   privacy::PrivacyUnit privacy_unit = privacy::PrivacyUnit::record;
   int64_t max_records_per_user = 0;
   privacy::Accountant accountant = privacy::Accountant::prv;
+  std::string data_ledger;
 
   void declare(Fields& f) {
     f.add("sampler", sampler,
@@ -66,6 +67,11 @@ struct BudgetConfig {
            .min = 0,
            .flags = {"--max-records-per-user"}});
     f.add("accountant", accountant, {.help = "whose epsilon counts", .flags = {"--accountant"}});
+    f.add(
+        "data_ledger", data_ledger,
+        {.help = "file that counts what all private runs on these data spend, and stops them at its cap; made by shade "
+                 "ledger --create",
+         .flags = {"--data-ledger"}});
   }
 };
 

@@ -7,6 +7,7 @@
 #include "shade/io/weight_folder.h"
 #include "shade/models/weights_config.h"
 #include "shade/shard/choose_strategy.h"
+#include "shade/train/budget.h"
 #include "shade/train/recipe.h"
 #include "shade/train/step.h"
 
@@ -52,6 +53,9 @@ void check_plain(const Recipe& recipe) {
   SHADE_REQUIRE(recipe.budget.target_epsilon == 0 && recipe.budget.max_epsilon == 0,
                 "an epsilon is asked of a run that is not private; choose how samples are clipped, e.g. --dp auto, or "
                 "ask for none: --target-epsilon 0 --max-epsilon 0");
+  SHADE_REQUIRE(recipe.budget.data_ledger.empty(), "the data ledger ", recipe.budget.data_ledger,
+                " counts private steps, and this run is not private: what it shows of the data has no bound; add --dp "
+                "auto, or drop --data-ledger");
 }
 
 void check_unit(const Recipe& recipe) {
@@ -99,6 +103,11 @@ void check_private(const Recipe& recipe, const Config& config) {
                 "--accountant gdp says less than was spent and is for looking only (shade account); choose prv or rdp");
   SHADE_REQUIRE(budget.sampler != privacy::Sampler::shuffled || (budget.target_epsilon == 0 && budget.max_epsilon == 0),
                 "no accountant answers for shuffled batches, so no epsilon can be kept; choose --sampler poisson");
+  if (!budget.data_ledger.empty()) {
+    const auto why = dp.seed() ? "its noise has a seed" : no_epsilon(recipe);
+    SHADE_REQUIRE(why.empty(), "the data ledger ", budget.data_ledger, " can't count what this run spends: ", why,
+                  "; mend that, or drop --data-ledger");
+  }
   check_unit(recipe);
   SHADE_REQUIRE(recipe.data.max_records == 0, "max_records is ", recipe.data.max_records,
                 " in a private run: one record more would push another one out, so that two records change where "
@@ -189,6 +198,7 @@ std::string asks_for_privacy(const Recipe& recipe, const std::function<bool(cons
                                   {"dp.noise_seed", dp.noise_seed >= 0},
                                   {"dp.max_batch", budget.max_batch > 0},
                                   {"dp.population", budget.population > 0},
+                                  {"dp.data_ledger", !budget.data_ledger.empty()},
                                   {"train.keep_key", recipe.train.keep_key}})
     if (asks && given(key)) return std::string(key).substr(std::string_view(key).find('.') + 1);
   return {};

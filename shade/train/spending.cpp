@@ -7,13 +7,22 @@
 namespace shade::train {
 
 Spending::Spending(const Recipe& recipe, const privacy::PrivacyEvent& event, RunFolder& folder,
-                   const comm::Group& control, bool replayable)
+                   const comm::Group& control, bool replayable, const std::string& windows)
     : recipe_(&recipe),
       event_(event),
       folder_(&folder),
       control_(control),
       history_(folder, control, {.seed = recipe.dp.seed(), .replayable = replayable}),
-      last_(recipe.train.steps) {}
+      last_(recipe.train.steps) {
+  if (const auto& file = recipe.budget.data_ledger; !file.empty())
+    data_.emplace(file,
+                  Spender{.run = std::filesystem::weakly_canonical(folder.path()).string(),
+                          .stretch = {},
+                          .mechanism = event.mechanism,
+                          .unit = event.unit,
+                          .unit_by = event.unit == privacy::PrivacyUnit::window ? windows : event.unit_by},
+                  control, history_);
+}
 
 void Spending::look(const std::string& exact, const std::optional<checkpoint::Origin>& from, int64_t saved) {
   const bool seeded = recipe_->dp.seed().has_value();
@@ -37,6 +46,15 @@ void Spending::look(const std::string& exact, const std::optional<checkpoint::Or
                   "; choose another run directory (--output)");
   }
   if (saved <= 0 && spent_ > made_) require_restart();
+  if (data_)
+    last_ = data_->look(made_, last_);
+  else
+    require_no_data_ledger(control_, history_);
+}
+
+void Spending::spend(int64_t step, const checkpoint::SumDigest& sum) {
+  SHADE_CHECK(!data_ || data_->is_reserved(step), "step ", step, " is not counted in the data ledger");
+  history_.spend(step, sum);
 }
 
 // Steps that can neither be continued nor made again to the bit would be spent a second time.

@@ -10,6 +10,7 @@
 #include "shade/base/stop_signals.h"
 #include "shade/base/strings.h"
 #include "shade/checkpoint/agreement.h"
+#include "shade/data/text_dataset.h"
 #include "shade/models/flops.h"
 #include "shade/profile/device.h"
 #include "shade/profile/heap.h"
@@ -31,6 +32,14 @@ namespace {
 std::unique_ptr<models::Model> counted_model(const Recipe& recipe) {
   profile::TensorMemory::track();  // before the first tensor
   return models::make_model(recipe.model.model, recipe.sizes, recipe.model.options());
+}
+
+// Which windows of tokens packed records are cut into.
+std::string windows_of(const Recipe& recipe, const data::Dataset& records) {
+  const auto* texts = dynamic_cast<const data::TextDataset*>(&records);
+  if (texts == nullptr) return {};
+  return text(recipe.train.seq_length, " tokens, tokenizer ",
+              io::to_hex(io::digest_of(texts->tokenizer().fingerprint())).substr(0, 16));
 }
 
 // A step may be long. Only one rank says so.
@@ -103,7 +112,7 @@ std::unique_ptr<Job> Trainer::make_job() {
   if (is_private) {
     options.privacy = event_;
     options.key = [this](int64_t step) { return spending_->history().key_of(step); };
-    options.before_noise = [this](int64_t step, const io::Digest& sum) { spending_->history().spend(step, sum); };
+    options.before_noise = [this](int64_t step, const io::Digest& sum) { spending_->spend(step, sum); };
   }
   if (!recipe.model.weights.empty())
     options.weights = [this](shard::Runtime& runtime) {
@@ -117,7 +126,8 @@ void Trainer::resume(RunIdentity identity) {
   const auto& train = recipe_->train;
   const auto exact = identity.digest;
   if (job_->is_private())
-    spending_ = std::make_unique<Spending>(*recipe_, event_, *folder_, groups_.control, job_->device().is_cpu());
+    spending_ = std::make_unique<Spending>(*recipe_, event_, *folder_, groups_.control, job_->device().is_cpu(),
+                                           windows_of(*recipe_, *dataset_));
   checkpoints_ = std::make_unique<Checkpoints>(*world_, *folder_, *job_, spending_ ? &spending_->history() : nullptr,
                                                std::move(identity),
                                                Checkpoints::Options{.resume_from = train.resume_from,
@@ -257,6 +267,12 @@ void Trainer::make_steps(TrainResult& result) {
   }
   if (evaluations_->owed(*folder_, last_) && !evaluate_after(result.steps, result)) result.ended = Ended::asked;
   while (result.steps < last_ && result.ended != Ended::asked) {
+    if (spending_ && !spending_->reserve(result.steps)) {  // other runs have spent the rest of the data ledger
+      last_ = result.steps;
+      result.ended = Ended::budget;
+      if (evaluations_->owed(*folder_, last_)) evaluate_after(result.steps, result);
+      break;
+    }
     const auto begin = Clock::now();
     current = result.steps + 1;
     const auto record = *job_->step({.stop = options_.stop && options_.stop(), .save = checkpoints_->is_due()});
@@ -306,6 +322,7 @@ void Trainer::end(TrainResult& result, int64_t first) {
     report_->say(text("epsilon ", rounded_up(result.spent->epsilon), " at delta ", result.spent->delta, " by ",
                       to_string(result.spent->accountant), recipe_->dp.seed() ? " (seeded: void)" : "",
                       "; neighbouring data sets: ", adjacency(event_.unit)));
+  if (const auto data = spending_ ? spending_->settle(result.steps) : ""; !data.empty()) report_->say(data);
   if (result.ended == Ended::asked) return;
   result.test = evaluations_->test(*report_);
   if (result.steps > 0 || result.ended != Ended::budget) export_all(/*again=*/result.steps == first);

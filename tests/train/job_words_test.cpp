@@ -45,14 +45,21 @@ const std::set<std::string> kCannotMatter{
 // They can't be changed alone, or not in these runs. The fingerprint of the records has tokenizer, chat template,
 // loss_on, flip (data_test), what the named fields hold and whether they are synthetic, identity.h has the first
 // weights, a model's folder has an architecture, grad_accum decides micro_batch, the event has the unit, private runs
-// refuse timed choices, and the world has the section [comm] (below).
-const std::set<std::string> kElsewhere{
-    "model.model_folder",      "train.grad_accum",    "model.weights",    "model.from_scratch",
-    "train.resume_from",       "train.synthetic",     "data.tokenizer",   "data.flip",
-    "data.chat_template",      "data.loss_on",        "data.text_field",  "data.prompt_field",
-    "data.completion_field",   "data.messages_field", "data.label_field", "data.user_field",
-    "dp.privacy_unit",         "dp.norm_timing",      "comm.backend",     "comm.peer_timeout",
-    "comm.rendezvous_timeout", "comm.stall_timeout",  "comm.interface",   "comm.segment"};
+// refuse timed choices, a data ledger must be there and decides nothing but when to stop, and the world has the section
+// [comm] (below).
+const std::set<std::string> kElsewhere{"model.model_folder",    "train.grad_accum",
+                                       "model.weights",         "model.from_scratch",
+                                       "train.resume_from",     "train.synthetic",
+                                       "data.tokenizer",        "data.flip",
+                                       "data.chat_template",    "data.loss_on",
+                                       "data.text_field",       "data.prompt_field",
+                                       "data.completion_field", "data.messages_field",
+                                       "data.label_field",      "data.user_field",
+                                       "dp.privacy_unit",       "dp.data_ledger",
+                                       "dp.norm_timing",        "comm.backend",
+                                       "comm.peer_timeout",     "comm.rendezvous_timeout",
+                                       "comm.stall_timeout",    "comm.interface",
+                                       "comm.segment"};
 
 // Other values of fields that are no numbers or switches.
 const std::map<std::string, std::vector<std::string>> kOthers{{"model.model", {"qwen2-nano"}},
