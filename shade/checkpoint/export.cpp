@@ -69,6 +69,35 @@ at::Tensor exported(const Part& part, const Found& found, const ExportOptions& o
   return out;
 }
 
+struct Trained {
+  std::string name;
+  std::vector<int64_t> shape;
+};
+
+// What was trained, in PEFT's layout.
+class AdapterWriter {
+ public:
+  AdapterWriter(const std::filesystem::path& folder, const Json& config, const std::vector<Trained>& trained)
+      : folder_(folder), config_(config) {
+    prepare_adapter_folder(folder);
+    std::vector<io::TensorSpec> specs;
+    for (const auto& [name, shape] : trained) specs.push_back({in_peft(name), io::Dtype::f32, shape});
+    weights_.emplace(folder / kAdapterFile, specs, io::Metadata{{"format", "pt"}});
+  }
+  void put(const std::string& name, const at::Tensor& value) { weights_->put(in_peft(name), value.to(at::kFloat)); }
+  void commit() {
+    write_json(folder_ / "adapter_config.json", config_);
+    weights_->commit();
+  }
+
+ private:
+  static std::string in_peft(const std::string& name) { return "base_model.model." + name; }
+
+  std::filesystem::path folder_;
+  Json config_;
+  std::optional<io::SafetensorsWriter> weights_;
+};
+
 class Writer {
  public:
   Writer(const std::filesystem::path& folder, const std::vector<Part>& parts, const Json& config,
@@ -165,26 +194,29 @@ void prepare_adapter_folder(const std::filesystem::path& folder) {
 void export_adapter(shard::Runtime& runtime, const std::filesystem::path& folder, const Json& config,
                     const comm::Group& group) {
   const OnRank0 on_rank0(group, folder);
-  std::vector<const nn::Weight*> trained;
+  std::vector<Trained> trained;
   for_weights(runtime, [&](const nn::Weight& weight) {
-    if (weight.trainable()) trained.push_back(&weight);
+    if (weight.trainable()) trained.push_back({weight.name(), weight.shape()});
   });
-  const auto name_of = [](const nn::Weight& weight) { return "base_model.model." + weight.name(); };
-  std::optional<io::SafetensorsWriter> writer;
-  on_rank0([&] {
-    prepare_adapter_folder(folder);
-    std::vector<io::TensorSpec> specs;
-    for (const auto* weight : trained) specs.push_back({name_of(*weight), io::Dtype::f32, weight->shape()});
-    writer.emplace(folder / kAdapterFile, specs, io::Metadata{{"format", "pt"}});
-  });
-  for (const auto* weight : trained) {
-    const auto value = runtime.whole(*weight);
-    on_rank0([&] { writer->put(name_of(*weight), value.to(at::kFloat)); });
+  const auto whole = gathered(runtime);
+  std::optional<AdapterWriter> writer;
+  on_rank0([&] { writer.emplace(folder, config, trained); });
+  for (const auto& [name, shape] : trained) {
+    const auto value = whole(name);
+    on_rank0([&] { writer->put(name, value); });
   }
-  on_rank0([&] {
-    write_json(folder / "adapter_config.json", config);
-    writer->commit();
-  });
+  on_rank0([&] { writer->commit(); });
+}
+
+void export_checkpoint_adapter(const std::filesystem::path& checkpoint, const std::filesystem::path& folder,
+                               const Json& config) {
+  SavedWeights weights(checkpoint);
+  std::vector<Trained> trained;
+  for (const auto& [name, shape, trainable] : weights.weights())
+    if (trainable) trained.push_back({name, shape});
+  AdapterWriter writer(folder, config, trained);
+  for (const auto& [name, shape] : trained) writer.put(name, weights.whole(name));
+  writer.commit();
 }
 
 void export_checkpoint(const std::filesystem::path& checkpoint, const std::filesystem::path& folder, const Json& config,

@@ -39,4 +39,8 @@ void export_adapter(shard::Runtime& runtime, const std::filesystem::path& folder
 void export_checkpoint(const std::filesystem::path& checkpoint, const std::filesystem::path& folder, const Json& config,
                        const ExportOptions& options = {});
 
+// What was trained alone, as export_adapter() writes it, from a checkpoint.
+void export_checkpoint_adapter(const std::filesystem::path& checkpoint, const std::filesystem::path& folder,
+                               const Json& config);
+
 }  // namespace shade::checkpoint

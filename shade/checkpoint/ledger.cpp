@@ -169,12 +169,22 @@ Ledger::Books Ledger::books_of(const Chain& chain) {
   return books;
 }
 
-std::vector<Spent> Ledger::read(const std::filesystem::path& file) {
+Ledger::Books Ledger::books_in(const std::filesystem::path& file) {
   auto chain = chain_of(file, content(file));
   auto books = books_of(chain);
   // A line that is being written, or torn: counted as it will be.
   if (chain.torn > 0) books.take(books.seal(chain.torn).dump(), chain.records.size() + 1);
-  return books.spent();
+  return books;
+}
+
+std::vector<Spent> Ledger::read(const std::filesystem::path& file) { return books_in(file).spent(); }
+
+bool Ledger::knows(const std::filesystem::path& file, const Origin& state) { return books_in(file).knows(state); }
+
+bool Ledger::Books::knows(const Origin& state) const {
+  if (state.incarnation >= incarnations.size()) return false;
+  const auto& of = incarnations[state.incarnation];
+  return state.step >= of.begin() && state.step <= of.head && state.mark == of.mark();
 }
 
 Ledger::Ledger(const std::filesystem::path& file) : path_(file), lock_(file, "a ledger") {
@@ -221,10 +231,7 @@ void Ledger::append(const Json& record, std::string_view torn) {
 
 std::vector<Stretch> Ledger::replayed(const PrivateRun& run, const std::optional<Origin>& from, bool repeatable) const {
   const auto& all = books_.incarnations;
-  const bool known =
-      !from || (from->incarnation < all.size() && from->step >= all[from->incarnation].begin() &&
-                from->step <= all[from->incarnation].head && from->mark == all[from->incarnation].mark());
-  if (!known)
+  if (from && !books_.knows(*from))
     throw Error(text("the checkpoint comes from step ", from->step, " of incarnation ", from->incarnation,
                      ", which the ledger ", path_,
                      " doesn't know: it is another run's, or it lost what was spent. Give the ledger of that run"));

@@ -119,6 +119,8 @@ class Ledger {
 
   // The same of a file that may be in use.
   static std::vector<Spent> read(const std::filesystem::path& file);
+  // Whether a checkpoint's state was made by steps of this file, which may be in use.
+  static bool knows(const std::filesystem::path& file, const Origin& state);
 
  private:
   struct Incarnation {
@@ -141,8 +143,10 @@ class Ledger {
     void take_incarnation(const Json& json, const std::function<void(bool)>& rule);
     Json seal(size_t torn) const;
     std::vector<Spent> spent() const;
+    bool knows(const Origin& state) const;
   };
   static Books books_of(const Chain& chain);
+  static Books books_in(const std::filesystem::path& file);
   std::vector<Stretch> replayed(const PrivateRun& run, const std::optional<Origin>& from, bool repeatable) const;
   void append(const Json& record, std::string_view torn = {});
   void write(std::string_view words);

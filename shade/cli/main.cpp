@@ -20,7 +20,7 @@
 namespace shade::cli {
 namespace {
 
-constexpr std::array<Verb, 14> kVerbs{{
+constexpr std::array<Verb, 15> kVerbs{{
     {"account", "the epsilon of a run, or the sigma for an epsilon", run_account},
     {"audit", "can an observer break the claim of a private step?", run_audit},
     {"bench", "one measured experiment", run_bench},
@@ -31,6 +31,7 @@ constexpr std::array<Verb, 14> kVerbs{{
     {"generate", "text from a trained model", run_generate},
     {"launch", "start ranks of any command on this host", run_launch},
     {"ledger", "what private runs have spent of a data set, and what is left", run_ledger},
+    {"release", "what may leave the building, with the privacy statement", run_release},
     {"report", "table, pictures and a page from a folder of results", run_report},
     {"scan", "which phase grows how with the length; the bottleneck", run_scan},
     {"train", "a recipe, from the first step to the last", run_train},

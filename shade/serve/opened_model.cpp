@@ -4,13 +4,12 @@
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
-#include "shade/checkpoint/folder.h"
 #include "shade/checkpoint/saved_weights.h"
-#include "shade/data/classes.h"
 #include "shade/models/registry.h"
 #include "shade/models/weights.h"
 #include "shade/serve/adapter.h"
 #include "shade/train/records.h"
+#include "shade/train/run_place.h"
 #include "shade/train/text_export.h"
 
 namespace shade::serve {
@@ -87,33 +86,8 @@ OpenedModel open_adapter(const fs::path& folder, const OpenOptions& options) {
   return out;
 }
 
-// Of the folder of a run, or of one of its checkpoints.
-struct RunPlace {
-  fs::path run, checkpoint;
-};
-std::optional<RunPlace> run_at(const fs::path& place) {
-  if (has(place, checkpoint::kManifestFile) && has(place.parent_path().parent_path(), "recipe.toml"))
-    return RunPlace{place.parent_path().parent_path(), place};
-  if (!has(place, "recipe.toml")) return std::nullopt;
-  const checkpoint::Folder saved(place / "checkpoints");
-  const auto latest = saved.latest();
-  SHADE_REQUIRE(latest, "the run ", place.string(), " has no checkpoint yet (LATEST in ", saved.path().string(),
-                "); a run saves one at its end, every --save-every steps, or on Ctrl-C");
-  return RunPlace{place, saved.place(latest->entry)};
-}
-
-// As the run had them: stated, or the labels that its records have.
-std::vector<std::string> classes_of(const train::Recipe& recipe, const models::TextTraits& traits) {
-  if (!traits.classifier || recipe.data.data_folder.empty()) return {};
-  if (!recipe.data.classes.empty()) return data::read_classes(recipe.data.classes);
-  return train::open_texts(recipe.data, recipe.train.seq_length, traits)->classes();
-}
-
-OpenedModel open_run(const RunPlace& place, const OpenOptions& options) {
-  train::Recipe recipe;
-  Config config;
-  recipe.declare(config);
-  config.read_toml(place.run / "recipe.toml");
+OpenedModel open_run(const train::RunPlace& place, const OpenOptions& options) {
+  const auto recipe = train::recipe_of(place);
   checkpoint::SavedWeights saved(place.checkpoint);
   OpenedModel out;
   out.title = text(place.run.string(), ", step ", saved.manifest().steps);
@@ -132,19 +106,19 @@ OpenedModel open_run(const RunPlace& place, const OpenOptions& options) {
   if (own.tokenizer.empty()) own.tokenizer = recipe.data.tokenizer;
   open_tokenizer(out, own, {});
   out.generation = train::generation_config(recipe, *out.tokenizer);
-  out.classes = classes_of(recipe, *out.model->text_traits());
+  out.classes = train::classes_of(recipe, *out.model->text_traits());
   return out;
 }
 
 }  // namespace
 
 OpenedModel open_model(const std::string& place, const OpenOptions& options) {
-  auto path = (fs::path(place) / "").parent_path();  // without a slash at its end
+  const auto path = (fs::path(place) / "").parent_path();  // without a slash at its end
   const bool adapter = has(path, kAdapterConfig);
   SHADE_REQUIRE(adapter || options.base.empty(), "--base is for LoRA adapters, and ", place, " has no ", kAdapterConfig,
                 "; drop it");
   if (adapter) return open_adapter(path, options);
-  if (const auto run = run_at(path)) return open_run(*run, options);
+  if (const auto run = train::find_run(path)) return open_run(*run, options);
   const auto folder = models::model_folder(place);
   SHADE_REQUIRE(folder, place,
                 " is no model: expected a model folder (config.json and weights), a folder of LoRA adapters "

@@ -21,13 +21,17 @@ at::ScalarType type_of(const Recipe& recipe) {
 
 }  // namespace
 
+checkpoint::ExportOptions export_options(const Recipe& recipe) {
+  checkpoint::ExportOptions out{.dtype = type_of(recipe)};
+  if (const auto lora = recipe.model.options().lora) out.lora_scale = lora->scale();
+  return out;
+}
+
 Exports::Exports(const Recipe& recipe, models::Model& model, const data::Dataset& records, shard::Runtime& runtime)
     : recipe_(&recipe), model_(&model), runtime_(&runtime) {
   const auto& train = recipe.train;
   if (!train.export_folder.empty() || !train.adapter_folder.empty()) texts_ = text_export(recipe, model, records);
-  if (train.export_folder.empty()) return;
-  options_.dtype = type_of(recipe);
-  if (const auto lora = recipe.model.options().lora) options_.lora_scale = lora->scale();
+  if (!train.export_folder.empty()) options_ = export_options(recipe);
 }
 
 void Exports::prepare() const {

@@ -13,6 +13,9 @@
 
 namespace shade::train {
 
+// In which type a model is exported, and how its adapters are merged.
+checkpoint::ExportOptions export_options(const Recipe& recipe);
+
 // All must outlive it. prepare() and write() are collective.
 class Exports {
  public:

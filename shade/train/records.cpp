@@ -3,6 +3,7 @@
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
 #include "shade/checkpoint/agreement.h"
+#include "shade/data/classes.h"
 #include "shade/data/sample_corpus.h"
 #include "shade/data/text_dataset.h"
 #include "shade/data/witness.h"
@@ -62,6 +63,12 @@ data::PackOptions packing_of(const Recipe& recipe, const data::TextDataset& text
 }
 
 }  // namespace
+
+std::vector<std::string> classes_of(const Recipe& recipe, const models::TextTraits& model) {
+  if (!model.classifier || recipe.data.data_folder.empty()) return {};
+  if (!recipe.data.classes.empty()) return data::read_classes(recipe.data.classes);
+  return open_texts(recipe.data, recipe.train.seq_length, model)->classes();
+}
 
 void require_data(const Recipe& recipe) {
   SHADE_REQUIRE(recipe.train.synthetic || !recipe.data.data_folder.empty(),

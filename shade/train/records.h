@@ -12,6 +12,10 @@ namespace shade::train {
 std::unique_ptr<data::TextDataset> open_texts(const data::DataConfig& config, int64_t seq_length,
                                               const models::TextTraits& model, const data::Proof& proof = {});
 
+// The names of a classifier's classes, as a run on texts has them: stated, or the labels that its records have. Empty:
+// the model is no classifier, or its records are synthetic.
+std::vector<std::string> classes_of(const Recipe& recipe, const models::TextTraits& model);
+
 // Throws UsageError if the recipe names no data: synthetic data is used only when it is asked for.
 void require_data(const Recipe& recipe);
 

@@ -129,7 +129,7 @@ bool RunFolder::destroy_key() const {
 }
 
 void RunFolder::write_recipe(const std::string& toml) const {
-  const auto place = path_ / "recipe.toml";
+  const auto place = path_ / kRecipeFile;
   if (std::filesystem::is_directory(place)) fail(place, "a folder; expected the recipe of this run. Move it away");
   if (std::ifstream in(place, std::ios::binary); in) {
     if (std::string(std::istreambuf_iterator<char>(in), {}) == toml) return;
@@ -141,7 +141,7 @@ void RunFolder::write_recipe(const std::string& toml) const {
 }
 
 void RunFolder::write_environment(const Json& environment) const {
-  replace(path_ / "environment.json", environment.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  replace(path_ / kEnvironmentFile, environment.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 void RunFolder::replace(const std::filesystem::path& file, const std::string& content) const {
@@ -150,8 +150,8 @@ void RunFolder::replace(const std::filesystem::path& file, const std::string& co
   whole.commit();
 }
 
-bool RunFolder::was_packed() const {
-  for (const auto& file : std::filesystem::directory_iterator(path_)) {
+bool packed_records_in(const std::filesystem::path& run) {
+  for (const auto& file : std::filesystem::directory_iterator(run)) {
     const auto name = file.path().filename().string();
     if (!name.starts_with("recipe.") || !name.ends_with(".toml") || !file.is_regular_file()) continue;
     std::ifstream in(file.path(), std::ios::binary);

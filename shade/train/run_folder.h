@@ -18,6 +18,11 @@
 
 namespace shade::train {
 
+inline constexpr const char *kLedgerFile = "ledger", *kRecipeFile = "recipe.toml",
+                            *kEnvironmentFile = "environment.json";
+
+bool packed_records_in(const std::filesystem::path& run);  // one of its recipes packed records into windows
+
 class RunFolder {
  public:
   // Makes it. `owner`: its files are read by their owner alone, and so is the folder, unless it is there already with
@@ -30,7 +35,7 @@ class RunFolder {
   const std::filesystem::path& path() const { return path_; }
   Readers readers() const { return readers_; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
-  std::filesystem::path ledger() const { return path_ / "ledger"; }
+  std::filesystem::path ledger() const { return path_ / kLedgerFile; }
 
   // The run's secret, if there is one; a new one, from the operating system, in the place of any other; its end: the
   // file is overwritten and removed. They throw Error.
@@ -40,7 +45,7 @@ class RunFolder {
 
   void write_recipe(const std::string& toml) const;
   void write_environment(const Json& environment) const;
-  bool was_packed() const;  // one of its recipes packed records into windows
+  bool was_packed() const { return packed_records_in(path_); }
   void append_metrics(const Json& line);
   bool was_evaluated(int64_t step) const;  // the metrics tell of it
   // Takes away what is told of later steps, which are about to be made again, and lines that were cut off. Before the

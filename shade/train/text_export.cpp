@@ -47,15 +47,22 @@ Json generation_config(const Recipe& recipe, const data::Tokenizer& tokens) {
 }
 
 TextExport text_export(const Recipe& recipe, const models::Model& model, const data::Dataset& trained_on) {
-  TextExport out{.config = model.config_json(), .tokenizer = {}, .generation = {}};
   const auto* texts = dynamic_cast<const data::TextDataset*>(&trained_on);
-  if (texts == nullptr) return out;
-  const bool classifier = texts->options().task == data::Task::classify;
-  const auto& tokens = texts->tokenizer();
+  if (texts == nullptr) return text_export(recipe, model, std::nullopt);
+  return text_export(recipe, model,
+                     TrainedTexts{.tokenizer = texts->tokenizer(),
+                                  .classifier = texts->options().task == data::Task::classify,
+                                  .classes = texts->classes()});
+}
+
+TextExport text_export(const Recipe& recipe, const models::Model& model, const std::optional<TrainedTexts>& texts) {
+  TextExport out{.config = model.config_json(), .tokenizer = {}, .generation = {}};
+  if (!texts) return out;
+  const auto& [tokens, classifier, classes] = *texts;
   auto exported = data::export_tokenizer(
       recipe.data.tokenizer, tokens,
       {.classifier = classifier, .vocab = out.config["vocab_size"], .seq_length = recipe.train.seq_length});
-  name_classes(out.config, texts->classes());
+  name_classes(out.config, classes);
   set_ends(out.config, tokens);
   // As pad_token_id, the end of texts would keep its embedding from being trained by who reads this.
   if (exported.pad != tokens.eos()) out.config["pad_token_id"] = exported.pad;

@@ -22,6 +22,7 @@
 #include "shade/train/identity.h"
 #include "shade/train/introduction.h"
 #include "shade/train/micro_batch.h"
+#include "shade/train/privacy_statement.h"
 #include "shade/train/records.h"
 #include "shade/train/setup.h"
 #include "shade/train/space.h"
@@ -318,17 +319,22 @@ void Trainer::end(TrainResult& result, int64_t first) {
                       " with padding) in ", significant(result.took.count()), " s of steps: ",
                       significant(static_cast<double>(result.tokens) / result.took.count()), " tokens/s (",
                       significant(static_cast<double>(result.padded_tokens) / result.took.count()), " with padding)"));
-  if (result.spent)
-    report_->say(text("epsilon ", rounded_up(result.spent->epsilon), " at delta ", result.spent->delta, " by ",
-                      to_string(result.spent->accountant), recipe_->dp.seed() ? " (seeded: void)" : "",
-                      "; neighbouring data sets: ", adjacency(event_.unit)));
   if (const auto data = spending_ ? spending_->settle(result.steps) : ""; !data.empty()) report_->say(data);
-  if (result.ended == Ended::asked) return;
+  if (result.ended == Ended::asked) return state();
   result.test = evaluations_->test(*report_);
   if (result.steps > 0 || result.ended != Ended::budget) export_all(/*again=*/result.steps == first);
   if (!spending_) return;
   const auto key = spending_->forget_key(result.steps, recipe_->train.keep_key);
   if (!key.empty()) report_->say(key);
+  state();
+}
+
+// The last words of a private run.
+void Trainer::state() {
+  if (!spending_ || world_->rank() != 0 || options_.quiet) return;
+  auto statement = state_privacy(*recipe_, folder_->path());
+  statement.trained_with = program_in(options_.environment);
+  for (const auto& line : short_lines(statement)) report_->say(line);
 }
 
 bool Trainer::any_asked() const {

@@ -1,0 +1,78 @@
+// shade release: what may leave the building.
+#include "shade/train/release.h"
+
+#include <torch/version.h>
+
+#include <cstdio>
+
+#include "shade/base/error.h"
+#include "shade/base/output_file.h"
+#include "shade/base/visible_text.h"
+#include "shade/base/without_folders.h"
+#include "shade/cli/verb.h"
+#include "shade/cli/version.h"
+
+namespace shade::cli {
+namespace {
+
+struct ReleaseConfig {
+  train::ReleasedPart part = train::ReleasedPart::automatic;
+  train::ExportType export_dtype = train::ExportType::automatic;
+  bool without_privacy = false;
+
+  void declare(Fields& f) {
+    f.add(
+        "part", part,
+        {.help = "what is released of a run with LoRA adapters; model: the whole model, adapters merged; adapter: the "
+                 "adapters alone, for PEFT; both: the model, and the adapters in the folder adapter; auto: what the "
+                 "run exported (--export, --export-adapter), the model if it exported nothing",
+         .flags = {"--part"}});
+    f.add("export_dtype", export_dtype,
+          {.help = "type of the model; auto: as the run exports it", .flags = {"--export-dtype"}});
+    f.add("without_privacy", without_privacy,
+          {.help = "release a run that has no epsilon (not private, seeded noise, steps without noise, no ledger); the "
+                   "statement then says that there is no guarantee",
+           .flags = {"--without-privacy"}});
+  }
+};
+
+}  // namespace
+
+int run_release(const Arguments& arguments) {
+  std::string run, folder;
+  ReleaseConfig release;
+  Config config;
+  config.add("release", release);
+  CommandLine line("release",
+                   "Writes what may leave the building: the model of a finished run, its tokenizer, and a privacy "
+                   "statement (PRIVACY.md, privacy.json).\nNothing else of the run: no metrics, ledger, key, recipe or "
+                   "path. A run without an epsilon is refused.",
+                   "shade release runs/sections_private released\n"
+                   "  shade release runs/sections_private adapters --part adapter --json statement.json");
+  line.app().add_option("RUN", run, "a run of shade train, or one of its checkpoints")->required();
+  line.app().add_option("FOLDER", folder, "new or empty folder; it is written whole or not at all")->required();
+  line.add(config);
+  if (const auto status = line.parse(arguments)) return *status;
+  SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "a model is released by one process; drop --ranks");
+  const auto place = train::find_run((std::filesystem::path(run) / "").parent_path());
+  SHADE_REQUIRE(place, run,
+                " is no run of shade train: expected its directory (recipe.toml and checkpoints), or one "
+                "of its checkpoints");
+  const auto released =
+      train::release(*place, folder,
+                     {.part = release.part,
+                      .dtype = release.export_dtype,
+                      .without_privacy = release.without_privacy,
+                      .program = {.shade = version(), .commit = commit(), .libtorch = TORCH_VERSION}});
+  for (const auto& words : short_lines(released.statement)) std::printf("%s\n", visible_lines(words).c_str());
+  std::printf("released %s: %zu files\n", visible(folder).c_str(), released.files.size());
+  for (const auto& file : released.files) std::printf("  %s\n", visible(file).c_str());
+  if (!line.json_file.empty())
+    write_json(line.json_file, {{"folder", without_folders(folder)},
+                                {"files", released.files},
+                                {"statement", to_json(released.statement)},
+                                {"config", without_folders(config.json())}});
+  return 0;
+}
+
+}  // namespace shade::cli

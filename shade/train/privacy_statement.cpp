@@ -1,0 +1,141 @@
+#include "shade/train/privacy_statement.h"
+
+#include <cmath>
+
+#include "shade/base/error.h"
+#include "shade/base/strings.h"
+#include "shade/checkpoint/ledger.h"
+#include "shade/io/digest.h"
+#include "shade/io/mapped_file.h"
+#include "shade/models/hub.h"
+#include "shade/train/budget.h"
+#include "shade/train/run_folder.h"
+
+namespace shade::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string digest_of_file(const fs::path& file) {
+  return io::to_hex(io::digest_of(io::MappedFile::open(file)->bytes()));
+}
+
+std::vector<std::string> public_things(const Recipe& recipe) {
+  const auto unit = to_string(unit_of(recipe));
+  std::vector<std::string> out{
+      "the architecture of the model and all settings of the run (steps, expected batch, learning rate, clip norm, "
+      "sigma, delta, lengths)"};
+  if (!recipe.model.weights.empty())
+    out.push_back(text("the weights that training started from",
+                       models::is_hub_name(recipe.model.model) ? text(" (", recipe.model.model, ")") : ""));
+  if (!recipe.data.data_folder.empty()) {
+    out.emplace_back("the format of the records and the names of their fields");
+    out.emplace_back("the tokenizer and the chat template, if the model reads texts");
+  }
+  if (!recipe.data.classes.empty()) out.emplace_back("the names of the classes");
+  if (recipe.budget.sample_rate == 0)
+    out.push_back(text("the number of ", unit, "s, from which the sampling rate follows"));
+  if (recipe.budget.sampler == privacy::Sampler::truncated_poisson)
+    out.push_back(text("a bound on the number of ", unit, "s"));
+  return out;
+}
+
+std::string beyond_the_unit(privacy::PrivacyUnit unit) {
+  switch (unit) {
+    case privacy::PrivacyUnit::record: return "a person or a source with several records: epsilon is for one record";
+    case privacy::PrivacyUnit::window:
+      return "a text or a person: epsilon is for one window of tokens, and a text may reach into several";
+    case privacy::PrivacyUnit::user:
+      return "a person under several names, and what the records of other users say about a user";
+  }
+  return {};
+}
+
+std::vector<std::string> uncovered_things(const Recipe& recipe) {
+  std::vector<std::string> out{
+      "losses, evaluations, counts, times and memory use of the run (`not_private` in its metrics), and what is "
+      "decided "
+      "by them",
+      "the choice of settings, of this run or of its checkpoint by results on the same data, and of a checkpoint by "
+      "time",
+      "other runs and releases on the same data, unless a data ledger states their total",
+      beyond_the_unit(unit_of(recipe))};
+  if (recipe.train.eval_records > 0)
+    out.emplace_back("records that were held out for evaluation: no step was made on them");
+  if (!recipe.train.test_folder.empty()) out.emplace_back("records of the test set: no step was made on them");
+  if (recipe.train.keep_key)
+    out.emplace_back("the noise key, which the run was asked to keep: anyone who reads it can subtract the noise");
+  out.emplace_back("an observer of the training: its run directory, memory, network traffic or timing");
+  out.emplace_back("the difference between noise computed in finite precision and the Gaussian that is accounted for");
+  return out;
+}
+
+PrivacyStatement::Steps steps_of(const checkpoint::Spent& spent, const privacy::Mechanism& mechanism) {
+  return {.mechanism = mechanism,
+          .clip_norm = spent.event.at("clip_norm"),
+          .divisor = spent.event.at("divisor"),
+          .count = spent.steps};
+}
+
+// What the ledger has, and the epsilon of it.
+void read_ledger(PrivacyStatement& out, const Recipe& recipe, const fs::path& run) {
+  const auto file = run / kLedgerFile;
+  if (!fs::exists(file)) {
+    if (out.no_guarantee.empty()) out.no_guarantee = "the run has no ledger of its private steps";
+    return;
+  }
+  out.ledger_digest = digest_of_file(file);
+  const auto ledger = checkpoint::Ledger::read(file);
+  if (digest_of_file(file) != out.ledger_digest)
+    throw Error(text(file.string(), " changed while it was read: the run is going on; wait until it is finished"));
+  // A run with a seed protects nothing, whatever the key of this start is.
+  const privacy::PrivacyEvent event{
+      .mechanism = {}, .unit = out.unit, .delta = recipe.budget.delta, .unit_by = out.unit_by};
+  const auto all = earlier_steps(ledger, event, /*seeded=*/false,
+                                 [&] { return std::string(packed_records_in(run) ? "window" : "record"); });
+  if (out.no_guarantee.empty()) out.no_guarantee = all.count == 0 ? "the ledger has no step" : all.no_epsilon;
+  if (!out.no_guarantee.empty()) return;
+  for (const auto& spent : ledger) out.steps.push_back(steps_of(spent, *mechanism_in(spent.event)));
+  auto unlimited = recipe.budget;
+  unlimited.max_epsilon = 0;
+  out.spent = Budget(event, unlimited, all.steps).after(0);
+  if (!out.spent->upper_bound || !std::isfinite(out.spent->epsilon))
+    out.no_guarantee = text("the accountant ", to_string(out.spent->accountant), " gives no finite upper bound");
+  if (!out.no_guarantee.empty()) out.spent.reset();
+}
+
+}  // namespace
+
+int64_t PrivacyStatement::step_count() const {
+  int64_t out = 0;
+  for (const auto& kind : steps) out += kind.count;
+  return out;
+}
+
+PrivacyStatement::Program program_in(const Json& environment) {
+  const auto word = [&](const char* key) {
+    const auto found = environment.is_object() && environment.contains(key) ? environment[key] : Json();
+    return found.is_string() ? found.get<std::string>() : std::string();
+  };
+  return {word("shade"), word("commit"), word("libtorch")};
+}
+
+PrivacyStatement state_privacy(const Recipe& recipe, const fs::path& run) {
+  PrivacyStatement out{.unit = unit_of(recipe), .clip_style = recipe.dp.clip_style};
+  if (out.unit == privacy::PrivacyUnit::user) {
+    out.unit_by = recipe.data.fields.user;
+    out.max_records = recipe.budget.max_records_per_user;
+  }
+  out.no_guarantee = no_epsilon(recipe);
+  if (!recipe.dp.is_private()) {
+    out.no_guarantee = "the run is not private";
+    return out;
+  }
+  if (out.no_guarantee.empty() && recipe.dp.seed()) out.no_guarantee = "the noise has a seed, not a secret key";
+  read_ledger(out, recipe, run);
+  out.taken_as_public = public_things(recipe);
+  out.not_covered = uncovered_things(recipe);
+  return out;
+}
+
+}  // namespace shade::train

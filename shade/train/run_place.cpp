@@ -1,0 +1,32 @@
+#include "shade/train/run_place.h"
+
+#include "shade/base/error.h"
+#include "shade/checkpoint/folder.h"
+#include "shade/checkpoint/manifest.h"
+#include "shade/train/run_folder.h"
+
+namespace shade::train {
+
+namespace fs = std::filesystem;
+
+std::optional<RunPlace> find_run(const fs::path& place) {
+  const auto above = place.parent_path().parent_path();
+  if (fs::exists(place / checkpoint::kManifestFile) && fs::exists(above / kRecipeFile))
+    return RunPlace{above.empty() ? "." : above, place};
+  if (!fs::exists(place / kRecipeFile)) return std::nullopt;
+  const checkpoint::Folder saved(place / "checkpoints");
+  const auto latest = saved.latest();
+  SHADE_REQUIRE(latest, "the run ", place.string(), " has no checkpoint yet (LATEST in ", saved.path().string(),
+                "); a run saves one at its end, every --save-every steps, or on Ctrl-C");
+  return RunPlace{place, saved.place(latest->entry)};
+}
+
+Recipe recipe_of(const RunPlace& place) {
+  Recipe recipe;
+  Config config;
+  recipe.declare(config);
+  config.read_toml(place.run / kRecipeFile);
+  return recipe;
+}
+
+}  // namespace shade::train

@@ -1,0 +1,21 @@
+// A run of shade train as it is found by others: its directory, and one of its checkpoints.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "shade/train/recipe.h"
+
+namespace shade::train {
+
+struct RunPlace {
+  std::filesystem::path run, checkpoint;
+};
+
+// Of the folder of a run, with its latest checkpoint, or of one of its checkpoints. None: it is neither. Throws
+// UsageError if the run has no checkpoint. No slash at the end of `place`.
+std::optional<RunPlace> find_run(const std::filesystem::path& place);
+
+Recipe recipe_of(const RunPlace& place);  // as it was resolved; throws UsageError
+
+}  // namespace shade::train

@@ -1,0 +1,115 @@
+// shade release as a user meets it, and the statement that ends a private shade train.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "shade/base/json.h"
+#include "shade/base/strings.h"
+#include "tests/io/scratch.h"
+#include "tests/support/json_schema.h"
+#include "tests/support/process.h"
+
+namespace shade::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool says(const test::Outcome& seen, const std::string& words) { return seen.output.find(words) != std::string::npos; }
+
+struct ReleaseVerb : testing::Test {
+  std::string place(const std::string& name) const { return (scratch.path() / name).string(); }
+  test::Outcome shade(std::vector<std::string> words) const {
+    words.insert(words.begin(), test::shade_binary());
+    return test::run(words, {.limit = Seconds(120)});
+  }
+  test::Outcome train(const std::vector<std::string>& more) const {
+    std::string lines;
+    for (int i = 0; i < 40; ++i) lines += Json{{"text", text("sea and wave ", i)}}.dump() + "\n";
+    fs::create_directories(place("texts"));
+    scratch.write("texts/a.jsonl", lines);
+    std::vector<std::string> words{"train",          "--model",
+                                   "llama-nano",     "--from-scratch",
+                                   "--vocab-size",   "260",
+                                   "--tokenizer",    "bytes",
+                                   "--data-folder",  place("texts"),
+                                   "--cache-folder", place("cache"),
+                                   "--seq-length",   "24",
+                                   "--batch-size",   "8",
+                                   "--steps",        "2",
+                                   "--micro-batch",  "8",
+                                   "--task",         "lm",
+                                   "--output",       place("run"),
+                                   "--threads",      "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return shade(words);
+  }
+
+  io::Scratch scratch;
+};
+
+// The lines of the statement are the last ones of a run, and the first ones of its release.
+TEST_F(ReleaseVerb, PrintsTheStatementThatEndedTheRun) {
+  const auto trained = train({"--dp", "auto", "--sigma", "1.5"});
+  ASSERT_EQ(trained.status, 0) << trained.output;
+  const auto begin = trained.output.rfind("\nprivacy  epsilon ");
+  ASSERT_NE(begin, std::string::npos) << trained.output;
+  const auto statement = trained.output.substr(begin + 1);
+  for (const auto* part : {" at delta 1e-05 by prv; neighbouring data sets: add or remove one record\n",
+                           "2 steps: poisson sampling at rate 0.2, sigma 1.5, clip norm 1.0 (flat)\n",
+                           "taken as public: ", "not covered: ", "ledger "})
+    EXPECT_NE(statement.find(part), std::string::npos) << part << "\n" << statement;
+  EXPECT_LT(trained.output.find("the noise key was deleted"), begin) << "nothing comes after the statement";
+
+  const auto released = shade({"release", place("run"), place("out"), "--json", place("said.json")});
+  ASSERT_EQ(released.status, 0) << released.output;
+  EXPECT_EQ(released.output.find(statement), 0u) << statement << "\n---\n" << released.output;
+  const auto said = read_json(place("said.json"));
+  EXPECT_EQ(said["statement"], read_json(place("out/privacy.json")));
+  EXPECT_EQ(said["files"].size(), static_cast<size_t>(std::distance(fs::directory_iterator(place("out")), {})));
+  EXPECT_TRUE(said["statement"]["versions"]["trained_with"].contains("shade"));
+  EXPECT_EQ(said["statement"]["versions"]["trained_with"], said["statement"]["versions"]["released_with"]);
+  const test::JsonSchema schema(read_json(fs::path(test::source_root()) / "docs/schema/privacy.schema.json"));
+  EXPECT_EQ(join(schema.faults(said["statement"]), "\n"), "");
+  for (const auto& file : fs::directory_iterator(place("out")))
+    EXPECT_EQ(io::content(file.path()).find(scratch.path().string()), std::string::npos) << file.path();
+}
+
+TEST_F(ReleaseVerb, RefusesWhatHasNoEpsilon) {
+  const auto seeded = train({"--dp", "auto", "--sigma", "1.5", "--noise-seed", "3"});
+  ASSERT_EQ(seeded.status, 0) << seeded.output;
+  EXPECT_TRUE(says(seeded, "\nprivacy  no guarantee: the noise has a seed, not a secret key\n")) << seeded.output;
+  const auto refused = shade({"release", place("run"), place("out")});
+  EXPECT_EQ(refused.status, 2) << refused.output;
+  EXPECT_TRUE(says(refused, "no epsilon can be stated")) << refused.output;
+  EXPECT_FALSE(fs::exists(place("out")));
+  const auto released = shade({"release", place("run"), place("out"), "--without-privacy"});
+  EXPECT_EQ(released.status, 0) << released.output;
+  EXPECT_TRUE(says(released, "no guarantee: the noise has a seed")) << released.output;
+  EXPECT_EQ(read_json(place("out/privacy.json"))["guarantee"], false);
+  const auto again = shade({"release", place("run"), place("out"), "--without-privacy"});
+  EXPECT_EQ(again.status, 2) << again.output;
+  EXPECT_TRUE(says(again, "is not empty")) << again.output;
+  EXPECT_TRUE(says(shade({"release", place("texts"), place("more")}), "is no run of shade train"));
+  EXPECT_TRUE(says(shade({"release", place("run"), place("more"), "--ranks", "2"}), "one process"));
+}
+
+// A run that was never private says nothing about privacy at its end.
+TEST_F(ReleaseVerb, RefusesARunThatIsNotPrivate) {
+  const auto plain = train({});
+  ASSERT_EQ(plain.status, 0) << plain.output;
+  EXPECT_FALSE(says(plain, "no guarantee")) << plain.output;
+  const auto refused = shade({"release", place("run"), place("out")});
+  EXPECT_EQ(refused.status, 2) << refused.output;
+  EXPECT_TRUE(says(refused, "the run is not private")) << refused.output;
+}
+
+TEST_F(ReleaseVerb, HasHelpWithAnExample) {
+  const auto help = shade({"release", "--help"});
+  EXPECT_EQ(help.status, 0);
+  for (const auto* part : {"RUN", "FOLDER", "--without-privacy", "--part", "shade release runs/"})
+    EXPECT_TRUE(says(help, part)) << part << "\n" << help.output;
+  EXPECT_TRUE(says(shade({"--help"}), "release")) << "listed among the verbs";
+}
+
+}  // namespace
+}  // namespace shade::cli

@@ -1,0 +1,345 @@
+// What a release holds, what it states, and what is refused.
+#include "shade/train/release.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "shade/base/strings.h"
+#include "shade/io/digest.h"
+#include "shade/io/errors.h"
+#include "shade/io/weight_folder.h"
+#include "shade/train/budget.h"
+#include "tests/io/scratch.h"
+#include "tests/support/json_schema.h"
+#include "tests/support/process.h"
+#include "tests/train/training.h"
+
+namespace shade::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kSteps = 3;
+
+const std::vector<std::string> kModelFiles{"PRIVACY.md",           "config.json",  "generation_config.json",
+                                           "model.safetensors",    "privacy.json", "tokenizer.json",
+                                           "tokenizer_config.json"};
+
+test::JsonSchema schema() {
+  return test::JsonSchema(read_json(fs::path(test::source_root()) / "docs/schema/privacy.schema.json"));
+}
+
+std::vector<std::string> files_of(const fs::path& folder) {
+  std::set<std::string> out;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (!entry.is_directory()) out.insert(entry.path().lexically_relative(folder).string());
+  return {out.begin(), out.end()};
+}
+
+struct Release : testing::Test {
+  Release() {
+    std::string lines;
+    for (int i = 0; i < 60; ++i)
+      lines += Json{{"text", text(i % 2 == 0 ? "sea " : "hill ", i)},
+                    {"label", i % 2 == 0 ? "wet" : "dry"},
+                    {"from", text("user ", i % 20)}}
+                   .dump() +
+               "\n";
+    fs::create_directories(place("texts"));
+    scratch.write("texts/a.jsonl", lines);
+  }
+  std::string place(const std::string& name) const { return (scratch.path() / name).string(); }
+
+  Trained train(const std::string& run, const Words& more = {}) const {
+    Words words{{"model.model", "llama-nano"},
+                {"model.vocab_size", "260"},
+                {"model.task", "lm"},
+                {"data.tokenizer", "bytes"},
+                {"data.data_folder", place("texts")},
+                {"data.cache_folder", place("cache")},
+                {"train.steps", std::to_string(kSteps)},
+                {"train.batch_size", "8"},
+                {"train.micro_batch", "8"},
+                {"train.seq_length", "16"},
+                {"train.eval_records", "6"},
+                {"dp.dp", "auto"},
+                {"dp.sigma", "1.5"}};
+    words.insert(words.end(), more.begin(), more.end());
+    return train_in(place(run), 1, words);
+  }
+  Released release_of(const std::string& run, const ReleaseOptions& options = {}) const {
+    return release(find_run(place(run)).value(), place("out"), options);
+  }
+  // Why it is refused; nothing is left behind then.
+  template <class Fault = UsageError>
+  std::string refusal(const std::string& run, const ReleaseOptions& options = {}) const {
+    const auto before = names();
+    const auto said = test::fault<Fault>([&] { release_of(run, options); });
+    EXPECT_EQ(names(), before) << said;
+    return said;
+  }
+  std::set<std::string> names() const {
+    std::set<std::string> out;
+    for (const auto& entry : fs::directory_iterator(scratch.path())) out.insert(entry.path().filename().string());
+    return out;
+  }
+  Json statement() const { return read_json(place("out/privacy.json")); }
+  void expect_valid() const { EXPECT_EQ(join(schema().faults(statement()), "\n"), ""); }
+  void expect_no_place() const {
+    for (const auto& file : files_of(place("out"))) {
+      const auto content = io::content(place("out/" + file));
+      EXPECT_EQ(content.find(scratch.path().string()), std::string::npos) << file;
+      EXPECT_EQ(content.find(scratch.path().filename().string()), std::string::npos) << file;
+    }
+  }
+
+  io::Scratch scratch;
+};
+
+TEST_F(Release, HoldsTheModelAndTheStatementAlone) {
+  const auto trained = train("run");
+  const auto released = release_of("run", {.program = {.shade = "9.9", .commit = "abc", .libtorch = "2"}});
+  EXPECT_EQ(released.files, kModelFiles);
+  EXPECT_EQ(files_of(place("out")), kModelFiles);
+  EXPECT_EQ(names(), (std::set<std::string>{"cache", "out", "run", "texts"})) << "no temporary folder stays";
+  expect_valid();
+  expect_no_place();
+  const io::WeightFolder weights(place("out"));
+  int64_t elements = 0;
+  for (const auto& weight : trained.weights) elements += weight.numel();
+  int64_t written = 0;
+  for (const auto& name : weights.names()) written += weights.read(name, at::kFloat).numel();
+  EXPECT_EQ(written, elements);
+}
+
+TEST_F(Release, StatesWhatTheLedgerSpent) {
+  const auto trained = train("run", {{"dp.delta", "1e-4"}});
+  const auto released = release_of("run");
+  ASSERT_TRUE(trained.result.spent);
+  EXPECT_EQ(released.statement.spent->epsilon, trained.result.spent->epsilon) << "the trainer and the release agree";
+  const auto json = statement();
+  EXPECT_GE(json["epsilon"].get<double>(), trained.result.spent->epsilon) << "rounded up";
+  EXPECT_EQ(json["epsilon"].get<double>(), std::stod(rounded_up(trained.result.spent->epsilon)));
+  EXPECT_EQ(json["delta"], 1e-4);
+  EXPECT_EQ(json["accountant"], "prv");
+  EXPECT_EQ(json["adjacency"], "add or remove one record");
+  EXPECT_EQ(json["unit"], (Json{{"kind", "record"}}));
+  EXPECT_EQ(json["steps"], kSteps);
+  ASSERT_EQ(json["mechanisms"].size(), 1u);
+  const auto& kind = json["mechanisms"][0];
+  EXPECT_EQ(kind["sampler"], "poisson");
+  EXPECT_EQ(kind["sigma"], 1.5);
+  EXPECT_EQ(kind["clip_norm"], 1.0);
+  EXPECT_EQ(kind["divisor"], 8.0);
+  EXPECT_GT(kind["sample_rate"].get<double>(), 8.0 / 61);
+  EXPECT_EQ(json["ledger"]["digest"], io::to_hex(io::digest_of(io::content(place("run/ledger")))));
+  EXPECT_FALSE(json.contains("data_ledger"));
+  const auto words = io::content(place("out/PRIVACY.md"));
+  for (const auto& part : {text("epsilon ", rounded_up(trained.result.spent->epsilon), " at delta 0.0001 by prv"),
+                           std::string("poisson sampling at rate "), std::string("held out for evaluation"),
+                           std::string("the number of records")})
+    EXPECT_NE(words.find(part), std::string::npos) << part << "\n" << words;
+  const auto lines = join(short_lines(released.statement), "\n");
+  EXPECT_NE(lines.find(text("epsilon ", rounded_up(trained.result.spent->epsilon), " at delta 0.0001")),
+            std::string::npos)
+      << lines;
+}
+
+// Steps that the model has forgotten stay spent.
+TEST_F(Release, CountsStepsOfAllHistories) {
+  train("run");
+  fs::remove_all(place("run/checkpoints"));
+  const auto again = train("run", {{"dp.sigma", "2"}, {"train.restart", "true"}});
+  const auto released = release_of("run");
+  EXPECT_EQ(released.statement.spent->epsilon, again.result.spent->epsilon);
+  EXPECT_EQ(statement()["steps"], 2 * kSteps);
+  EXPECT_EQ(statement()["mechanisms"].size(), 2u);
+  expect_valid();
+}
+
+TEST_F(Release, NamesUsersByFieldAndMost) {
+  train("run", {{"dp.privacy_unit", "user"}, {"dp.max_records_per_user", "2"}, {"data.user_field", "from"}});
+  release_of("run");
+  EXPECT_EQ(statement()["unit"], (Json{{"kind", "user"}, {"field", "from"}, {"max_records_per_step", 2}}));
+  EXPECT_EQ(statement()["adjacency"], "add or remove one user with all records");
+  expect_valid();
+}
+
+TEST_F(Release, NamesClassesAndTruncatedBatches) {
+  train("run", {{"model.task", "classify"},
+                {"data.classes", "dry,wet"},
+                {"dp.sampler", "truncated_poisson"},
+                {"dp.max_batch", "20"}});
+  const auto released = release_of("run");
+  EXPECT_EQ(read_json(place("out/config.json"))["id2label"], (Json{{"0", "dry"}, {"1", "wet"}}));
+  EXPECT_EQ(statement()["mechanisms"][0]["max_batch"], 20);
+  EXPECT_NE(statement()["taken_as_public"].dump().find("the names of the classes"), std::string::npos);
+  EXPECT_EQ(released.files.size(), kModelFiles.size() - 1) << "a classifier doesn't generate";
+  expect_valid();
+}
+
+TEST_F(Release, RefusesRunsWithoutAnEpsilon) {
+  const std::tuple<const char*, Words, const char*> runs[] = {
+      {"plain", {{"dp.dp", "none"}, {"dp.sigma", "0"}}, "not private"},
+      {"seeded", {{"dp.noise_seed", "7"}}, "the noise has a seed"},
+      {"silent", {{"dp.sigma", "0"}}, "no noise is added"},
+      {"shuffled", {{"dp.sampler", "shuffled"}}, "batches are shuffled"}};
+  for (const auto& [name, words, why] : runs) {
+    train(name, words);
+    const auto said = refusal(name);
+    EXPECT_NE(said.find(why), std::string::npos) << said;
+    EXPECT_NE(said.find("--without-privacy"), std::string::npos) << said;
+    release_of(name, {.without_privacy = true});
+    EXPECT_EQ(files_of(place("out")), kModelFiles);
+    EXPECT_EQ(statement()["guarantee"], false) << name;
+    EXPECT_NE(statement()["no_guarantee"].get<std::string>().find(why), std::string::npos) << name;
+    EXPECT_FALSE(statement().contains("epsilon")) << name;
+    EXPECT_NE(io::content(place("out/PRIVACY.md")).find("NO privacy guarantee"), std::string::npos) << name;
+    expect_valid();
+    fs::remove_all(place("out"));
+  }
+}
+
+TEST_F(Release, RefusesALedgerThatIsNotOfTheCheckpoint) {
+  train("run");
+  train("other");
+  EXPECT_NE(refusal("run", {.without_privacy = true}).find("drop it"), std::string::npos) << "it has an epsilon";
+  fs::copy_file(place("other/ledger"), place("run/ledger"), fs::copy_options::overwrite_existing);
+  EXPECT_NE(refusal("run").find("the ledger does not know the steps"), std::string::npos);
+  fs::remove(place("run/ledger"));
+  EXPECT_NE(refusal("run").find("no ledger"), std::string::npos);
+  EXPECT_FALSE(fs::exists(place("run/ledger")));
+  scratch.write("run/ledger", "{\"format\":\"shade ledger\",\"version\":2} 00\n");
+  EXPECT_NE(refusal<io::FormatError>("run").find("is damaged"), std::string::npos);
+}
+
+TEST_F(Release, TakesAnEmptyFolderAndNoOther) {
+  train("run");
+  fs::create_directories(place("out"));
+  scratch.write("out/notes", "mine");
+  EXPECT_NE(refusal("run").find("is not empty"), std::string::npos);
+  EXPECT_EQ(files_of(place("out")), (std::vector<std::string>{"notes"}));
+  fs::remove(place("out/notes"));
+  release_of("run");
+  EXPECT_EQ(files_of(place("out")), kModelFiles);
+  fs::remove_all(place("out"));
+  scratch.write("out", "a file");
+  EXPECT_NE(refusal("run").find("is no folder"), std::string::npos);
+  fs::remove(place("out"));
+  fs::create_directories(place("elsewhere"));
+  fs::create_directory_symlink(place("elsewhere"), place("out"));
+  EXPECT_NE(refusal("run").find("symbolic link"), std::string::npos);
+}
+
+// A damaged weight is met when others are written already.
+TEST_F(Release, LeavesNothingIfItFails) {
+  train("run");
+  const auto at = find_run(place("run"))->checkpoint;
+  const auto file = at / "rank_00000.safetensors";
+  auto bytes = io::content(file);
+  bytes[bytes.size() - 5] ^= 1;
+  std::ofstream(file, std::ios::binary) << bytes;
+  EXPECT_NE(refusal<io::FormatError>("run"), "no error");
+  EXPECT_FALSE(fs::exists(place("out")));
+}
+
+TEST_F(Release, HasAdaptersAsTheRunExportsThem) {
+  train("base", {{"dp.dp", "none"}, {"dp.sigma", "0"}, {"train.export_folder", place("base_model")}});
+  const Words lora{{"model.model", place("base_model")},
+                   {"model.weights", place("base_model")},
+                   {"model.lora_rank", "4"},
+                   {"train.adapter_folder", place("exported")}};
+  train("run", lora);
+  release_of("run");
+  const std::vector<std::string> adapter{"PRIVACY.md",   "adapter_config.json", "adapter_model.safetensors",
+                                         "privacy.json", "tokenizer.json",      "tokenizer_config.json"};
+  EXPECT_EQ(files_of(place("out")), adapter);
+  EXPECT_EQ(io::content(place("out/adapter_model.safetensors")),
+            io::content(place("exported/adapter_model.safetensors")));
+  EXPECT_TRUE(read_json(place("out/adapter_config.json"))["base_model_name_or_path"].is_null());
+  expect_no_place();
+  expect_valid();
+  fs::remove_all(place("out"));
+
+  release_of("run", {.part = ReleasedPart::both});
+  auto both = kModelFiles;
+  for (const auto& name : adapter)
+    if (name != "PRIVACY.md" && name != "privacy.json") both.push_back("adapter/" + name);
+  std::sort(both.begin(), both.end());
+  EXPECT_EQ(files_of(place("out")), both);
+  expect_no_place();
+  EXPECT_NE(test::fault<UsageError>([&] {
+              release(find_run(place("base")).value(), place("plain"), {.part = ReleasedPart::adapter});
+            }).find("no LoRA adapters"),
+            std::string::npos);
+}
+
+// transformers notes where a tokenizer was loaded from; such notes are dropped, and any other mention stops the
+// release.
+TEST_F(Release, CarriesNoPathOfThisMachine) {
+  const auto golden = fs::path(test::source_root()) / "tests/golden/tokenizer_llama3";
+  fs::copy(golden, place("tokens"));
+  fs::permissions(place("tokens"), fs::perms::owner_all, fs::perm_options::add);
+  const auto settings = place("tokens/tokenizer_config.json");
+  auto config = fs::exists(settings) ? read_json(settings) : Json::object();
+  config["name_or_path"] = place("tokens");
+  config["init"] = {{"vocab_file", place("tokens/vocab")}};
+  const auto set = [&] {
+    fs::remove(settings);
+    scratch.write("tokens/tokenizer_config.json", config.dump());
+  };
+  set();
+  const Words words{{"data.tokenizer", place("tokens")}, {"model.vocab_size", "1500"}};
+  train("run", words);
+  release_of("run");
+  EXPECT_FALSE(read_json(place("out/tokenizer_config.json")).contains("name_or_path"));
+  expect_no_place();
+  fs::remove_all(place("out"));
+  config["comment"] = "made in " + place("tokens");
+  set();
+  EXPECT_NE(refusal<Error>("run").find("a folder of this machine"), std::string::npos);
+}
+
+TEST_F(Release, SchemaFindsWhatIsWrong) {
+  train("run");
+  release_of("run");
+  const auto good = statement();
+  const auto faults = [&](const std::function<void(Json&)>& change) {
+    auto json = good;
+    change(json);
+    return schema().faults(json).size();
+  };
+  EXPECT_EQ(faults([](Json&) {}), 0u);
+  for (const auto* key : {"format", "version", "guarantee", "epsilon", "delta", "accountant", "adjacency", "unit",
+                          "clip_style", "steps", "mechanisms", "taken_as_public", "not_covered", "versions", "ledger"})
+    EXPECT_GT(faults([&](Json& json) { json.erase(key); }), 0u) << key;
+  EXPECT_GT(faults([](Json& json) { json["run"] = "runs/mine"; }), 0u);
+  EXPECT_GT(faults([](Json& json) { json["epsilon"] = "1"; }), 0u);
+  EXPECT_GT(faults([](Json& json) { json["guarantee"] = false; }), 0u);
+  EXPECT_GT(faults([](Json& json) { json["unit"]["kind"] = "user"; }), 0u);
+  EXPECT_GT(faults([](Json& json) { json["ledger"]["digest"] = "12"; }), 0u);
+  EXPECT_GT(faults([](Json& json) { json["mechanisms"][0]["sampler"] = "shuffled"; }), 0u);
+  EXPECT_THROW(test::JsonSchema(Json{{"oneOf", Json::array()}}), Error);
+}
+
+TEST(Statement, HasTheTotalOfADataLedger) {
+  PrivacyStatement statement{
+      .spent = privacy::Spent{.epsilon = 1.00001, .delta = 1e-5},
+      .steps = {{.mechanism = {.sample_rate = 0.5, .noise_multiplier = 1}, .clip_norm = 1, .divisor = 8, .count = 2}},
+      .taken_as_public = {"a"},
+      .not_covered = {"b"},
+      .ledger_digest = std::string(64, 'a')};
+  statement.data_ledger = PrivacyStatement::DataLedger{
+      .epsilon = 2.00001, .delta = 1e-5, .accountant = "renyi filter", .runs = 3, .digest = std::string(64, 'b')};
+  const auto json = to_json(statement);
+  EXPECT_EQ(join(schema().faults(json), "\n"), "");
+  EXPECT_EQ(json["epsilon"], 1.0001);
+  EXPECT_EQ(json["data_ledger"]["epsilon"], 2.0001);
+  for (const auto& words : {markdown(statement), join(short_lines(statement), "\n")})
+    EXPECT_NE(words.find("all 3 runs on the data set together: epsilon 2.0001"), std::string::npos) << words;
+}
+
+}  // namespace
+}  // namespace shade::train
