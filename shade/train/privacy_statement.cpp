@@ -54,8 +54,7 @@ std::string beyond_the_unit(privacy::PrivacyUnit unit) {
 std::vector<std::string> uncovered_things(const Recipe& recipe) {
   std::vector<std::string> out{
       "losses, evaluations, counts, times and memory use of the run (`not_private` in its metrics), and what is "
-      "decided "
-      "by them",
+      "decided by them",
       "the choice of settings, of this run or of its checkpoint by results on the same data, and of a checkpoint by "
       "time",
       "other runs and releases on the same data, unless a data ledger states their total",
