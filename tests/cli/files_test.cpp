@@ -55,6 +55,7 @@ TEST(Files, OnlyTheJsonOfEveryVerbIsOnStandardOutput) {
       {{"report", "."}, "rows"},
       {Words{"scan", "--seq", "8,16,32", "--repeats", "1", "--output-dir", "scanned"} + tiny, "bottleneck"},
       {kTrain + Words{"--dp", "none"}, "steps"},
+      {{"release", "run", "released", "--without-privacy"}, "statement"},  // of that run
       {{"verify", "--model", "linear-nano", "--dp", "ghost", "--shard", "none"}, "rows"}};
   for (const auto& [words, key] : verbs) {
     const auto seen = shade(here, words + Words{"--json", "-"});
