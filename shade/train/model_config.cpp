@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "shade/base/error.h"
+#include "shade/models/hub.h"
 
 namespace shade::train {
 
@@ -23,6 +24,11 @@ models::ModelOptions ModelConfig::options() const {
   if (lora_rank > 0) out.lora = nn::LoraOptions{.rank = lora_rank, .alpha = lora_alpha};
   out.lora_targets = lora_targets;
   return out;
+}
+
+std::string ModelConfig::hub_name() const {
+  const auto copy = models::hub_copy(model);
+  return copy && copy->string() == weights ? model : std::string();
 }
 
 Json ModelConfig::adapter_json(bool classifier) const {

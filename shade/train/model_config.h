@@ -41,6 +41,7 @@ struct ModelConfig {
   void use_folder();  // takes the place of `model`, and is what is written down. Throws UsageError
   models::ModelOptions options() const;
   Json adapter_json(bool classifier) const;  // PEFT's adapter_config.json
+  std::string hub_name() const;              // of the weights, where they are a copy from the hub; otherwise empty
 
  private:
   void declare_model(Fields& f) {

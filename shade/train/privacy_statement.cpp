@@ -7,7 +7,6 @@
 #include "shade/checkpoint/ledger.h"
 #include "shade/io/digest.h"
 #include "shade/io/mapped_file.h"
-#include "shade/models/hub.h"
 #include "shade/train/budget.h"
 #include "shade/train/run_folder.h"
 
@@ -21,13 +20,12 @@ std::string digest_of_file(const fs::path& file) {
 }
 
 std::vector<std::string> public_things(const Recipe& recipe) {
-  const auto unit = to_string(unit_of(recipe));
+  const auto unit = to_string(unit_of(recipe)), hub = recipe.model.hub_name();
   std::vector<std::string> out{
       "the architecture of the model and all settings of the run (steps, expected batch, learning rate, clip norm, "
       "sigma, delta, lengths)"};
   if (!recipe.model.weights.empty())
-    out.push_back(text("the weights that training started from",
-                       models::is_hub_name(recipe.model.model) ? text(" (", recipe.model.model, ")") : ""));
+    out.push_back(text("the weights that training started from", hub.empty() ? "" : text(" (", hub, ")")));
   if (!recipe.data.data_folder.empty()) {
     out.emplace_back("the format of the records and the names of their fields");
     out.emplace_back("the tokenizer and the chat template, if the model reads texts");

@@ -11,7 +11,6 @@
 #include "shade/checkpoint/folder.h"
 #include "shade/checkpoint/saved_weights.h"
 #include "shade/data/config.h"
-#include "shade/models/hub.h"
 #include "shade/train/exports.h"
 #include "shade/train/records.h"
 #include "shade/train/run_folder.h"
@@ -85,7 +84,8 @@ void write_files(const fs::path& folder, const std::map<std::string, std::string
 // PEFT looks for the base by this; a folder of this machine is nothing to others.
 Json adapter_config(const Recipe& recipe, bool classifier) {
   auto out = recipe.model.adapter_json(classifier);
-  out["base_model_name_or_path"] = models::hub_copy(recipe.model.model) ? Json(recipe.model.model) : Json();
+  const auto hub = recipe.model.hub_name();
+  out["base_model_name_or_path"] = hub.empty() ? Json() : Json(hub);
   return out;
 }
 
