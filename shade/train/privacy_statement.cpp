@@ -86,8 +86,7 @@ void read_ledger(PrivacyStatement& out, const Recipe& recipe, const fs::path& ru
   if (digest_of_file(file) != out.ledger_digest)
     throw Error(text(file.string(), " changed while it was read: the run is going on; wait until it is finished"));
   // A run with a seed protects nothing, whatever the key of this start is.
-  const privacy::PrivacyEvent event{
-      .mechanism = {}, .unit = out.unit, .delta = recipe.budget.delta, .unit_by = out.unit_by};
+  privacy::PrivacyEvent event{.mechanism = {}, .unit = out.unit, .delta = recipe.budget.delta, .unit_by = out.unit_by};
   const auto all = earlier_steps(ledger, event, /*seeded=*/false,
                                  [&] { return std::string(packed_records_in(run) ? "window" : "record"); });
   if (out.no_guarantee.empty()) out.no_guarantee = all.count == 0 ? "the ledger has no step" : all.no_epsilon;
@@ -95,6 +94,7 @@ void read_ledger(PrivacyStatement& out, const Recipe& recipe, const fs::path& ru
   for (const auto& spent : ledger) out.steps.push_back(steps_of(spent, *mechanism_in(spent.event)));
   auto unlimited = recipe.budget;
   unlimited.max_epsilon = 0;
+  event.mechanism = all.steps.front().mechanism;  // of the 0 steps to come
   out.spent = Budget(event, unlimited, all.steps).after(0);
   if (!out.spent->upper_bound || !std::isfinite(out.spent->epsilon))
     out.no_guarantee = text("the accountant ", to_string(out.spent->accountant), " gives no finite upper bound");

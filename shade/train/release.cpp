@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 // A folder that appears whole or not at all: written under a temporary name beside its own, and renamed.
 class NewFolder {
  public:
-  explicit NewFolder(const fs::path& path) : path_((fs::absolute(path) / "").parent_path().lexically_normal()) {
+  explicit NewFolder(const fs::path& path) : path_(fs::absolute(path).lexically_normal()) {
+    if (!path_.has_filename()) path_ = path_.parent_path();  // a slash at its end
     SHADE_REQUIRE(!fs::is_symlink(path_), path_.string(), " is a symbolic link; name the folder itself, or a new one");
     SHADE_REQUIRE(!fs::exists(path_) || fs::is_directory(path_), path_.string(),
                   " is there and is no folder; choose another name");
