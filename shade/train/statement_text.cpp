@@ -48,7 +48,8 @@ Json program_json(const PrivacyStatement::Program& program) {
 
 std::string program_words(const PrivacyStatement::Program& program) {
   std::vector<std::string> out;
-  for (const auto& [key, word] : program_json(program).items()) out.push_back(text(key, " ", word.get<std::string>()));
+  const auto named = program_json(program);
+  for (const auto& [key, word] : named.items()) out.push_back(text(key, " ", word.get<std::string>()));
   return join(out, ", ");
 }
 

@@ -68,6 +68,8 @@ TEST_F(ReleaseVerb, PrintsTheStatementThatEndedTheRun) {
   EXPECT_EQ(said["files"].size(), static_cast<size_t>(std::distance(fs::directory_iterator(place("out")), {})));
   EXPECT_TRUE(said["statement"]["versions"]["trained_with"].contains("shade"));
   EXPECT_EQ(said["statement"]["versions"]["trained_with"], said["statement"]["versions"]["released_with"]);
+  const auto shade_version = said["statement"]["versions"]["trained_with"]["shade"].get<std::string>();
+  EXPECT_NE(io::content(place("out/PRIVACY.md")).find("| trained with | shade " + shade_version), std::string::npos);
   const test::JsonSchema schema(read_json(fs::path(test::source_root()) / "docs/schema/privacy.schema.json"));
   EXPECT_EQ(join(schema.faults(said["statement"]), "\n"), "");
   for (const auto& file : fs::directory_iterator(place("out")))
