@@ -15,32 +15,46 @@ namespace {
 
 using proof::VerifyRow;
 
-// A line per model, dtype and method: the worst of its strategies and accumulations.
+// The worst of the strategies and accumulations of a model, dtype and method.
+struct Line {
+  const VerifyRow* first = nullptr;
+  std::vector<std::string> strategies;
+  double norm = 0, gradient = 0, difference = 0, share = 0, least_noise = INFINITY, most_noise = 0;
+  bool noise_equal = true, pass = true;
+
+  void add(const VerifyRow& row) {
+    if (first == nullptr) first = &row;
+    if (std::find(strategies.begin(), strategies.end(), row.strategy) == strategies.end())
+      strategies.push_back(row.strategy);
+    norm = std::max(norm, row.max_rel_norm);
+    gradient = std::max(gradient, row.max_rel_grad);
+    difference = std::max(difference, row.max_rel_difference);
+    share = std::max(share, row.max_share);
+    least_noise = std::min(least_noise, row.noise_ratio);
+    most_noise = std::max(most_noise, row.noise_ratio);
+    noise_equal = noise_equal && row.noise_equal;
+    pass = pass && row.pass;
+  }
+  std::string noise() const {
+    const double farthest = 1 - least_noise > most_noise - 1 ? least_noise : most_noise;
+    return text(noise_equal ? "equal" : "differs", " ", significant(farthest, 4));
+  }
+};
+
 void print(const std::vector<VerifyRow>& rows) {
-  Table table({"model", "dtype", "method", "strategies", "norms", "gradient", "noise", ""});
+  Table table({"model", "dtype", "method", "strategies", "norms", "gradient", "slopes", "alone / C", "noise", ""});
   std::vector<std::string> order;
-  std::map<std::string, std::vector<const VerifyRow*>> lines;
+  std::map<std::string, Line> lines;
   for (const auto& row : rows) {
     const auto key = row.model + row.dtype + row.method;
     if (!lines.contains(key)) order.push_back(key);
-    lines[key].push_back(&row);
+    lines[key].add(row);
   }
   for (const auto& key : order) {
     const auto& line = lines[key];
-    double norm = 0, gradient = 0;
-    bool noise = true, pass = true;
-    std::vector<std::string> names;
-    for (const auto* row : line) {
-      norm = std::max(norm, row->max_rel_norm);
-      gradient = std::max(gradient, row->max_rel_grad);
-      noise = noise && row->noise_equal;
-      pass = pass && row->pass;
-      if (std::find(names.begin(), names.end(), row->strategy) == names.end()) names.push_back(row->strategy);
-    }
-    std::string strategies;
-    for (const auto& name : names) strategies += (strategies.empty() ? "" : " ") + name;
-    table.add({line[0]->model, line[0]->dtype, line[0]->method, strategies, significant(norm, 2),
-               significant(gradient, 2), noise ? "equal" : "differs", pass ? "ok" : "WRONG"});
+    table.add({line.first->model, line.first->dtype, line.first->method, join(line.strategies, " "),
+               significant(line.norm, 2), significant(line.gradient, 2), significant(line.difference, 2),
+               line.share == 0 ? "" : significant(line.share, 6), line.noise(), line.pass ? "ok" : "WRONG"});
   }
   std::printf("%s", table.str().c_str());
 }
@@ -82,18 +96,21 @@ int run_verify(const Arguments& arguments) {
   Config recipe_config;
   recipe.declare(recipe_config);
   config.read_also(recipe_config);
-  CommandLine line("verify",
-                   "Every private gradient against its definition: each sample alone, clipped, summed.\nUnequal and "
-                   "empty local batches, padding, several segments; the noise with a fixed key.",
-                   "shade verify --ranks 2 --all\n  shade verify --ranks 2 --model qwen2-1.5b --num-layers 2 --task lm "
-                   "--shard zero3 --dp bookkeeping");
+  CommandLine line(
+      "verify",
+      "Every private gradient against its definition: each sample alone, by autograd without the tap, clipped, "
+      "summed.\nfp32 and bf16, every clipping style, LoRA, users, a sample that is not finite, and steps "
+      "whose records the loader deals;\nunequal and empty local batches, padding, several segments; the "
+      "noise with a fixed key.",
+      "shade verify --ranks 2 --all\n  shade verify --ranks 2 --model qwen2-1.5b --num-layers 2 --task lm "
+      "--shard zero3 --dp bookkeeping");
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
   if (!verify.model.empty()) {  // every rank has the definition's whole gradients
     models::ModelOptions options{.task = verify.task};
     if (verify.lora_rank > 0) options.lora = nn::LoraOptions{.rank = verify.lora_rank};
     const auto size = models::size_of(verify.model, sizes, options);
-    train::require_memory(train::plain_states(size, nn::DType::fp32, expected_place(line).local_size));
+    train::require_memory(train::plain_states(size, nn::DType::fp64, expected_place(line).local_size));
   }
   if (const auto status = start_ranks(line, "verify", arguments, comm_config)) return *status;
   int failed = 0;
@@ -115,7 +132,11 @@ int run_verify(const Arguments& arguments) {
     if (phases) print_phases(*phases);
     std::printf(
         "\n%d rank%s, %zu cases, %d wrong. norms, gradient: the largest relative difference from one sample at a "
-        "time\n(marks: 1e-5 fp32, 1e-10 fp64, 1e-2 bf16); noise: bit by bit, against one process.\n",
+        "time,\nby autograd without the tap (marks: 1e-5 fp32, 1e-10 fp64, 2.5e-2 bf16); slopes: of those gradients "
+        "from "
+        "differences of\nlosses in fp64 (1e-6); alone / C: the longest part of one sample in the sum (1, without "
+        "tolerance); noise: bit by bit\nagainst one process, and its deviation over that of the definition (5 standard "
+        "errors).\n",
         world.size(), world.size() == 1 ? "" : "s", rows.size(), failed);
     if (line.json_file.empty()) return;
     Json out{{"rows", Json::array()}, {"config", without_folders(config.json())}};

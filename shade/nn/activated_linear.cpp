@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "shade/nn/function.h"
+#include "shade/nn/plain_operators.h"
 
 namespace shade::nn {
 namespace {
@@ -51,8 +52,12 @@ struct Swiglu : torch::autograd::Function<Swiglu> {
 
 }  // namespace
 
-at::Tensor gelu_linear(const Linear& layer, const at::Tensor& z) { return Gelu::apply(z, &layer); }
+at::Tensor gelu_linear(const Linear& layer, const at::Tensor& z) {
+  if (plain_operators()) return layer(at::gelu(z, "tanh"));
+  return Gelu::apply(z, &layer);
+}
 at::Tensor swiglu_linear(const Linear& layer, const at::Tensor& gate, const at::Tensor& up) {
+  if (plain_operators()) return layer(at::silu(gate) * up);
   return Swiglu::apply(gate, up, &layer);
 }
 

@@ -8,6 +8,7 @@
 #include "shade/base/error.h"
 #include "shade/nn/attention_kernels.h"
 #include "shade/nn/function.h"
+#include "shade/nn/plain_operators.h"
 
 namespace shade::nn {
 namespace {
@@ -87,6 +88,16 @@ struct Standard : torch::autograd::Function<Standard> {
   }
 };
 
+at::Tensor plain_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& visible,
+                           bool causal) {
+  const auto query = heads_first(q), key = heads_first(k);
+  const auto scores =
+      at::matmul(query, repeated_heads(key, q.size(2)).transpose(-1, -2)) / std::sqrt(static_cast<double>(q.size(3)));
+  const auto mask = hidden_from(query, key, visible, causal, /*flag=*/false).mask;
+  const auto share = at::softmax(mask.defined() ? scores + mask : scores, -1);
+  return heads_first(at::matmul(share, repeated_heads(heads_first(v), q.size(2))));
+}
+
 at::Tensor attention_by_run(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const AttentionOptions& options) {
   SHADE_CHECK(!options.visible_BT.defined(), "attention over runs that hides keys, too");
@@ -116,6 +127,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   SHADE_CHECK(q.dim() == 4 && q.size(1) <= k.size(1) && q.size(2) % k.size(2) == 0 && k.sizes() == v.sizes(),
               "attention of q ", q.sizes(), ", k ", k.sizes(), ", v ", v.sizes());
   if (!options.runs.empty()) return attention_by_run(q, k, v, options);
+  if (plain_operators()) return plain_attention(q, k, v, options.visible_BT, options.causal);
   const auto visible = options.visible_BT.defined() ? std::optional(options.visible_BT) : std::nullopt;
   if (options.kernel == AttentionKernel::flash) return Flash::apply(q, k, v, visible, options.causal);
   return Standard::apply(q, k, v, visible, options.causal);

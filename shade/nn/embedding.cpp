@@ -4,6 +4,7 @@
 
 #include "shade/base/error.h"
 #include "shade/nn/function.h"
+#include "shade/nn/plain_operators.h"
 
 namespace shade::nn {
 namespace {
@@ -53,13 +54,17 @@ Embedding::Embedding(Parameters& parameters, const std::string& name, Options op
       wiring_(&parameters.wiring) {}
 
 at::Tensor Embedding::operator()(const at::Tensor& ids_BT, const at::Tensor& start) const {
+  if (plain_operators()) return at::embedding(table_->value(), ids_BT, padding_);
   return Lookup::apply(start, ids_BT, this);
 }
 
 Added::Added(Parameters& parameters, const std::string& name, std::vector<int64_t> shape, Init init)
     : added_(&parameters.add(name, std::move(shape), init)), wiring_(&parameters.wiring) {}
 
-at::Tensor Added::operator()(const at::Tensor& x_BTD) const { return Add::apply(x_BTD, this); }
+at::Tensor Added::operator()(const at::Tensor& x_BTD) const {
+  if (plain_operators()) return x_BTD + added_->value();
+  return Add::apply(x_BTD, this);
+}
 
 at::Tensor dropped_labels(const at::Tensor& labels_B, int64_t none, double probability, at::Generator generator) {
   SHADE_REQUIRE(probability >= 0 && probability <= 1, "labels are dropped with a probability, not ", probability);

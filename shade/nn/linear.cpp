@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "shade/nn/function.h"
+#include "shade/nn/plain_operators.h"
 
 namespace shade::nn {
 
@@ -43,6 +44,9 @@ struct Function : torch::autograd::Function<Function> {
 
 }  // namespace
 
-at::Tensor Linear::operator()(const at::Tensor& x) const { return Function::apply(x, anchor(x.device()), this); }
+at::Tensor Linear::operator()(const at::Tensor& x) const {
+  if (plain_operators()) return at::linear(x, weight_->value(), bias_ != nullptr ? bias_->value() : at::Tensor());
+  return Function::apply(x, anchor(x.device()), this);
+}
 
 }  // namespace shade::nn

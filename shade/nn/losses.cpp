@@ -7,6 +7,7 @@
 
 #include "shade/nn/function.h"
 #include "shade/nn/launches.h"
+#include "shade/nn/plain_operators.h"
 #include "shade/nn/wide_product.h"
 
 namespace shade::nn {
@@ -95,6 +96,17 @@ struct LmLoss : torch::autograd::Function<LmLoss> {
   }
 };
 
+// The textbook's: all logits at once.
+at::Tensor plain_lm_losses(const at::Tensor& h_BTD, const Weight& weight, const at::Tensor& labels_BT,
+                           const LmLossOptions& options) {
+  const auto logits_NV = at::linear(h_BTD, weight.value()).to(wide(h_BTD.scalar_type())).flatten(0, 1);
+  const auto losses_BT =
+      at::cross_entropy_loss(logits_NV, labels_BT.flatten(), {}, at::Reduction::None, options.ignore_index)
+          .view(labels_BT.sizes());
+  const auto counted_B = labels_BT.ne(options.ignore_index).sum(1).clamp_min(1);
+  return options.mean ? losses_BT.sum(1) / counted_B : losses_BT.sum(1);
+}
+
 }  // namespace
 
 at::Tensor class_losses(const at::Tensor& logits_BC, const at::Tensor& labels_B) {
@@ -108,6 +120,7 @@ at::Tensor squared_losses(const at::Tensor& predicted, const at::Tensor& wanted)
 
 at::Tensor lm_losses(const at::Tensor& h_BTD, const Weight& weight, const Wiring& wiring, const at::Tensor& labels_BT,
                      const LmLossOptions& options) {
+  if (plain_operators()) return plain_lm_losses(h_BTD, weight, labels_BT, options);
   return LmLoss::apply(h_BTD, &weight, &wiring, labels_BT, &options);
 }
 

@@ -5,6 +5,7 @@
 #include "shade/nn/function.h"
 #include "shade/nn/kernels.h"
 #include "shade/nn/launches.h"
+#include "shade/nn/plain_operators.h"
 
 namespace shade::nn {
 namespace {
@@ -129,7 +130,11 @@ struct Gated : torch::autograd::Function<Gated> {
 RmsNorm::RmsNorm(Parameters& parameters, const std::string& name, int64_t width, double eps)
     : scale_(&parameters.add(name + ".weight", {width}, Init::constant(1))), eps_(eps), wiring_(&parameters.wiring) {}
 
-at::Tensor RmsNorm::operator()(const at::Tensor& x) const { return Rms::apply(x, this); }
+at::Tensor RmsNorm::operator()(const at::Tensor& x) const {
+  if (!plain_operators()) return Rms::apply(x, this);
+  const auto wide_x = x.to(wide(x.scalar_type()));
+  return (wide_x * (wide_x.square().mean(-1, true) + eps_).rsqrt()).to(x.scalar_type()) * scale_->value();
+}
 
 LayerNorm::LayerNorm(Parameters& parameters, const std::string& name, int64_t width, double eps)
     : scale_(&parameters.add(name + ".weight", {width}, Init::constant(1))),
@@ -137,13 +142,19 @@ LayerNorm::LayerNorm(Parameters& parameters, const std::string& name, int64_t wi
       eps_(eps),
       wiring_(&parameters.wiring) {}
 
-at::Tensor LayerNorm::operator()(const at::Tensor& x) const { return Layer::apply(x, this); }
+at::Tensor LayerNorm::operator()(const at::Tensor& x) const {
+  if (plain_operators()) return at::layer_norm(x, x.size(-1), scale_->value(), shift_->value(), eps_);
+  return Layer::apply(x, this);
+}
 
 at::Tensor modulated_norm(const at::Tensor& x_BTD, const at::Tensor& shift_BD, const at::Tensor& scale_BD, double eps) {
+  if (plain_operators())
+    return at::layer_norm(x_BTD, x_BTD.size(-1), {}, {}, eps) * (scale_BD + 1).unsqueeze(1) + shift_BD.unsqueeze(1);
   return Modulated::apply(x_BTD, shift_BD, scale_BD, eps);
 }
 
 at::Tensor gated_add(const at::Tensor& x_BTD, const at::Tensor& gate_BD, const at::Tensor& y_BTD) {
+  if (plain_operators()) return x_BTD + gate_BD.unsqueeze(1) * y_BTD;
   return Gated::apply(x_BTD, gate_BD, y_BTD);
 }
 

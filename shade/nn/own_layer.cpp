@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "shade/base/error.h"
+#include "shade/nn/plain_operators.h"
 
 namespace shade::nn {
 namespace {
@@ -128,7 +129,10 @@ at::Tensor OwnLayer::operator()(const Tensors& inputs) const {
     SHADE_REQUIRE(input.dim() > 0 && input.size(0) == inputs.front().size(0), "an input of the layer of ",
                   weights_.front()->name(), " has shape ", input.sizes(), "; expected samples first, ",
                   inputs.front().size(0), " of them as in the first input");
-  return Function::apply(at::TensorList(inputs), this);
+  if (!plain_operators()) return Function::apply(at::TensorList(inputs), this);
+  Tensors weights;
+  for (const auto* weight : weights_) weights.push_back(weight->value());
+  return options_.forward(inputs, weights);
 }
 
 }  // namespace shade::nn

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "shade/nn/function.h"
+#include "shade/nn/plain_operators.h"
 
 namespace shade::nn {
 namespace {
@@ -44,6 +45,8 @@ PatchEmbedding::PatchEmbedding(Parameters& parameters, const std::string& name, 
       wiring_(&parameters.wiring) {}
 
 at::Tensor PatchEmbedding::operator()(const at::Tensor& images, const at::Tensor& start) const {
+  if (plain_operators())
+    return at::conv2d(images, weight_->value(), bias_->value(), options_.patch).flatten(2).transpose(1, 2);
   return Function::apply(start, images, this);
 }
 

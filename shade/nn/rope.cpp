@@ -7,6 +7,7 @@
 
 #include "shade/nn/function.h"
 #include "shade/nn/launches.h"
+#include "shade/nn/plain_operators.h"
 
 namespace shade::nn {
 namespace {
@@ -66,6 +67,13 @@ RopeTable rope_table(const RopeOptions& options, int64_t positions, const at::Te
   return {cos, sin};
 }
 
-at::Tensor rotate(const at::Tensor& x, const RopeTable& table) { return Rotate::apply(x, table.cos_TH, table.sin_TH); }
+at::Tensor rotate(const at::Tensor& x, const RopeTable& table) {
+  if (!plain_operators()) return Rotate::apply(x, table.cos_TH, table.sin_TH);
+  const auto half = x.size(-1) / 2;
+  const auto cos = table.cos_TH.unsqueeze(1), sin = table.sin_TH.unsqueeze(1);
+  if (cos.size(-1) == x.size(-1)) return x * cos + x.roll(half, -1) * sin;
+  const auto low = x.narrow(-1, 0, half), high = x.narrow(-1, half, half);
+  return at::cat({low * cos - high * sin, high * cos + low * sin}, -1);
+}
 
 }  // namespace shade::nn

@@ -1,5 +1,11 @@
 // Is the private gradient of a model right? Each method, strategy and dtype against the definition: one sample at a
-// time. For models, layers and methods of a user's program as for ours: `shade verify` is a caller.
+// time (proof/reference.h). For models, layers and methods of a user's program as for ours: `shade verify` is a caller.
+//
+//   reference      each sample's gradient, by autograd over plain operators, without the tap     -> clipped, summed
+//   differences    that gradient against losses at w + h v and w - h v, in fp64
+//   norms, sum     of the step, against the reference
+//   alone          a sample that is the only one of a step adds at most C to the sum
+//   noise          bit by bit that of the whole weight; its deviation, measured, against C, sigma and the style
 #pragma once
 
 #include <functional>
@@ -34,23 +40,28 @@ struct GradientCheck {
   std::vector<nn::DType> dtypes{nn::DType::fp32};
   std::vector<int64_t> micro_steps{1};
   privacy::ClipOptions clip{};  // the clip norm is chosen so that half of the samples are clipped
+  int directions = 3;           // of differences for each sample; 0: none, unless a layer is no plain operator
   uint64_t seed = 1;            // of weights, which begin at no constant: zeros would hide half of the gradients
   bool verbose = false;
 };
 
 // A method, a strategy and a dtype compared with the definition.
 struct VerifyRow {
-  std::string method, strategy, dtype, model;
+  std::string method, strategy, dtype, model, style;
+  std::string reference;  // where its gradients are from: autograd, or the tap (layers that are no plain operators)
   int ranks = 1;
   int64_t micro_steps = 1;
   double max_rel_norm = 0, max_rel_grad = 0;
+  double max_rel_difference = 0;  // of the reference's gradients from differences of losses; 0: not compared
+  double max_share = 0;           // the longest part of one sample in the sum, over C: at most 1; 0: not tried
+  double noise_ratio = 0;         // the noise's deviation over the expected one
   bool noise_equal = true, pass = false;
   std::vector<std::string> details{};  // norms of every sample of all ranks, if asked for
 
   Json json() const;
 };
 
-// The marks of a dtype: 1e-5, 1e-10, 1e-2.
+// The marks of a dtype: 1e-5 (fp32), 1e-10 (fp64), 2.5e-2 (bf16, of the whole gradient).
 double tolerance(nn::DType dtype);
 
 // Of our own methods, as rows of the table.

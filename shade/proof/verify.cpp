@@ -4,39 +4,16 @@
 
 #include <algorithm>
 
+#include "shade/proof/check_step.h"
+#include "shade/proof/meshes.h"
+#include "shade/proof/verify_models.h"
+
 namespace shade::proof {
 namespace {
 
+using nn::DType;
+using privacy::ClipStyle;
 using shard::Strategy;
-
-std::unique_ptr<models::Model> make(const VerifyModel& model) {
-  return models::make_model(model.name, model.sizes, model.options);
-}
-
-constexpr int64_t kMost = 3;  // samples of a micro-batch
-
-// Unequal batches, an empty one among them; different data everywhere; texts of different lengths. Users have unequal
-// numbers of records, and their blank rows hold what must not count.
-nn::Batch batch_of(const models::Model& model, const VerifyModel& spec, nn::DType dtype, uint64_t seed, int rank,
-                   int64_t micro_step) {
-  static constexpr int64_t kSizes[] = {kMost, 1, 0, 2};
-  const auto samples = kSizes[(rank + micro_step) % 4];
-  const auto t = spec.seq_length, most = spec.max_records;
-  auto batch = model.synthetic({.samples = 4 * most, .seq_length = t},
-                               seed * 100 + static_cast<uint64_t>(rank * 10 + micro_step), nn::scalar_type(dtype));
-  if (batch.mask_BT.defined()) {
-    batch.ids_BT.select(1, 1).copy_(batch.ids_BT.select(1, 0));  // a token twice in a sample
-    const auto length = t - at::arange(4 * most).remainder(std::max<int64_t>(1, t / 2));
-    batch.mask_BT = (at::arange(t) < length.unsqueeze(1)).to(at::kLong);
-    if (batch.labels.dim() == 2) batch.labels = batch.labels.masked_fill(batch.mask_BT == 0, -100);
-  }
-  if (most > 1) {
-    const auto present = most - (at::arange(4) + rank).remainder(most);
-    batch.rows_per_sample = most;
-    batch.present_B = (at::arange(most) < present.unsqueeze(1)).to(at::kLong).view(-1);
-  }
-  return batch.rows(0, samples);
-}
 
 template <class Enum>
 std::vector<Enum> chosen(const std::vector<std::string>& words, std::vector<Enum> otherwise) {
@@ -46,50 +23,101 @@ std::vector<Enum> chosen(const std::vector<std::string>& words, std::vector<Enum
   return out;
 }
 
-std::vector<Strategy> strategies(const VerifyConfig& config, int ranks) {
-  return chosen(config.strategies, catalog::strategies_for(ranks));
+// A model with all that it is tried with, by every method.
+struct Planned {
+  VerifyModel model;
+  std::vector<ClipStyle> styles;
+  std::vector<DType> dtypes;
+  std::vector<int64_t> micro_steps;
+  std::vector<Strategy> strategies;
+};
+
+VerifyModel named_model(const VerifyConfig& config, const models::SizeOverrides& sizes) {
+  VerifyModel own{.label = config.model,
+                  .name = config.model,
+                  .sizes = sizes,
+                  .seq_length = config.seq_length,
+                  .max_records = config.max_records_per_user};
+  own.options.task = config.task;
+  if (config.lora_rank > 0) own.options.lora = nn::LoraOptions{.rank = config.lora_rank};
+  return own;
 }
 
-std::vector<VerifyModel> models_of(const VerifyConfig& config, const models::SizeOverrides& sizes) {
-  using models::Task;
-  if (!config.model.empty()) {
-    VerifyModel own{.label = config.model,
-                    .name = config.model,
-                    .sizes = sizes,
-                    .seq_length = config.seq_length,
-                    .max_records = config.max_records_per_user};
-    own.options.task = config.task;
-    if (config.lora_rank > 0) own.options.lora = nn::LoraOptions{.rank = config.lora_rank};
-    return {own};
-  }
-  models::SizeOverrides odd;  // T, D and P all different
-  odd.vocab_size = 71;
-  std::vector<VerifyModel> out{{"llama classify", "llama-nano", odd, {.task = Task::classify}, config.seq_length},
-                               {"llama lm, sum loss",
-                                "llama-nano",
-                                odd,
-                                {.task = Task::lm, .loss_mean = models::LossMean::token},
-                                config.seq_length},
-                               {"qwen2 tied, mean loss", "qwen2-nano", odd, {.task = Task::lm}, config.seq_length},
-                               {"dit", "dit-nano", {}, {.task = Task::denoise}, config.seq_length},
-                               {"linear with bias", "linear-nano", {}, {.task = Task::regress}, config.seq_length},
-                               {"llama LoRA", "llama-nano", odd, {.task = Task::classify}, config.seq_length}};
-  out.back().options.lora = nn::LoraOptions{.rank = 3};
-  // A family that was added to the registry and has no row here is verified as it comes.
-  for (const auto& name : models::model_names()) {
-    const bool known = std::any_of(out.begin(), out.end(), [&](const auto& model) { return model.name == name; });
-    if (name.ends_with("-nano") && !known) out.push_back({name, name, {}, {}, config.seq_length});
-  }
-  for (const size_t i : {2u, 3u, 4u, 5u}) {  // with an added weight, biases, a tied table and adapters
-    out.push_back(out[i]);
-    out.back().label += ", users";
-    out.back().max_records = 3;
-  }
+// What is not asked for by name is tried on some models with one strategy: the whole product takes an hour.
+std::vector<Planned> plan(const VerifyConfig& config, const models::SizeOverrides& sizes, int ranks) {
+  const auto styles = chosen<ClipStyle>(config.clip_styles, {ClipStyle::flat});
+  const auto dtypes = chosen<DType>(
+      config.dtypes, config.all ? std::vector{DType::fp32, DType::fp64, DType::bf16} : std::vector{DType::fp32});
+  const auto strategies = chosen(config.strategies, catalog::strategies_for(ranks));
+  const std::vector<int64_t> micro_steps = config.all ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{1};
+  if (!config.model.empty()) return {{named_model(config, sizes), styles, dtypes, micro_steps, strategies}};
+
+  const SmallModels small(config.seq_length);
+  const std::vector one{strategies.back()};
+  std::vector<Planned> out;
+  for (const auto& model : small.all()) out.push_back({model, styles, dtypes, micro_steps, strategies});
   if (config.all) {
-    out.push_back(out[0]);
-    out.back().label = "llama checkpointed";
-    out.back().options.checkpointing = models::Checkpointing::block;
+    auto checkpointed = small.classifier;
+    checkpointed.label = "llama checkpointed";
+    checkpointed.options.checkpointing = models::Checkpointing::block;
+    out.push_back({checkpointed, styles, dtypes, micro_steps, strategies});
+  } else {
+    if (config.dtypes.empty())
+      for (const auto& model : small.all()) out.push_back({model, styles, {DType::bf16}, {1}, one});
+    out.push_back({small.tied, styles, {dtypes.front()}, {3}, one});
   }
+  if (config.clip_styles.empty())
+    for (const auto* model : {&small.tied, &small.dit, &small.lora})
+      out.push_back({*model,
+                     {ClipStyle::per_layer, ClipStyle::group, ClipStyle::automatic, ClipStyle::adaptive},
+                     {dtypes.front()},
+                     {1},
+                     one});
+  for (const auto* model : {&small.dit, &small.linear})
+    out.push_back({model->with_nan(), styles, {dtypes.front()}, {1}, one});
+  return out;
+}
+
+std::vector<GradientCheck> checks_of(const Planned& planned, const VerifyConfig& config) {
+  const auto seed = static_cast<uint64_t>(config.seed);
+  std::vector<GradientCheck> out;
+  for (const auto style : planned.styles) {
+    const privacy::ClipOptions clip{.style = style,
+                                    .norm_algorithm = config.norm_algorithm,
+                                    .tile_size = config.tile_size,
+                                    .workspace = Bytes{1024}};  // several blocks
+    const auto& model = planned.model;
+    out.push_back(
+        {.label = model.label + (style == ClipStyle::flat ? "" : ", " + to_string(style)),
+         .make_model = [model] { return model.make(); },
+         .batch = [model, seed](const models::Model& made, DType dtype, int rank,
+                                int64_t micro_step) { return batch_of(made, model, seed, {dtype, rank, micro_step}); },
+         .methods = checked_methods(chosen(config.methods, catalog::private_methods()), clip),
+         .strategies = planned.strategies,
+         .dtypes = planned.dtypes,
+         .micro_steps = planned.micro_steps,
+         .clip = clip,
+         .seed = seed,
+         .verbose = config.verbose});
+  }
+  return out;
+}
+
+// Records and users, dealt by the loader to a method that takes any shape.
+std::vector<StepCheck> step_checks(const VerifyConfig& config) {
+  std::vector<StepCheck> out;
+  if (!config.model.empty()) return out;
+  const auto model = SmallModels(config.seq_length).classifier;
+  const auto method = checked_methods(std::vector{privacy::MethodName::automatic}, {}).front();
+  for (const auto dtype : chosen<DType>(config.dtypes, {DType::fp32, DType::bf16}))
+    for (const bool users : {false, true})
+      if (dtype != DType::fp64)  // optimizers are fp32
+        out.push_back({.label = text("llama classify, loader", users ? ", users" : ""),
+                       .make_model = [model] { return model.make(); },
+                       .method = method,
+                       .dtype = dtype,
+                       .users = users,
+                       .seed = static_cast<uint64_t>(config.seed)});
   return out;
 }
 
@@ -111,20 +139,24 @@ void VerifyConfig::declare(Fields& f) {
         {.help = "some of the clipping methods; empty: all", .flags = {"--dp", "--mode", "--experiment"}});
   f.add("strategies", strategies,
         {.help = "some of the strategies; empty: all that fit the ranks", .flags = {"--shard", "--data-parallel"}});
-  f.add("dtypes", dtypes, {.help = "of computation; empty: fp32, or all with --all", .flags = {"--dtype"}});
+  f.add("dtypes", dtypes,
+        {.help = "of computation; empty: fp32, and bf16 with one strategy; all with --all", .flags = {"--dtype"}});
   f.add("max_records_per_user", max_records_per_user,
         {.help = "most records of a user, who is then clipped as one sample, with --model; 1: a record is a sample; "
                  "the small models are checked both ways",
          .unit = "records",
          .min = 1,
          .flags = {"--max-records-per-user"}});
-  f.add("all", all, {.help = "every dtype, accumulation and checkpointing", .flags = {"--all"}});
+  f.add("all", all,
+        {.help = "every dtype and accumulation on every model and strategy; checkpointing", .flags = {"--all"}});
   f.add("verbose", verbose,
         {.help = "print the norms of every sample on every rank: by layer, and in all before and after any reduction",
          .flags = {"--verbose"}});
   f.add("enable_profiling", enable_profiling,
         {.help = "print how long each phase of the checked steps took, on rank 0", .flags = {"--enable-profiling"}});
-  f.add("clip_style", clip_style, {.help = "over what a sample's norm is taken", .flags = {"--clip-style"}});
+  f.add("clip_style", clip_styles,
+        {.help = "over what a sample's norm is taken; empty: flat, and the others on some models",
+         .flags = {"--clip-style"}});
   f.add("norm_algorithm", norm_algorithm,
         {.help = "of linear layers; auto: the method's", .flags = {"--norm-algorithm"}});
   f.add("tile_size", tile_size, {.help = "of Gram matrices", .unit = "positions", .min = 1, .flags = {"--tile-size"}});
@@ -133,39 +165,29 @@ void VerifyConfig::declare(Fields& f) {
 
 std::vector<VerifyRow> verify(comm::World& world, const VerifyConfig& config, const models::SizeOverrides& sizes,
                               const std::function<void(size_t done, size_t all)>& progress) {
-  const auto seed = static_cast<uint64_t>(config.seed);
-  const auto methods = chosen(config.methods, catalog::private_methods());
-  const auto dtypes =
-      chosen<nn::DType>(config.dtypes, config.all ? std::vector{nn::DType::fp32, nn::DType::fp64, nn::DType::bf16}
-                                                  : std::vector{nn::DType::fp32});
-  const auto models = models_of(config, sizes);
-  const std::vector<int64_t> micro_steps = config.all ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{1};
-  const auto shards = strategies(config, world.size());
-  const size_t all = models.size() * dtypes.size() * micro_steps.size() * shards.size() * methods.size();
-
   std::vector<GradientCheck> checks;
-  for (const auto& model : models) {
-    const privacy::ClipOptions clip{.style = config.clip_style,
-                                    .norm_algorithm = config.norm_algorithm,
-                                    .tile_size = config.tile_size,
-                                    .workspace = Bytes{1024}};  // several blocks
-    checks.push_back(
-        {.label = model.label,
-         .make_model = [m = &model] { return make(*m); },
-         .batch = [m = &model, seed](const models::Model& made, nn::DType dtype, int rank,
-                                     int64_t micro_step) { return batch_of(made, *m, dtype, seed, rank, micro_step); },
-         .methods = checked_methods(methods, clip),
-         .strategies = shards,
-         .dtypes = dtypes,
-         .micro_steps = micro_steps,
-         .clip = clip,
-         .seed = seed,
-         .verbose = config.verbose});
-  }
-  size_t done = 0;
-  return check_gradients(world, checks, [&] {
-    if (progress) progress(++done, all);
-  });
+  size_t all = 0, done = 0;
+  for (const auto& planned : plan(config, sizes, world.size()))
+    for (auto& check : checks_of(planned, config)) {
+      all += check.methods.size() * check.strategies.size() * check.dtypes.size() * check.micro_steps.size();
+      checks.push_back(std::move(check));
+    }
+  const auto steps = step_checks(config);
+  const auto strategies = chosen(config.strategies, catalog::strategies_for(world.size()));
+  all += steps.size() * strategies.size();
+  const auto row_done = [&] {
+    if (progress && world.rank() == 0) progress(++done, all);
+  };
+  auto rows = check_gradients(world, checks, row_done);
+  Meshes meshes("step");
+  for (const auto& step : steps)
+    for (const auto strategy : strategies) {
+      shard::ShardConfig sharding;
+      sharding.shard = strategy;
+      rows.push_back(check_step(world, step, strategy, meshes.groups(world, sharding)));
+      row_done();
+    }
+  return rows;
 }
 
 }  // namespace shade::proof

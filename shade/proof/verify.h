@@ -1,4 +1,5 @@
-// `shade verify`: is every private gradient right? Models of the registry through proof/check_gradients.h.
+// `shade verify`: is every private gradient right? Models of the registry through proof/check_gradients.h, and whole
+// steps from their records on through proof/check_step.h.
 #pragma once
 
 #include <functional>
@@ -15,26 +16,17 @@ struct VerifyConfig {
   std::string model;  // empty: small models of every family
   models::Task task = models::Task::automatic;
   int64_t seq_length = 7, lora_rank = 0, max_records_per_user = 1;
-  std::vector<std::string> methods, strategies, dtypes;  // empty: all that fit the world; fp32
-  bool all = false;                                      // every dtype, accumulation, loss and checkpointing
+  std::vector<std::string> methods, strategies;  // empty: all that fit the world
+  std::vector<std::string> dtypes, clip_styles;  // empty: every one, fp32 and flat on all models and strategies
+  bool all = false;                              // the product of models, dtypes, accumulation and strategies
   bool verbose = false;
   bool enable_profiling = false;  // for who runs it: the phases' times are of interest
-  privacy::ClipStyle clip_style = privacy::ClipStyle::flat;
   privacy::NormAlgorithm norm_algorithm = privacy::NormAlgorithm::automatic;
   int64_t tile_size = 4;  // small: several tiles in a short text
   int64_t seed = 1;
 
   void declare(Fields& fields);        // [verify]
   void declare_model(Fields& fields);  // [model], as in recipes
-};
-
-// A model and how it is trained.
-struct VerifyModel {
-  std::string label, name;
-  models::SizeOverrides sizes;
-  models::ModelOptions options;
-  int64_t seq_length = 7;
-  int64_t max_records = 1;  // of a user, who is a sample: 1 to so many
 };
 
 // Collective; every rank gets the same rows. `progress` hears of every row on rank 0.

@@ -33,10 +33,7 @@ void run(int ranks, const std::function<void(comm::World&)>& body) {
 // What each world size checks of the whole product: together every method, strategy, model and dtype.
 std::vector<VerifyConfig> matrix(int ranks) {
   if (full) {
-    std::vector<VerifyConfig> out{{.all = true}};
-    for (const auto style : {ClipStyle::per_layer, ClipStyle::group, ClipStyle::automatic, ClipStyle::adaptive})
-      out.push_back({.clip_style = style});
-    return out;
+    return {{.all = true}, {.clip_styles = {"per_layer", "group", "automatic", "adaptive"}}};
   }
   const VerifyConfig tied{.model = "qwen2-nano", .task = models::Task::lm};
   auto several = tied;  // accumulation
@@ -49,25 +46,25 @@ std::vector<VerifyConfig> matrix(int ranks) {
     return config;
   };
   const auto with = [](VerifyConfig config, std::vector<std::string> strategies, std::vector<std::string> dtypes,
-                       ClipStyle style = ClipStyle::flat, std::vector<std::string> methods = {}) {
+                       std::vector<std::string> styles = {"flat"}, std::vector<std::string> methods = {}) {
     config.strategies = std::move(strategies);
     config.dtypes = std::move(dtypes);
-    config.clip_style = style;
+    config.clip_styles = std::move(styles);
     config.methods = std::move(methods);
     return config;
   };
   switch (ranks) {
-    case 1: return {with({}, {"none"}, {"fp32"}), with(tied, {"none"}, {"bf16", "fp64"}, ClipStyle::group)};
+    case 1: return {with({}, {"none"}, {"fp32"}, {}), with(tied, {"none"}, {"bf16", "fp64"}, {"group"})};
     case 2:
       return {with(tied, {"zero2", "zero3"}, {"fp32"}),
-              with(several, {"zero3"}, {"bf16"}, ClipStyle::flat, {"ghost", "streaming", "auto"}),
-              with(several, {"zero3"}, {"fp64"}, ClipStyle::flat, {"materialize", "flash", "bookkeeping"}),
+              with(several, {"zero3"}, {"bf16"}, {"flat"}, {"ghost", "streaming", "auto"}),
+              with(several, {"zero3"}, {"fp64"}, {"flat"}, {"materialize", "flash", "bookkeeping"}),
               with(users(several), {"zero3"}, {"fp32", "bf16"})};
     case 3:
-      return {with(dit, {"zero2"}, {"fp64"}), with(lora, {"zero3", "ddp"}, {"fp32"}, ClipStyle::per_layer),
-              with(users(lora), {"zero2", "ddp"}, {"fp32"}, ClipStyle::per_layer)};
+      return {with(dit, {"zero2"}, {"fp64"}), with(lora, {"zero3", "ddp"}, {"fp32"}, {"per_layer"}),
+              with(users(lora), {"zero2", "ddp"}, {"fp32"}, {"per_layer"})};
     default:
-      return {with(several, {"hsdp"}, {"fp32"}), with(dit, {"hsdp"}, {"bf16"}, ClipStyle::automatic),
+      return {with(several, {"hsdp"}, {"fp32"}), with(dit, {"hsdp"}, {"bf16"}, {"automatic"}),
               with(users(dit), {"hsdp"}, {"fp64"})};
   }
 }

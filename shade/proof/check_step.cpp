@@ -1,0 +1,127 @@
+#include "shade/proof/check_step.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "shade/proof/checked_data.h"
+#include "shade/proof/noise_figures.h"
+#include "shade/proof/reference.h"
+#include "shade/train/budget.h"
+#include "shade/train/job.h"
+
+namespace shade::proof {
+namespace {
+
+constexpr uint64_t kNoiseSeed = 12;
+constexpr int64_t kRecords = 40, kLength = 40;  // lengths are padded to 16, 32 and 40
+constexpr double kRate = 0.4;
+// Small, so that the sum is not lost in the noise; the grid that the sum is rounded to is finer then, too.
+constexpr double kSigma = 0.05;
+// Of the noised sum. An element next to the middle between two points of the noise's grid may be rounded to either.
+constexpr double kMark = 1e-4;
+constexpr double kDivisor = 5;  // public, and no number of samples that could be counted
+
+// The units that a step draws, each as its records.
+std::vector<std::vector<int64_t>> drawn_units(const privacy::PrivacyEvent& event, const train::HeldOut& split) {
+  const auto sampler = train::make_sampler(event, split.training(event.unit), 0, privacy::seeded_key(kNoiseSeed));
+  std::vector<std::vector<int64_t>> out;
+  for (const auto unit : sampler->draw(0)) {
+    if (split.users() == nullptr) {
+      out.push_back({split.training_record(unit)});
+    } else {
+      const auto records = split.users()->records_of(unit);
+      out.emplace_back(records.begin(), records.end());
+    }
+  }
+  return out;
+}
+
+std::vector<SampleGradient> gradients_of(const StepCheck& check, const data::Dataset& data,
+                                         const std::vector<std::vector<int64_t>>& units) {
+  Reference reference(check.make_model(), check.dtype, check.seed);
+  std::vector<SampleGradient> out;
+  for (const auto& unit : units) {
+    std::vector<nn::Batch> records;
+    for (const auto record : unit) records.push_back(data.padded_batch({&record, 1}, data.length_of(record)));
+    out.push_back(reference.gradient(records));
+  }
+  return out;
+}
+
+}  // namespace
+
+VerifyRow check_step(comm::World& world, const StepCheck& check, shard::Strategy strategy,
+                     const shard::Groups& groups) {
+  const auto model = check.make_model();
+  const CheckedData data(*model, kRecords, kLength, check.seed);
+  const auto split =
+      check.users ? train::HeldOut::by_user(data, 0) : train::HeldOut::by_position(data.size(), /*wanted=*/0);
+  privacy::PrivacyEvent event{.mechanism = {.sample_rate = kRate, .noise_multiplier = kSigma},
+                              .divisor = kDivisor,
+                              .unit = check.users ? privacy::PrivacyUnit::user : privacy::PrivacyUnit::record,
+                              .steps = 1,
+                              .delta = 1e-5};
+  const auto units = drawn_units(event, split);
+  const auto samples = gradients_of(check, data, units);
+  const ClipRule rule{.options = check.clip, .clip_norm = middle_norm(samples), .dtype = check.dtype};
+  event.clip_norm = rule.clip_norm;
+  const auto expected = expected_sum(model->parameters(), samples, rule, /*ranks=*/1);
+
+  optim::OptimConfig plain{.optimizer = optim::Algorithm::sgd, .lr = 1, .weight_decay = 0};
+  shard::ShardConfig sharding;
+  sharding.shard = strategy;
+  sharding.segment = KiB(16);
+  train::Job job(world, {.model = model.get(),
+                         .data = &data,
+                         .split = split,
+                         .privacy = event,
+                         .method = check.method.make,
+                         .noise_seed = kNoiseSeed,
+                         .optimizer = plain,
+                         .shard = sharding,
+                         .dtype = check.dtype,
+                         .batch_size = 8,
+                         .micro_batch = 2,
+                         .max_records_per_user = check.users ? CheckedData::kMostOfUser : 0,
+                         .weights =
+                             [&](shard::Runtime& weights) {
+                               weights.fill([&](const nn::Weight& weight, int64_t begin, at::Tensor out) {
+                                 out.copy_(checked_value(weight, check.seed).view(-1).narrow(0, begin, out.numel()));
+                               });
+                             },
+                         .groups = groups});
+  const auto record = job.step();
+
+  VerifyRow row{.method = check.method.name,
+                .strategy = to_string(strategy),
+                .dtype = to_string(check.dtype),
+                .model = check.label,
+                .style = to_string(check.clip.style),
+                .reference = to_string(Source::autograd),
+                .ranks = world.size()};
+  const double deviation = rule.noise_deviation(kSigma);
+  const privacy::Noise noise(privacy::seeded_key(kNoiseSeed));
+  NoiseFigures figures(deviation);
+  double gap = 0, size = 0;
+  for (const auto& weight : model->parameters().weights()) {
+    if (!weight.trainable()) continue;
+    const auto before = checked_value(weight, check.seed).to(at::kDouble);
+    const auto found = (before - job.runtime().whole(weight).cpu().to(at::kDouble)) * kDivisor;
+    const auto& sum = expected.sum.at(weight.id());
+    const auto wanted = sum.to(at::kFloat);
+    noise.add(wanted.view(-1), deviation, 0, weight.id(), 0);
+    figures.add(found - sum);
+    gap += (found - wanted).square().sum().item<double>();
+    size += wanted.to(at::kDouble).square().sum().item<double>();
+  }
+  row.max_rel_grad = std::isfinite(gap) ? std::sqrt(gap / size) : INFINITY;
+  row.max_rel_norm = record && record->samples.samples == std::ssize(units) ? 0 : INFINITY;
+  row.noise_ratio = figures.ratio();
+  row.noise_equal = row.max_rel_grad <= std::max(kMark, tolerance(check.dtype));
+  row.pass = row.max_rel_norm == 0 && row.noise_equal && (figures.plausible() || check.dtype == nn::DType::bf16);
+  return row;
+}
+
+}  // namespace shade::proof
