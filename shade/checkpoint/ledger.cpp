@@ -307,12 +307,18 @@ bool Ledger::spend(int64_t step, const SumDigest& sum) {
 
 std::vector<Spent> Ledger::spent() const { return books_.spent(); }
 
-std::vector<Ledger::Counted> Ledger::counted() const {
+std::vector<Ledger::Counted> Ledger::Books::counted() const {
   std::vector<Counted> out;
-  for (const auto& incarnation : books_.incarnations)
+  for (const auto& incarnation : incarnations)
     out.push_back({incarnation.mark(), incarnation.head - incarnation.begin()});
   return out;
 }
+
+std::vector<Ledger::Counted> Ledger::counted() const { return books_.counted(); }
+
+std::vector<Ledger::Counted> Ledger::counted_in(const std::filesystem::path& file) { return books_in(file).counted(); }
+
+Json Ledger::remembered_in(const std::filesystem::path& file) { return books_in(file).remembered; }
 
 void Ledger::remember(const Json& what) {
   SHADE_CHECK(!stretches_.empty(), "start() comes before what is remembered");

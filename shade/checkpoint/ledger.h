@@ -119,6 +119,8 @@ class Ledger {
 
   // The same of a file that may be in use.
   static std::vector<Spent> read(const std::filesystem::path& file);
+  static std::vector<Counted> counted_in(const std::filesystem::path& file);
+  static Json remembered_in(const std::filesystem::path& file);
   // Whether a checkpoint's state was made by steps of this file, which may be in use.
   static bool knows(const std::filesystem::path& file, const Origin& state);
 
@@ -143,6 +145,7 @@ class Ledger {
     void take_incarnation(const Json& json, const std::function<void(bool)>& rule);
     Json seal(size_t torn) const;
     std::vector<Spent> spent() const;
+    std::vector<Counted> counted() const;
     bool knows(const Origin& state) const;
   };
   static Books books_of(const Chain& chain);

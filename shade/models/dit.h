@@ -48,6 +48,7 @@ class Dit : public Model {
   Dit(DitConfig config, const ModelOptions& options);
 
   at::Tensor losses(const nn::Batch& batch) override;
+  bool stops_gradients() const override { return config_.learn_sigma; }  // the variance's part doesn't train the noise
   at::Tensor outputs(const nn::Batch& batch) override;
   nn::Batch synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType type) const override;
   std::optional<ImageTraits> image_traits() const override {

@@ -89,6 +89,8 @@ class Model {
   virtual at::Tensor loss_tokens(const nn::Batch& /*batch*/) const { return {}; }
   // losses() are sums over tokens, and a batch's mean is over its tokens; otherwise over its samples.
   virtual bool sums_tokens() const { return false; }
+  // A part of the loss is taken as a constant (detach), so that what is trained by is not the slope of losses().
+  virtual bool stops_gradients() const { return false; }
 
   // Logits [B, T, V] or [B, C], or the predicted noise: for tests and evaluation, without a graph.
   virtual at::Tensor outputs(const nn::Batch& batch);

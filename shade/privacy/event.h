@@ -78,7 +78,9 @@ struct PrivacyEvent {
   PrivacyUnit unit = PrivacyUnit::record;
   int64_t steps = 0;
   double delta = 0;
-  std::string unit_by{};  // of users: the field that names them; another field makes other users
+  // What else decides what a unit is. Of users: the field that names them; of windows: their length; of records of .txt
+  // files: paragraph or line.
+  std::string unit_by{};
 
   void require_valid() const;
   double noise_deviation() const { return mechanism.noise_multiplier * clip_norm; }  // per element of the sum

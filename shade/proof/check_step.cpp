@@ -38,9 +38,8 @@ std::vector<std::vector<int64_t>> drawn_units(const privacy::PrivacyEvent& event
   return out;
 }
 
-std::vector<SampleGradient> gradients_of(const StepCheck& check, const data::Dataset& data,
+std::vector<SampleGradient> gradients_of(Reference& reference, const data::Dataset& data,
                                          const std::vector<std::vector<int64_t>>& units) {
-  Reference reference(check.make_model(), check.dtype, check.seed);
   std::vector<SampleGradient> out;
   for (const auto& unit : units) {
     std::vector<nn::Batch> records;
@@ -64,7 +63,8 @@ VerifyRow check_step(comm::World& world, const StepCheck& check, shard::Strategy
                               .steps = 1,
                               .delta = 1e-5};
   const auto units = drawn_units(event, split);
-  const auto samples = gradients_of(check, data, units);
+  Reference reference(check.make_model(), check.dtype, check.seed);
+  const auto samples = gradients_of(reference, data, units);
   const ClipRule rule{.options = check.clip, .clip_norm = middle_norm(samples), .dtype = check.dtype};
   event.clip_norm = rule.clip_norm;
   const auto expected = expected_sum(model->parameters(), samples, rule, /*ranks=*/1);
@@ -99,7 +99,7 @@ VerifyRow check_step(comm::World& world, const StepCheck& check, shard::Strategy
                 .dtype = to_string(check.dtype),
                 .model = check.label,
                 .style = to_string(check.clip.style),
-                .reference = to_string(Source::autograd),
+                .reference = to_string(reference.source()),
                 .ranks = world.size()};
   const double deviation = rule.noise_deviation(kSigma);
   const privacy::Noise noise(privacy::seeded_key(kNoiseSeed));
@@ -116,11 +116,20 @@ VerifyRow check_step(comm::World& world, const StepCheck& check, shard::Strategy
     gap += (found - wanted).square().sum().item<double>();
     size += wanted.to(at::kDouble).square().sum().item<double>();
   }
-  row.max_rel_grad = std::isfinite(gap) ? std::sqrt(gap / size) : INFINITY;
-  row.max_rel_norm = record && record->samples.samples == std::ssize(units) ? 0 : INFINITY;
-  row.noise_ratio = figures.ratio();
+  // Every rank looks at its own copy of the weights.
+  const auto mine = at::tensor({std::isfinite(gap) ? std::sqrt(gap / size) : INFINITY,
+                                record && record->samples.samples == std::ssize(units) ? 0.0 : INFINITY,
+                                figures.ratio(), figures.plausible() ? 0.0 : 1.0},
+                               at::kDouble);
+  auto all = at::empty({world.size() * mine.numel()}, at::kDouble);
+  groups.control.all_gather(all, mine, {.label = "differences"}).wait();
+  const auto worst = std::get<0>(all.view({world.size(), -1}).max(0));
+  row.max_rel_grad = worst[0].item<double>();
+  row.max_rel_norm = worst[1].item<double>();
+  row.noise_ratio = worst[2].item<double>();
   row.noise_equal = row.max_rel_grad <= std::max(kMark, tolerance(check.dtype));
-  row.pass = row.max_rel_norm == 0 && row.noise_equal && (figures.plausible() || check.dtype == nn::DType::bf16);
+  row.pass =
+      row.max_rel_norm == 0 && row.noise_equal && (worst[3].item<double>() == 0 || check.dtype == nn::DType::bf16);
   return row;
 }
 

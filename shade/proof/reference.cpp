@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
@@ -83,6 +84,7 @@ bool Reference::by_autograd(const std::vector<nn::Batch>& records, SampleGradien
   const nn::PlainOperators plain;
   for (const auto& record : records) {
     const auto loss = model_->losses(record).sum() / static_cast<double>(records.size());
+    if (!loss.requires_grad()) return false;
     const auto found = torch::autograd::grad({loss}, leaves, {}, false, false, /*allow_unused=*/true);
     for (size_t i = 0; i < trained.size(); ++i) {
       if (!found[i].defined()) return false;
@@ -96,10 +98,12 @@ bool Reference::by_autograd(const std::vector<nn::Batch>& records, SampleGradien
 void Reference::by_tap(const std::vector<nn::Batch>& records, SampleGradient& to) {
   auto& parameters = model_->parameters();
   nn::PlainGradients gradients(compute_ == at::kDouble ? at::kDouble : at::kFloat);
-  parameters.wiring.tap = &gradients;
-  for (const auto& record : records)
-    torch::autograd::backward({model_->losses(record).sum() / static_cast<double>(records.size())}, {});
-  parameters.wiring.tap = nullptr;
+  {
+    const auto off = c10::make_scope_exit([&] { parameters.wiring.tap = nullptr; });
+    parameters.wiring.tap = &gradients;
+    for (const auto& record : records)
+      torch::autograd::backward({model_->losses(record).sum() / static_cast<double>(records.size())}, {});
+  }
   to.parts.clear();
   for (const auto& weight : parameters.weights())
     if (weight.trainable()) to.parts[weight.id()] = in_fp64(gradients.of(weight));

@@ -15,6 +15,17 @@ privacy::PrivacyUnit unit_of(const Recipe& recipe) {
   return recipe.dp.is_private() ? recipe.budget.privacy_unit : privacy::PrivacyUnit::record;
 }
 
+std::string unit_by_of(const Recipe& recipe) {
+  const auto lines = recipe.data.text_unit == data::TextUnit::file ? "" : to_string(recipe.data.text_unit);
+  switch (unit_of(recipe)) {
+    case privacy::PrivacyUnit::record: return lines;
+    case privacy::PrivacyUnit::window:
+      return text(recipe.train.seq_length, " tokens", lines.empty() ? "" : text(", ", lines));
+    case privacy::PrivacyUnit::user: return recipe.data.fields.user;
+  }
+  return {};
+}
+
 PrivacyEvent event_of(const Recipe& recipe, int64_t units) {
   const auto& [budget, train] = std::tie(recipe.budget, recipe.train);
   PrivacyEvent event{.mechanism = {.sampler = budget.sampler, .sample_rate = budget.sample_rate},
@@ -23,7 +34,7 @@ PrivacyEvent event_of(const Recipe& recipe, int64_t units) {
                      .unit = unit_of(recipe),
                      .steps = train.steps,
                      .delta = budget.delta};
-  if (event.unit == privacy::PrivacyUnit::user) event.unit_by = recipe.data.fields.user;
+  event.unit_by = unit_by_of(recipe);
   auto& mechanism = event.mechanism;
   if (mechanism.sample_rate == 0)
     mechanism.sample_rate = std::min(1.0, static_cast<double>(train.batch_size) / static_cast<double>(units));
@@ -107,9 +118,10 @@ Earlier earlier_steps(std::span<const checkpoint::Spent> ledger, const PrivacyEv
     if (words.value("seeded", false) && !seeded) refuse("whose noise had a seed");
     auto unit = words.contains("unit") ? words["unit"].get<std::string>() : unstated();
     auto mine = to_string(event.unit);
-    if (unit == mine && words.contains("unit_by") && words["unit_by"] != event.unit_by) {
-      unit += text(" by '", words["unit_by"].get<std::string>(), "'");
-      mine += text(" by '", event.unit_by, "'");
+    const auto by = words.value("unit_by", "");
+    if (unit == mine && words.contains("unit") && by != event.unit_by) {
+      if (!by.empty()) unit += text(" by '", by, "'");
+      if (!event.unit_by.empty()) mine += text(" by '", event.unit_by, "'");
     }
     const bool other = unit != mine;
     if (other) refuse("that protect one ", unit, ", not one ", mine);

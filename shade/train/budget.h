@@ -16,6 +16,8 @@ namespace shade::train {
 
 // What epsilon protects; of a run that is not private, what a batch is made of: records.
 privacy::PrivacyUnit unit_of(const Recipe& recipe);
+// What else makes other records, windows or users of the same files (PrivacyEvent::unit_by).
+std::string unit_by_of(const Recipe& recipe);
 
 // Of a private run over so many units of privacy; sigma is found if a target epsilon is set. Throws UsageError.
 privacy::PrivacyEvent event_of(const Recipe& recipe, int64_t units);

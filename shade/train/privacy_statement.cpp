@@ -1,6 +1,7 @@
 #include "shade/train/privacy_statement.h"
 
 #include <cmath>
+#include <set>
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
@@ -8,6 +9,7 @@
 #include "shade/io/digest.h"
 #include "shade/io/mapped_file.h"
 #include "shade/train/budget.h"
+#include "shade/train/data_ledger.h"
 #include "shade/train/run_folder.h"
 
 namespace shade::train {
@@ -55,10 +57,10 @@ std::vector<std::string> uncovered_things(const Recipe& recipe) {
       "decided by them",
       "the choice of settings, of this run or of its checkpoint by results on the same data, and of a checkpoint by "
       "time",
-      "other runs and releases on the same data, unless a data ledger states their total",
+      "other runs and releases on the same data, apart from runs that share a data ledger with this one",
       beyond_the_unit(unit_of(recipe))};
   if (recipe.train.eval_records > 0)
-    out.emplace_back("records that were held out for evaluation: no step was made on them");
+    out.emplace_back("records that were held out for evaluation, by the settings of the last start");
   if (!recipe.train.test_folder.empty()) out.emplace_back("records of the test set: no step was made on them");
   if (recipe.train.keep_key)
     out.emplace_back("the noise key, which the run was asked to keep: anyone who reads it can subtract the noise");
@@ -101,6 +103,41 @@ void read_ledger(PrivacyStatement& out, const Recipe& recipe, const fs::path& ru
   if (!out.no_guarantee.empty()) out.spent.reset();
 }
 
+// Proves that it is the data ledger that the run spent from, with all lines that the run has seen and all its steps.
+DataBooks books_of(const fs::path& file, const fs::path& run) {
+  const auto seen = checkpoint::Ledger::remembered_in(run / kLedgerFile);
+  SHADE_REQUIRE(!seen.is_null() && seen.at("id") == DataLedger(file).read().id, "the data ledger ", file.string(),
+                " is not the one that the run spent from; expected ",
+                seen.is_null() ? "none" : text("a copy of ", seen.at("file").get<std::string>()));
+  DataLedger ledger(file);
+  ledger.remember({seen.at("line"), seen.at("digest")});
+  const auto books = ledger.read();
+  for (const auto& [mark, steps] : checkpoint::Ledger::counted_in(run / kLedgerFile)) {
+    const auto* entry = books.find(mark);
+    SHADE_REQUIRE(steps == 0 || (entry != nullptr && entry->steps >= steps), "the data ledger ", file.string(),
+                  " lacks steps of the run; put its newest copy back");
+  }
+  return books;
+}
+
+// Other runs may append to the file meanwhile: the digest is that of what was read.
+PrivacyStatement::DataLedger total_of(const fs::path& file, const fs::path& run) {
+  SHADE_REQUIRE(fs::exists(file), "the run spent from the data ledger ", file.string(),
+                ", which is not there; start where the run was started, or put it back");
+  PrivacyStatement::DataLedger out;
+  DataBooks books;
+  do {
+    out.digest = digest_of_file(file);
+    books = books_of(file, run);
+  } while (digest_of_file(file) != out.digest);
+  std::set<std::string> runs;
+  for (const auto& entry : books.entries) runs.insert(entry.spender.run);
+  out.cap = books.cap;
+  out.planned = privacy::spent(privacy::Accountant::prv, books.spent(), books.cap.delta);
+  out.runs = static_cast<int64_t>(runs.size());
+  return out;
+}
+
 }  // namespace
 
 int64_t PrivacyStatement::step_count() const {
@@ -118,11 +155,8 @@ PrivacyStatement::Program program_in(const Json& environment) {
 }
 
 PrivacyStatement state_privacy(const Recipe& recipe, const fs::path& run) {
-  PrivacyStatement out{.unit = unit_of(recipe), .clip_style = recipe.dp.clip_style};
-  if (out.unit == privacy::PrivacyUnit::user) {
-    out.unit_by = recipe.data.fields.user;
-    out.max_records = recipe.budget.max_records_per_user;
-  }
+  PrivacyStatement out{.unit = unit_of(recipe), .unit_by = unit_by_of(recipe), .clip_style = recipe.dp.clip_style};
+  if (out.unit == privacy::PrivacyUnit::user) out.max_records = recipe.budget.max_records_per_user;
   out.no_guarantee = no_epsilon(recipe);
   if (!recipe.dp.is_private()) {
     out.no_guarantee = "the run is not private";
@@ -130,6 +164,7 @@ PrivacyStatement state_privacy(const Recipe& recipe, const fs::path& run) {
   }
   if (out.no_guarantee.empty() && recipe.dp.seed()) out.no_guarantee = "the noise has a seed, not a secret key";
   read_ledger(out, recipe, run);
+  if (out.spent && !recipe.budget.data_ledger.empty()) out.data_ledger = total_of(recipe.budget.data_ledger, run);
   out.taken_as_public = public_things(recipe);
   out.not_covered = uncovered_things(recipe);
   return out;

@@ -9,6 +9,7 @@
 
 #include "shade/base/json.h"
 #include "shade/privacy/accounting/accountant.h"
+#include "shade/privacy/accounting/filter.h"
 #include "shade/privacy/config.h"
 #include "shade/train/recipe.h"
 
@@ -27,10 +28,10 @@ struct PrivacyStatement {
     std::string shade, commit, libtorch;
     bool known() const { return !shade.empty() || !commit.empty() || !libtorch.empty(); }
   };
-  // What all runs on one data set have spent together, if they share a ledger.
+  // What all runs on one data set spend together, if they share a ledger.
   struct DataLedger {
-    double epsilon = 0, delta = 0;
-    std::string accountant;  // how the total was found
+    privacy::Cap cap;        // holds for all of them, whatever their settings were chosen by
+    privacy::Spent planned;  // what they have spent, had they been planned ahead
     int64_t runs = 0;
     std::string digest;  // of the file
   };
@@ -38,7 +39,7 @@ struct PrivacyStatement {
   std::string no_guarantee;             // why there is none; empty: `spent` holds
   std::optional<privacy::Spent> spent;  // by all steps of the ledger; set if there is a guarantee
   privacy::PrivacyUnit unit = privacy::PrivacyUnit::record;
-  std::string unit_by;      // of users: the field that names them
+  std::string unit_by;      // PrivacyEvent::unit_by
   int64_t max_records = 0;  // of users: most records of one in a step
   privacy::ClipStyle clip_style = privacy::ClipStyle::flat;
   std::vector<Steps> steps;
@@ -54,7 +55,7 @@ struct PrivacyStatement {
 PrivacyStatement::Program program_in(const Json& environment);
 
 // Of a run directory: what its ledger has, read as it is on the disk. `recipe` is the run's, resolved. Throws Error if
-// the ledger is damaged, or changes while it is read.
+// the ledger, or the data ledger that the recipe names, is damaged or changes while it is read.
 PrivacyStatement state_privacy(const Recipe& recipe, const std::filesystem::path& run);
 
 // The renderings. Epsilon is rounded up in all of them.

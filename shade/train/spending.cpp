@@ -20,7 +20,8 @@ Spending::Spending(const Recipe& recipe, const privacy::PrivacyEvent& event, Run
                           .stretch = {},
                           .mechanism = event.mechanism,
                           .unit = event.unit,
-                          .unit_by = event.unit == privacy::PrivacyUnit::window ? windows : event.unit_by},
+                          .unit_by = event.unit == privacy::PrivacyUnit::window ? text(event.unit_by, ", ", windows)
+                                                                                : event.unit_by},
                   control, history_);
 }
 

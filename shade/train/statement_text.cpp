@@ -12,7 +12,8 @@ using Steps = PrivacyStatement::Steps;
 std::string exact(double value) { return Json(value).dump(); }
 
 std::string unit_words(const PrivacyStatement& s) {
-  if (s.unit != privacy::PrivacyUnit::user) return to_string(s.unit);
+  if (s.unit != privacy::PrivacyUnit::user)
+    return s.unit_by.empty() ? to_string(s.unit) : text(to_string(s.unit), " (", s.unit_by, ")");
   return text("user, named by the field '", s.unit_by, "', with at most ", s.max_records, " records in a step");
 }
 
@@ -34,8 +35,10 @@ std::string promise(const PrivacyStatement& s) {
 }
 
 std::string data_ledger_words(const PrivacyStatement::DataLedger& total) {
-  return text("all ", total.runs, " runs on the data set together: epsilon ", rounded_up(total.epsilon), " at delta ",
-              exact(total.delta), " by ", total.accountant);
+  return text("all runs that share the data ledger together, ", total.runs, " so far: at most epsilon ",
+              rounded_up(total.cap.epsilon), " at delta ", exact(total.cap.delta),
+              ", whatever their settings were chosen by; had they been planned ahead, epsilon ",
+              rounded_up(total.planned.epsilon), " by ", to_string(total.planned.accountant));
 }
 
 Json program_json(const PrivacyStatement::Program& program) {
@@ -96,7 +99,7 @@ std::vector<std::string> short_lines(const PrivacyStatement& s) {
   if (!s.no_guarantee.empty()) return {text("privacy  no guarantee: ", s.no_guarantee)};
   std::vector<std::string> out{text("privacy  ", promise(s))};
   const auto more = [&](const auto&... words) { out.push_back(text("         ", words...)); };
-  if (s.unit == privacy::PrivacyUnit::user) more("unit: ", unit_words(s));
+  if (!s.unit_by.empty()) more("unit: ", unit_words(s));
   for (const auto& kind : s.steps) more(steps_words(s, kind));
   if (s.data_ledger) more(data_ledger_words(*s.data_ledger));
   more("taken as public: ", join(s.taken_as_public, "; "));
@@ -133,6 +136,8 @@ Json to_json(const PrivacyStatement& s) {
     if (s.unit == privacy::PrivacyUnit::user) {
       out["unit"]["field"] = s.unit_by;
       out["unit"]["max_records_per_step"] = s.max_records;
+    } else if (!s.unit_by.empty()) {
+      out["unit"]["by"] = s.unit_by;
     }
     out["clip_style"] = to_string(s.clip_style);
     out["steps"] = s.step_count();
@@ -154,9 +159,10 @@ Json to_json(const PrivacyStatement& s) {
   out["versions"] = {{"trained_with", program_json(s.trained_with)}, {"released_with", program_json(s.released_with)}};
   if (!s.ledger_digest.empty()) out["ledger"] = {{"algorithm", "BLAKE2b-256"}, {"digest", s.ledger_digest}};
   if (s.spent && s.data_ledger)
-    out["data_ledger"] = {{"epsilon", std::stod(rounded_up(s.data_ledger->epsilon))},
-                          {"delta", s.data_ledger->delta},
-                          {"accountant", s.data_ledger->accountant},
+    out["data_ledger"] = {{"epsilon_cap", s.data_ledger->cap.epsilon},
+                          {"delta", s.data_ledger->cap.delta},
+                          {"epsilon_if_planned_ahead", std::stod(rounded_up(s.data_ledger->planned.epsilon))},
+                          {"accountant", to_string(s.data_ledger->planned.accountant)},
                           {"runs", s.data_ledger->runs},
                           {"digest", s.data_ledger->digest}};
   return out;

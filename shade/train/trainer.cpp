@@ -36,11 +36,10 @@ std::unique_ptr<models::Model> counted_model(const Recipe& recipe) {
 }
 
 // Which windows of tokens packed records are cut into.
-std::string windows_of(const Recipe& recipe, const data::Dataset& records) {
+std::string windows_of(const data::Dataset& records) {
   const auto* texts = dynamic_cast<const data::TextDataset*>(&records);
   if (texts == nullptr) return {};
-  return text(recipe.train.seq_length, " tokens, tokenizer ",
-              io::to_hex(io::digest_of(texts->tokenizer().fingerprint())).substr(0, 16));
+  return text("tokenizer ", io::to_hex(io::digest_of(texts->tokenizer().fingerprint())).substr(0, 16));
 }
 
 // A step may be long. Only one rank says so.
@@ -128,7 +127,7 @@ void Trainer::resume(RunIdentity identity) {
   const auto exact = identity.digest;
   if (job_->is_private())
     spending_ = std::make_unique<Spending>(*recipe_, event_, *folder_, groups_.control, job_->device().is_cpu(),
-                                           windows_of(*recipe_, *dataset_));
+                                           windows_of(*dataset_));
   checkpoints_ = std::make_unique<Checkpoints>(*world_, *folder_, *job_, spending_ ? &spending_->history() : nullptr,
                                                std::move(identity),
                                                Checkpoints::Options{.resume_from = train.resume_from,
@@ -332,9 +331,13 @@ void Trainer::end(TrainResult& result, int64_t first) {
 // The last words of a private run.
 void Trainer::state() {
   if (!spending_ || world_->rank() != 0 || options_.quiet) return;
-  auto statement = state_privacy(*recipe_, folder_->path());
-  statement.trained_with = program_in(options_.environment);
-  for (const auto& line : short_lines(statement)) report_->say(line);
+  try {
+    auto statement = state_privacy(*recipe_, folder_->path());
+    statement.trained_with = program_in(options_.environment);
+    for (const auto& line : short_lines(statement)) report_->say(line);
+  } catch (const std::exception& fault) {  // all is trained and written: a file that is gone since then changes nothing
+    report_->say(text("no privacy statement: ", fault.what()));
+  }
 }
 
 bool Trainer::any_asked() const {

@@ -47,6 +47,10 @@ TEST(Events, AreRefusedByName) {
                 .find("event 2 protects one user, and an event before it one record"),
             std::string::npos);
   EXPECT_NE(fault(R"([{"sigma": 1, "sample_rate": 0.1, "steps": 5, "unit": "user", "unit_by": "a"},
+                      {"sigma": 1, "sample_rate": 0.1, "steps": 5}])")
+                .find("event 2 does not say what it protects"),
+            std::string::npos);
+  EXPECT_NE(fault(R"([{"sigma": 1, "sample_rate": 0.1, "steps": 5, "unit": "user", "unit_by": "a"},
                       {"sigma": 1, "sample_rate": 0.1, "steps": 5, "unit": "user", "unit_by": "b"}])")
                 .find("one user by 'b'"),
             std::string::npos);

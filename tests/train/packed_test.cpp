@@ -221,6 +221,28 @@ TEST(Packed, AProtectedRunKeepsItsUnit) {
   EXPECT_NE(said.find("they protect one window, those one record"), std::string::npos) << said;
 }
 
+// Windows of another length are other units, and so are a text's lines and its paragraphs: their epsilons don't add up.
+TEST(Packed, OtherWindowsOrRecordsOfTheSameFilesAreOtherUnits) {
+  const data::Folder folder;
+  put_letters(folder);
+  const auto changed = [&](const Words& first, const Words& then) {
+    const io::Scratch run;
+    auto words = on(folder, {{"dp.dp", "auto"}, {"dp.sigma", "1"}, {"dp.delta", "1e-3"}});
+    words.insert(words.end(), first.begin(), first.end());
+    words.emplace_back("train.steps", "1");
+    EXPECT_TRUE(train_in(run.path(), 1, words).result.spent);
+    words.insert(words.end(), then.begin(), then.end());
+    words.emplace_back("train.steps", "2");
+    return refused(run.path(), words);
+  };
+  const auto longer =
+      changed({{"dp.privacy_unit", "window"}, {"train.seq_length", "16"}}, {{"train.seq_length", "12"}});
+  EXPECT_NE(longer.find("they protect one window by '12 tokens', those one window by '16 tokens'"), std::string::npos)
+      << longer;
+  const auto lines = changed({{"data.packing", "records"}}, {{"data.text_unit", "line"}});
+  EXPECT_NE(lines.find("they protect one record by 'line', those one record"), std::string::npos) << lines;
+}
+
 TEST(Packed, OneLargeTextCantBeDivided) {
   const data::Folder folder;
   folder.put("a.txt", std::string(1000, 'x'));

@@ -11,6 +11,7 @@
 #include "shade/io/errors.h"
 #include "shade/io/weight_folder.h"
 #include "shade/train/budget.h"
+#include "shade/train/data_ledger.h"
 #include "tests/io/scratch.h"
 #include "tests/support/json_schema.h"
 #include "tests/support/process.h"
@@ -324,6 +325,28 @@ TEST_F(Release, SchemaFindsWhatIsWrong) {
   EXPECT_THROW(test::JsonSchema(Json{{"oneOf", Json::array()}}), Error);
 }
 
+TEST_F(Release, StatesWhatAllRunsOnTheDataSpend) {
+  const privacy::Cap cap{.epsilon = 50, .delta = 1e-6};
+  DataLedger::create(place("data.ledger"), cap);
+  train("first", {{"dp.data_ledger", place("data.ledger")}});
+  train("run", {{"dp.data_ledger", place("data.ledger")}, {"dp.sigma", "2.5"}});
+  release_of("run");
+  expect_valid();
+  expect_no_place();
+  const auto total = statement()["data_ledger"];
+  EXPECT_EQ(total["epsilon_cap"], cap.epsilon);
+  EXPECT_EQ(total["delta"], cap.delta);
+  EXPECT_EQ(total["runs"], 2);
+  EXPECT_GT(total["epsilon_if_planned_ahead"].get<double>(), statement()["epsilon"].get<double>())
+      << "the first run too";
+  EXPECT_EQ(total["digest"], io::to_hex(io::digest_of(io::content(place("data.ledger")))));
+  fs::remove_all(place("out"));
+  fs::remove(place("data.ledger"));
+  EXPECT_NE(refusal("run").find("which is not there"), std::string::npos) << "what it would have to state is gone";
+  DataLedger::create(place("data.ledger"), cap);
+  EXPECT_NE(refusal("run").find("is not the one that the run spent from"), std::string::npos);
+}
+
 TEST(Statement, HasTheTotalOfADataLedger) {
   PrivacyStatement statement{
       .spent = privacy::Spent{.epsilon = 1.00001, .delta = 1e-5},
@@ -332,13 +355,16 @@ TEST(Statement, HasTheTotalOfADataLedger) {
       .not_covered = {"b"},
       .ledger_digest = std::string(64, 'a')};
   statement.data_ledger = PrivacyStatement::DataLedger{
-      .epsilon = 2.00001, .delta = 1e-5, .accountant = "renyi filter", .runs = 3, .digest = std::string(64, 'b')};
+      .cap = {8, 1e-6}, .planned = {.epsilon = 2.00001, .delta = 1e-6}, .runs = 3, .digest = std::string(64, 'b')};
   const auto json = to_json(statement);
   EXPECT_EQ(join(schema().faults(json), "\n"), "");
   EXPECT_EQ(json["epsilon"], 1.0001);
-  EXPECT_EQ(json["data_ledger"]["epsilon"], 2.0001);
-  for (const auto& words : {markdown(statement), join(short_lines(statement), "\n")})
-    EXPECT_NE(words.find("all 3 runs on the data set together: epsilon 2.0001"), std::string::npos) << words;
+  EXPECT_EQ(json["data_ledger"]["epsilon_cap"], 8);
+  EXPECT_EQ(json["data_ledger"]["epsilon_if_planned_ahead"], 2.0001);
+  for (const auto& words : {markdown(statement), join(short_lines(statement), "\n")}) {
+    EXPECT_NE(words.find("3 so far: at most epsilon 8"), std::string::npos) << words;
+    EXPECT_NE(words.find("planned ahead, epsilon 2.0001 by prv"), std::string::npos) << words;
+  }
 }
 
 }  // namespace

@@ -94,12 +94,16 @@ EventList events_in(const Json& json) {
     auto& event = out.events.emplace_back();
     try {
       event = event_in(entry);
-      if (!event.unit && !unit.empty()) event.unit = parse_name<PrivacyUnit>(unit), event.unit_by = unit_by;
+      if (!event.unit && !unit.empty()) event.unit = parse_name<PrivacyUnit>(unit);
+      if (event.unit && event.unit_by.empty()) event.unit_by = unit_by;
     } catch (const UsageError& fault) {
       throw UsageError(text("event ", out.events.size(), ": ", fault.what()));
     }
   }
+  const bool stated = out.unit().has_value();
   for (const auto& event : out.events) {
+    SHADE_REQUIRE(event.unit || !stated, "event ", &event - out.events.data() + 1,
+                  " does not say what it protects, and others do; add its 'unit'");
     if (!event.unit) continue;
     if (first == nullptr) first = &event;
     SHADE_REQUIRE(event.unit == first->unit && event.unit_by == first->unit_by, "event ",

@@ -65,7 +65,7 @@ int64_t RenyiFilter::allowed(const Mechanism& mechanism, int64_t wanted) const {
   int64_t most = 0;
   for (size_t i = 0; i < orders_.size(); ++i) {
     const double left = room(cap_, orders_[i]) - spent_[i], each = renyi(mechanism, orders_[i].order);
-    if (left <= 0) continue;
+    if (!(left > 0) || !(each >= 0)) continue;  // not a number: no room
     // floor() of a quotient may be one too many for the sum; what is allowed is what adds up.
     auto steps = static_cast<int64_t>(std::min(std::floor(left / each), static_cast<double>(wanted)));
     while (steps > 0 && spent_[i] + static_cast<double>(steps) * each > room(cap_, orders_[i])) --steps;

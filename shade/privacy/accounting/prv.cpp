@@ -54,7 +54,9 @@ double prv_epsilon(const std::vector<RepeatedPairs>& run, double delta, const Pr
   const auto bound = cumulants.epsilon(delta);
   if (bound.value <= 0) return 0;
   const Aim aim{.tilt = bound.tilt, .near = bound.value, .precision = precision};
-  return std::max(0.0, compose(run, cumulants, z, aim).epsilon(delta));
+  const double epsilon = compose(run, cumulants, z, aim).epsilon(delta);
+  SHADE_CHECK(!std::isnan(epsilon), "no epsilon at delta ", delta, " in the window around ", bound.value);
+  return std::max(0.0, epsilon);
 }
 
 double prv_delta(const std::vector<RepeatedPairs>& run, double epsilon, const Precision& precision) {
