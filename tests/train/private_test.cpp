@@ -54,7 +54,8 @@ std::vector<VerifyConfig> matrix(int ranks) {
     return config;
   };
   switch (ranks) {
-    case 1: return {with({}, {"none"}, {"fp32"}, {}), with(tied, {"none"}, {"bf16", "fp64"}, {"group"})};
+    case 1:
+      return {with({}, {"none"}, {"fp32"}, {}, {"ghost", "auto"}), with(tied, {"none"}, {"bf16", "fp64"}, {"group"})};
     case 2:
       return {with(tied, {"zero2", "zero3"}, {"fp32"}),
               with(several, {"zero3"}, {"bf16"}, {"flat"}, {"ghost", "streaming", "auto"}),
@@ -64,7 +65,7 @@ std::vector<VerifyConfig> matrix(int ranks) {
       return {with(dit, {"zero2"}, {"fp64"}), with(lora, {"zero3", "ddp"}, {"fp32"}, {"per_layer"}),
               with(users(lora), {"zero2", "ddp"}, {"fp32"}, {"per_layer"})};
     default:
-      return {with(several, {"hsdp"}, {"fp32"}), with(dit, {"hsdp"}, {"bf16"}, {"automatic"}),
+      return {with(tied, {"hsdp"}, {"fp32"}), with(dit, {"hsdp"}, {"bf16"}, {"automatic"}),
               with(users(dit), {"hsdp"}, {"fp64"})};
   }
 }
