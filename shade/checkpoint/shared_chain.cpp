@@ -10,6 +10,7 @@
 #include <cstring>
 #include <thread>
 
+#include "shade/base/descriptor.h"
 #include "shade/base/error.h"
 #include "shade/base/interrupted.h"
 #include "shade/checkpoint/folder.h"
@@ -17,20 +18,6 @@
 
 namespace shade::checkpoint {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int operator*() const { return number_; }
-
- private:
-  int number_;
-};
 
 // No link: what it names could be changed between two appends.
 int opened(const std::filesystem::path& file, int flags) {
@@ -80,7 +67,7 @@ Chain SharedChain::prove(std::string_view words) const {
 
 void SharedChain::create(const Json& first) const {
   const Descriptor file(opened(path_, O_WRONLY | O_CREAT | O_EXCL | O_APPEND));
-  SHADE_REQUIRE(*file >= 0, "cannot make ", name_, " ", path_, ": ",
+  SHADE_REQUIRE(file, "cannot make ", name_, " ", path_, ": ",
                 errno == EEXIST ? "there is a file of that name; choose another" : std::strerror(errno));
   io::Digest head{};
   write_all(*file, next_line(head, first.dump()), text(name_, " ", path_));
@@ -89,7 +76,7 @@ void SharedChain::create(const Json& first) const {
 
 Chain SharedChain::read() const {
   const Descriptor file(opened(path_, O_RDONLY));
-  SHADE_REQUIRE(*file >= 0, "cannot open ", name_, " ", path_, ": ",
+  SHADE_REQUIRE(file, "cannot open ", name_, " ", path_, ": ",
                 errno == ELOOP ? "a symbolic link; expected the file itself" : std::strerror(errno));
   return prove(content(*file, text(name_, " ", path_)));
 }
@@ -97,7 +84,7 @@ Chain SharedChain::read() const {
 ChainMark SharedChain::append(const Next& next, Seconds patience) const {
   const auto what = text(name_, " ", path_);
   const Descriptor file(opened(path_, O_RDWR | O_APPEND));
-  SHADE_REQUIRE(*file >= 0, "cannot open ", what, ": ",
+  SHADE_REQUIRE(file, "cannot open ", what, ": ",
                 errno == ELOOP ? "a symbolic link; expected the file itself" : std::strerror(errno));
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
   while (uninterrupted([&] { return ::flock(*file, LOCK_EX | LOCK_NB); }) != 0) {

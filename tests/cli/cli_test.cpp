@@ -13,40 +13,38 @@
 namespace shade {
 namespace {
 
-test::Outcome shade(std::vector<std::string> words) {
-  words.insert(words.begin(), test::shade_binary());
-  return test::run(words);
-}
-
 TEST(Cli, VersionNamesEverything) {
-  const auto seen = shade({"--version"});
+  const auto seen = test::run_shade({"--version"});
   EXPECT_EQ(seen.status, 0);
   for (const char* part : {"shade 0.2.0 (", "libtorch 2.15.0", "compiler ", "backends gloo, simulated, nccl "})
     EXPECT_NE(seen.output.find(part), std::string::npos) << part;
 }
 
 TEST(Cli, HelpShowsDefaultsUnitsAndAnExample) {
-  const auto seen = shade({"comm", "--help"});
+  const auto seen = test::run_shade({"comm", "--help"});
   EXPECT_EQ(seen.status, 0);
   for (const char* part : {"--sizes,--collectives.sizes", "[1MiB,4MiB,16MiB,64MiB]", "--comm.peer-timeout", "[10.0s]",
                            "Example:\n  shade comm --ranks 2", "--json", "--log-level", "--ranks"})
     EXPECT_NE(seen.output.find(part), std::string::npos) << part << "\n" << seen.output;
-  EXPECT_NE(shade({}).output.find("launch"), std::string::npos);
+  EXPECT_NE(test::run_shade({}).output.find("launch"), std::string::npos);
 }
 
 TEST(Cli, TyposAreAnsweredWithWhatWasMeant) {
-  EXPECT_NE(shade({"bench", "--dp", "flash", "--mode", "none"})
+  EXPECT_NE(test::run_shade({"bench", "--dp", "flash", "--mode", "none"})
                 .output.find("--dp flash and --mode none are two names of one option; drop one of them"),
             std::string::npos);
-  EXPECT_EQ(shade({"com"}).output, "shade: unknown verb 'com'; did you mean 'comm'? (shade --help lists them)\n");
-  const auto seen = shade({"comm", "--szies", "1MiB"});
+  EXPECT_EQ(test::run_shade({"com"}).output,
+            "shade: unknown verb 'com'; did you mean 'comm'? (shade --help lists them)\n");
+  const auto seen = test::run_shade({"comm", "--szies", "1MiB"});
   EXPECT_EQ(seen.status, 2);
   EXPECT_EQ(seen.output,
             "shade comm: unknown option '--szies'; did you mean '--sizes'?\n"
             "  shade comm --help shows the options.\n");
-  EXPECT_NE(shade({"comm", "--sizes", "64M"}).output.find("collectives.sizes: '64M' is not a size"), std::string::npos);
-  EXPECT_NE(shade({"comm", "--log-level", "loud"}).output.find("log level 'loud' is unknown"), std::string::npos);
-  EXPECT_NE(shade({"comm"}).output.find("a world of one rank has no collectives to measure; add --ranks 2"),
+  EXPECT_NE(test::run_shade({"comm", "--sizes", "64M"}).output.find("collectives.sizes: '64M' is not a size"),
+            std::string::npos);
+  EXPECT_NE(test::run_shade({"comm", "--log-level", "loud"}).output.find("log level 'loud' is unknown"),
+            std::string::npos);
+  EXPECT_NE(test::run_shade({"comm"}).output.find("a world of one rank has no collectives to measure; add --ranks 2"),
             std::string::npos);
 }
 
@@ -69,7 +67,7 @@ TEST(Cli, AUsageErrorIsPrintedOncePerHost) {
 // Optimizers are fp32; fp64 is for shade verify.
 TEST(Cli, TrainingInFp64IsNotOffered) {
   for (const std::string verb : {"train", "bench", "compare"}) {
-    const auto seen = shade({verb, "--model", "llama-nano", "--dtype", "fp64"});
+    const auto seen = test::run_shade({verb, "--model", "llama-nano", "--dtype", "fp64"});
     EXPECT_EQ(seen.status, 2) << seen.output;
     EXPECT_NE(seen.output.find("dtype: 'fp64' is unknown; expected one of fp32, bf16"), std::string::npos)
         << seen.output;
@@ -94,7 +92,7 @@ TEST(Cli, EscapeSequencesInFilesDoNotReachTheTerminal) {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   };
-  const auto made = shade(with(
+  const auto made = test::run_shade(with(
       "train --model llama-nano --from-scratch --synthetic --train.records 8 --dp none --batch-size 4 --micro-batch 4 "
       "--steps 1 --seq-length 8 --peak-gflops 100",
       {"--output", folder / "run", "--export", model}));
@@ -109,7 +107,7 @@ TEST(Cli, EscapeSequencesInFilesDoNotReachTheTerminal) {
            {{"report", (folder / bell).string()}, 2},
            {{"train", (folder / name).string()}, 2},
            {{bell}, 2}}) {
-    const auto seen = shade(words);
+    const auto seen = test::run_shade(words);
     EXPECT_EQ(seen.status, status) << seen.output;
     EXPECT_TRUE(clean(seen)) << seen.output;
     EXPECT_NE(seen.output.find("\\x1b]0;owned\\x07"), std::string::npos) << seen.output;
@@ -120,8 +118,8 @@ TEST(Cli, EscapeSequencesInFilesDoNotReachTheTerminal) {
 // What a command writes is its own: colours pass. In the report of its failure its last words are shown.
 TEST(Cli, LaunchPassesBytesOnAndShowsLastWords) {
   const std::string bytes("\x1b[31mred\x1b[0m a\0b", 16);
-  const auto seen =
-      shade({"launch", "-n", "1", "--", "/bin/sh", "-c", "printf '\\033[31mred\\033[0m a\\000b\\n' >&2; exit 3"});
+  const auto seen = test::run_shade(
+      {"launch", "-n", "1", "--", "/bin/sh", "-c", "printf '\\033[31mred\\033[0m a\\000b\\n' >&2; exit 3"});
   EXPECT_EQ(seen.status, 3);
   EXPECT_NE(seen.output.find("[0] " + bytes + "\n"), std::string::npos) << seen.output;
   EXPECT_NE(seen.output.find("exit status 3: \\x1b[31mred\\x1b[0m a\\x00b"), std::string::npos) << seen.output;
@@ -131,8 +129,8 @@ TEST(Cli, FilesAndOptionsBecomeOneConfiguration) {
   const auto folder = std::filesystem::path(testing::TempDir()) / text("cli_", ::getpid());
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "c.toml") << "[collectives]\nsizes = [\"1KiB\", \"2KiB\"]\niterations = 3\n";
-  const auto seen = shade({"comm", "--ranks", "2", "--config", (folder / "c.toml").string(), "--num-iter", "1",
-                           "--collectives", "all_gather", "--json", (folder / "out.json").string()});
+  const auto seen = test::run_shade({"comm", "--ranks", "2", "--config", (folder / "c.toml").string(), "--num-iter",
+                                     "1", "--collectives", "all_gather", "--json", (folder / "out.json").string()});
   ASSERT_EQ(seen.status, 0) << seen.output;
   const auto result = read_json(folder / "out.json");
   EXPECT_EQ(result["config"]["collectives"]["iterations"], 1) << "the option wins";
@@ -148,7 +146,7 @@ TEST(Cli, FilesAndOptionsBecomeOneConfiguration) {
 
 TEST(Cli, AccountAnswersAPersonAndAScript) {
   const auto file = std::filesystem::path(testing::TempDir()) / text("account_", ::getpid(), ".json");
-  const auto seen = shade(
+  const auto seen = test::run_shade(
       {"account", "--sigma", "1.5", "--rate", "0.04", "--steps", "2250", "--delta", "1e-5", "--json", file.string()});
   ASSERT_EQ(seen.status, 0) << seen.output;
   for (const char* part : {"epsilon 6.76", " at delta 1e-05 by prv", "upper bound, Renyi order 3.9", "diagnostic only"})
@@ -163,8 +161,8 @@ TEST(Cli, AccountAnswersAPersonAndAScript) {
   EXPECT_NEAR(result["accountants"]["rdp"]["epsilon"].get<double>(), 7.329111171484, 1e-9);
   EXPECT_EQ(result["accountants"]["gdp"]["upper_bound"], false);
 
-  const auto solved = shade({"account", "--target-epsilon", "8", "--sample-rate", "0.04", "--steps", "2250",
-                             "--accountant", "rdp", "--json", file.string()});
+  const auto solved = test::run_shade({"account", "--target-epsilon", "8", "--sample-rate", "0.04", "--steps", "2250",
+                                       "--accountant", "rdp", "--json", file.string()});
   ASSERT_EQ(solved.status, 0) << solved.output;
   EXPECT_LE(read_json(file)["epsilon"].get<double>(), 8);
   EXPECT_NEAR(read_json(file)["sigma"].get<double>(), 1.416, 1e-3);
@@ -174,7 +172,7 @@ TEST(Cli, AccountAnswersAPersonAndAScript) {
 TEST(Cli, AccountRefusesWhatHasNoAnswer) {
   const auto fault = [](std::vector<std::string> words) {
     words.insert(words.begin(), {"account", "--rate", "0.04", "--steps", "10"});
-    const auto seen = shade(words);
+    const auto seen = test::run_shade(words);
     EXPECT_EQ(seen.status, 2) << seen.output;
     return seen.output;
   };

@@ -20,12 +20,8 @@ using Words = std::vector<std::string>;
 class DataLedgerCli : public testing::Test {
  protected:
   std::string place(const std::string& name) const { return (scratch_.path() / name).string(); }
-  Outcome shade(Words words) const {
-    words.insert(words.begin(), shade_binary());
-    return run(words);
-  }
   void create(const std::string& epsilon = "6") const {
-    const auto seen = shade({"ledger", "--create", ledger_, "--epsilon", epsilon, "--delta", "1e-5"});
+    const auto seen = test::run_shade({"ledger", "--create", ledger_, "--epsilon", epsilon, "--delta", "1e-5"});
     ASSERT_EQ(seen.status, 0) << seen.output;
   }
   Words training(const std::string& name, const std::string& steps, const std::string& sigma) const {
@@ -37,7 +33,7 @@ class DataLedgerCli : public testing::Test {
   }
   Json shown() const {
     const auto file = place("shown.json");
-    const auto seen = shade({"ledger", ledger_, "--json", file});
+    const auto seen = test::run_shade({"ledger", ledger_, "--json", file});
     EXPECT_EQ(seen.status, 0) << seen.output;
     return read_json(file);
   }
@@ -53,7 +49,7 @@ class DataLedgerCli : public testing::Test {
 
 TEST_F(DataLedgerCli, TwoRunsAddUpToTheEventsAndAThirdIsStopped) {
   create();
-  EXPECT_NE(shade({"ledger", ledger_}).output.find("nothing was spent"), std::string::npos);
+  EXPECT_NE(test::run_shade({"ledger", ledger_}).output.find("nothing was spent"), std::string::npos);
   for (const auto& [name, steps, sigma] : {std::tuple("first", "8", "2"), {"second", "5", "3"}}) {
     const auto seen = run(training(name, steps, sigma));
     ASSERT_EQ(seen.status, 0) << seen.output;
@@ -67,7 +63,7 @@ TEST_F(DataLedgerCli, TwoRunsAddUpToTheEventsAndAThirdIsStopped) {
   EXPECT_EQ(about.st_mode & 0777, 0600U);
 
   const auto file = place("account.json");
-  const auto account = shade({"account", "--events", place("shown.json"), "--json", file});
+  const auto account = test::run_shade({"account", "--events", place("shown.json"), "--json", file});
   ASSERT_EQ(account.status, 0) << account.output;
   const auto answer = read_json(file);
   EXPECT_EQ(answer["delta"], 1e-5);
@@ -89,7 +85,7 @@ TEST_F(DataLedgerCli, TwoRunsAddUpToTheEventsAndAThirdIsStopped) {
   EXPECT_EQ(fourth.status, 2) << fourth.output;
   EXPECT_NE(fourth.output.find("leaves no room for a step"), std::string::npos) << fourth.output;
   EXPECT_EQ(shown(), full);
-  const auto seen = shade({"ledger", ledger_}).output;
+  const auto seen = test::run_shade({"ledger", ledger_}).output;
   for (const char* words : {"cap: epsilon 6 at delta 1e-05", "add or remove one record", "third",
                             "if all runs had been planned ahead: epsilon", "left: 0 steps with sigma 2"})
     EXPECT_NE(seen.find(words), std::string::npos) << words << "\n" << seen;
@@ -128,7 +124,7 @@ TEST_F(DataLedgerCli, AKilledRunLosesNoStep) {
 
 TEST_F(DataLedgerCli, RefusesWhatIsNotMeant) {
   const auto refused = [&](const Words& words) {
-    const auto seen = shade(words);
+    const auto seen = test::run_shade(words);
     EXPECT_EQ(seen.status, 2) << seen.output;
     return seen.output;
   };

@@ -13,11 +13,6 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-test::Outcome shade(Words words) {
-  words.insert(words.begin(), test::shade_binary());
-  return test::run(words);
-}
-
 size_t count(const std::string& text, const std::string& part) {
   size_t found = 0;
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
@@ -40,7 +35,7 @@ TEST(Limits, ModelStatesBeyondTheMemoryAreRefusedAtOnce) {
   const auto with = [&](Words words, const Words& more) {
     words.insert(words.end(), large.begin(), large.end());
     words.insert(words.end(), more.begin(), more.end());
-    return shade(words);
+    return test::run_shade(words);
   };
   const std::string need =
       "the model states need 14.6 TiB on this host (weights 3.64 TiB, gradients 3.64 TiB, "
@@ -81,7 +76,7 @@ TEST(Limits, AMemoryLimitIsKeptByTheStates) {
   const auto with = [&](const Words& more) {
     auto words = small;
     words.insert(words.end(), more.begin(), more.end());
-    return shade(words);
+    return test::run_shade(words);
   };
   expect_refused(with({"--memory-limit", "8MB"}), "the model states need 8.03 MiB on this host");
   const auto fits = with({"--memory-limit", "9MB"});
@@ -94,8 +89,8 @@ TEST(Limits, AHostileConfigurationIsAnsweredAtOnce) {
               {"num_attention_heads", 32}, {"intermediate_size", 14336}, {"vocab_size", 128256}};
   const auto train = [&] {
     scratch.write("config.json", config.dump());
-    return shade({"train", "--model", scratch.path().string(), "--from-scratch", "--synthetic", "--ranks", "2",
-                  "--shard", "zero3", "--output", (scratch.path().string() + "_run")});
+    return test::run_shade({"train", "--model", scratch.path().string(), "--from-scratch", "--synthetic", "--ranks",
+                            "2", "--shard", "zero3", "--output", (scratch.path().string() + "_run")});
   };
   expect_refused(train(), "the model states need ");
   config["num_hidden_layers"] = 1'000'000'000;
@@ -113,7 +108,7 @@ TEST(Limits, MoreThreadsThanCoresWarnOnce) {
   const auto with = [&](const Words& more) {
     auto words = bench;
     words.insert(words.end(), more.begin(), more.end());
-    const auto seen = shade(words);
+    const auto seen = test::run_shade(words);
     EXPECT_EQ(seen.status, 0) << seen.output;
     return seen.output;
   };
@@ -126,7 +121,7 @@ TEST(Limits, MoreThreadsThanCoresWarnOnce) {
       << two;
   EXPECT_EQ(count(with({"--threads", std::to_string(cores)}), " threads share "), 0u);
   EXPECT_EQ(count(with({}), " threads share "), 0u);
-  const auto seen = shade({"bench", "--threads", "5000"});
+  const auto seen = test::run_shade({"bench", "--threads", "5000"});
   EXPECT_EQ(seen.status, 2) << seen.output;
 }
 

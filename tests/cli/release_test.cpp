@@ -18,9 +18,8 @@ bool says(const test::Outcome& seen, const std::string& words) { return seen.out
 
 struct ReleaseVerb : testing::Test {
   std::string place(const std::string& name) const { return (scratch.path() / name).string(); }
-  test::Outcome shade(std::vector<std::string> words) const {
-    words.insert(words.begin(), test::shade_binary());
-    return test::run(words, {.limit = Seconds(120)});
+  test::Outcome shade(const std::vector<std::string>& words) const {
+    return test::run_shade(words, {.limit = Seconds(120)});
   }
   test::Outcome train(const std::vector<std::string>& more) const {
     std::string lines;

@@ -17,9 +17,8 @@ bool says(const test::Outcome& seen, const std::string& words) { return seen.out
 
 struct Serve : testing::Test {
   std::string place(const std::string& name) const { return (scratch.path() / name).string(); }
-  test::Outcome shade(std::vector<std::string> words) const {
-    words.insert(words.begin(), shade_binary());
-    return run(words, {.limit = Seconds(120)});
+  test::Outcome shade(const std::vector<std::string>& words) const {
+    return test::run_shade(words, {.limit = Seconds(120)});
   }
   void train(const std::vector<std::string>& more) const {
     std::string lines;

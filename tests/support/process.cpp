@@ -131,4 +131,9 @@ std::vector<int> processes_with(const std::string& key, const std::string& value
   return found;
 }
 
+Outcome run_shade(std::vector<std::string> arguments, const RunOptions& options) {
+  arguments.insert(arguments.begin(), shade_binary());
+  return run(arguments, options);
+}
+
 }  // namespace shade::test

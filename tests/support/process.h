@@ -53,6 +53,7 @@ class Running {
 };
 
 std::string shade_binary();  // the program under test
+Outcome run_shade(std::vector<std::string> arguments, const RunOptions& options = {});
 std::string source_root();
 
 // Processes whose environment contains KEY=VALUE.

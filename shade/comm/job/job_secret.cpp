@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "shade/base/descriptor.h"
 #include "shade/base/error.h"
 
 namespace shade::comm {
@@ -24,29 +25,14 @@ std::string octal(mode_t mode) {
   return digits.data();
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-  explicit operator bool() const { return number_ >= 0; }
-
- private:
-  int number_;
-};
-
 std::string read_words(const Descriptor& file, const std::string& path) {
   struct stat about{};
-  SHADE_REQUIRE(::fstat(file.number(), &about) == 0 && S_ISREG(about.st_mode), "the secret's file ", path,
+  SHADE_REQUIRE(::fstat(*file, &about) == 0 && S_ISREG(about.st_mode), "the secret's file ", path,
                 " is not a regular file");
   SHADE_REQUIRE((about.st_mode & 077) == 0, "the secret's file ", path, " is open to other users (mode ",
                 octal(about.st_mode), "): chmod 600 ", path);
   std::array<char, 4096> buffer{};
-  const auto count = ::read(file.number(), buffer.data(), buffer.size());
+  const auto count = ::read(*file, buffer.data(), buffer.size());
   SHADE_REQUIRE(count >= 0, "cannot read the secret's file ", path, ": ", std::strerror(errno));
   std::string words(buffer.data(), static_cast<size_t>(count));
   words.erase(words.find_last_not_of(" \t\r\n") + 1);
@@ -82,7 +68,7 @@ void make_secret(const std::string& path) {
   {
     const Descriptor file(::open(own.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     const auto all = Secret::new_words();
-    const bool written = file && ::write(file.number(), all.data(), all.size()) == static_cast<ssize_t>(all.size());
+    const bool written = file && ::write(*file, all.data(), all.size()) == static_cast<ssize_t>(all.size());
     SHADE_REQUIRE(written, "cannot write ", own, ": ", std::strerror(errno), "; set SHADE_SECRET_FILE");
   }
   const bool linked = ::link(own.c_str(), path.c_str()) == 0 || errno == EEXIST;
