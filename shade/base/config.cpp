@@ -2,6 +2,7 @@
 
 #include <toml++/toml.h>
 #include <algorithm>
+#include <cctype>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -102,6 +103,22 @@ void set_from_toml(Field& field, const toml::node& node, const std::string& key,
   std::vector<std::string> elements;
   for (const auto& element : *list) elements.push_back(toml_word(element, key, source));
   field.set(elements);
+}
+
+// What a person most likely did in a line that is not TOML; empty: unknown.
+std::string advice_for(std::string_view document, size_t line) {
+  const auto lines = split(document, '\n');
+  if (line == 0 || line > lines.size()) return {};
+  const std::string_view written = lines[line - 1];
+  const auto equals = written.find('=');
+  if (equals == std::string_view::npos)
+    return text("'", trim(written), "' is neither a [section] nor a key with a value; expected KEY = VALUE");
+  const auto key = trim(written.substr(0, equals)), value = trim(written.substr(equals + 1));
+  if (value.empty()) return text("'", key, "' has no value; expected ", key, " = VALUE");
+  const auto letter = static_cast<unsigned char>(value.front());
+  if (std::isalpha(letter) == 0 && letter != '/' && letter != '~' && letter != '@' && letter != '.') return {};
+  return text("'", value, "' is not a value of TOML; expected a number, true, false, a list, or text in quotes: ", key,
+              " = \"", value, "\"");
 }
 
 }  // namespace
@@ -210,11 +227,28 @@ std::vector<std::string> Field::spellings() const {
   return out;
 }
 
+std::string Field::bound(double limit) const {
+  const auto whole = [&] { return static_cast<int64_t>(limit); };
+  return std::visit(Overloaded{[&](const Seconds*) { return print(Seconds(limit)); },
+                               [&](const Bytes*) { return print(Bytes{whole()}); },
+                               [&](const std::vector<Bytes>*) { return print(Bytes{whole()}); },
+                               [&](const int64_t*) { return print(whole()); },
+                               [&](const std::vector<int64_t>*) { return print(whole()); },
+                               [&](const auto&) { return print(limit); }},
+                    value_);
+}
+
 std::string Field::help() const {
   std::string out = info_.help;
   if (const auto* choice = std::get_if<Choice>(&value_)) out += text(": ", join(choice->names, "|"));
+  if (info_.min && info_.max)
+    out += text(" (", bound(*info_.min), " to ", bound(*info_.max), ")");
+  else if (info_.min)
+    out += text(" (at least ", bound(*info_.min), ")");
+  else if (info_.max)
+    out += text(" (at most ", bound(*info_.max), ")");
   if (!info_.if_not_given.empty()) return text(out, " [", info_.if_not_given, "]");
-  out += text(" [", default_.empty() ? "empty" : default_, info_.unit.empty() ? "" : " ", info_.unit, "]");
+  out += text(" [", default_.empty() ? "not set" : default_, info_.unit.empty() ? "" : " ", info_.unit, "]");
   return out;
 }
 
@@ -262,8 +296,10 @@ void Config::read_toml_text(std::string_view toml_text, const std::string& sourc
   try {
     document = toml::parse(toml_text, source);
   } catch (const toml::parse_error& fault) {
-    throw UsageError(
-        text(source, ":", fault.source().begin.line, ":", fault.source().begin.column, ": ", fault.description()));
+    const auto& at = fault.source().begin;
+    const auto advice = advice_for(toml_text, at.line);
+    throw UsageError(advice.empty() ? text(source, ":", at.line, ":", at.column, ": ", fault.description())
+                                    : text(source, ":", at.line, ": ", advice));
   }
   SHADE_REQUIRE(!document.empty(), source, " sets nothing; expected sections with keys, e.g. [train] and steps = 100");
   for (const auto& [section, node] : document) {

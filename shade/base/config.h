@@ -37,6 +37,8 @@ struct FieldInfo {
   std::vector<std::string> flags;  // spellings on the command line beside --section.key: the usual one, then aliases,
                                    // e.g. "--batch-size"; in files, without the dashes, they are keys of the section
   std::string if_not_given;        // shown as the default where that follows from other fields
+  bool common = false;             // one of the options most used: shown by a short --help
+  std::vector<std::string> not_offered;  // names of an enum that are for programs, and unknown here
 };
 
 // An enum seen through its names.
@@ -69,10 +71,11 @@ class Field {
 
   std::string str() const;   // the present value, as set() would read it
   Json json() const;         // the present value, typed
-  std::string help() const;  // help text, unit, range or choices, default
+  std::string help() const;  // help text, choices, range, default with its unit
 
  private:
   void assign(std::string_view word, std::span<const std::string> elements);
+  std::string bound(double limit) const;  // a limit in the field's own unit
 
   std::string key_;
   Value value_;
@@ -89,8 +92,13 @@ class Fields {
   void add(const std::string& name, T& value, FieldInfo info) {
     Field::Value reference = [&]() -> Field::Value {
       if constexpr (NamedEnum<T>) {
-        return Choice{all_names<T>(), [&value] { return to_string(value); },
-                      [&value](std::string_view word) { value = parse_name<T>(word); }};
+        auto names = all_names<T>();
+        for (const auto& name : info.not_offered) std::erase(names, name);
+        return Choice{names, [&value] { return to_string(value); },
+                      [&value, names](std::string_view word) {
+                        require_one_of(word, names);
+                        value = parse_name<T>(word);
+                      }};
       } else {
         return &value;
       }

@@ -72,7 +72,9 @@ std::optional<double> parse_real(std::string_view word) { return parse_number<do
 
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates) {
   const std::string* best = nullptr;
-  size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
+  // Dashes of an option say nothing about the word, and of three letters two are another word: --gpu is not --eps.
+  const auto letters = word.size() - std::min(word.find_first_not_of('-'), word.size());
+  size_t best_distance = (letters <= 3 ? 1 : std::max<size_t>(2, letters / 3)) + 1;
   for (const auto& candidate : candidates) {
     const auto distance = edit_distance(word, candidate);
     if (distance < best_distance) {

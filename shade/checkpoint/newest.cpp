@@ -70,10 +70,10 @@ std::optional<Newest> load_newest(Store& store, const comm::Group& group, shard:
   }
   if (out.faults.empty()) return std::nullopt;
   const std::vector<std::string> others = order.at("others");
-  throw Error(text("no checkpoint in ", store.folder(), " is whole: ", join(out.faults, "; "),
-                   "; put one of them back from a copy, ",
-                   others.empty() ? "or delete this folder to begin anew"
-                                  : text("or go on from another branch of this run (--resume-from ", others[0], ")")));
+  throw Error(text(
+      "no checkpoint in ", store.folder(), " is whole: ", join(out.faults, "; "), "; restore one of them from a copy, ",
+      others.empty() ? "or delete this folder to start again"
+                     : text("or continue from another branch of this run (--resume-from ", others[0], ")")));
 }
 
 }  // namespace shade::checkpoint

@@ -29,28 +29,35 @@ struct AccountConfig {
 
   void declare(Fields& f) {
     f.add("sigma", sigma,
-          {.help = "noise over clip norm; or give --target-epsilon", .flags = {"--sigma", "--noise-multiplier"}});
+          {.help = "noise multiplier: standard deviation of the noise divided by the clip norm; alternatively "
+                   "--target-epsilon",
+           .flags = {"--sigma", "--noise-multiplier"}});
     f.add("target_epsilon", target_epsilon,
-          {.help = "find the sigma that keeps this epsilon", .flags = {"--target-epsilon", "--epsilon"}});
-    f.add("sample_rate", sample_rate,
-          {.help = "chance of a record (of a user: expected users of a batch over all users) to be in a step's batch",
-           .flags = {"--sample-rate", "--rate"}});
-    f.add("steps", steps, {.help = "optimizer steps", .flags = {"--steps"}});
+          {.help = "epsilon to stay within, from which sigma is computed", .flags = {"--target-epsilon", "--epsilon"}});
+    f.add(
+        "sample_rate", sample_rate,
+        {.help =
+             "probability that a record is in a step's batch; for users, expected users per batch divided by all users",
+         .flags = {"--sample-rate", "--rate"}});
+    f.add("steps", steps, {.help = "number of optimizer steps", .flags = {"--steps"}});
     f.add("delta", delta,
-          {.help = "probability that epsilon doesn't hold, below 1 / number of records, or of users",
+          {.help = "probability that the epsilon guarantee fails; choose it below 1 / number of records or users",
            .flags = {"--delta", "--target-delta"}});
-    f.add("accountant", accountant, {.help = "whose answer is the result", .flags = {"--accountant"}});
-    f.add("sampler", sampler, {.help = "how batches are drawn", .flags = {"--sampler"}});
+    f.add("accountant", accountant, {.help = "accountant whose epsilon is the result", .flags = {"--accountant"}});
+    f.add("sampler", sampler, {.help = "sampler that draws the batches", .flags = {"--sampler"}});
     f.add("max_batch", max_batch,
-          {.help = "truncated_poisson: larger batches are cut to it", .unit = "samples", .flags = {"--max-batch"}});
+          {.help = "largest batch of the truncated_poisson sampler; larger draws are cut to this size",
+           .unit = "samples",
+           .flags = {"--max-batch"}});
     f.add("privacy_unit", privacy_unit,
-          {.help = "what a batch is drawn from and epsilon protects", .flags = {"--privacy-unit"}});
+          {.help = "unit that batches are drawn from and epsilon protects", .flags = {"--privacy-unit"}});
     f.add("population", population,
-          {.help = "truncated_poisson: at most so many records", .unit = "samples", .flags = {"--population"}});
+          {.help = "upper bound on the number of records, for the truncated_poisson sampler",
+           .unit = "samples",
+           .flags = {"--population"}});
     f.add("events", events,
-          {.help =
-               "JSON file of mixed steps in place of one run: a list of objects with sigma, sample_rate and steps, or "
-               "what shade ledger --json writes, whose delta is the default",
+          {.help = "JSON file of mixed steps in place of one run: a list of objects with sigma, sample_rate and steps, "
+                   "or the output of shade ledger --json, whose delta is then the default",
            .flags = {"--events"}});
   }
 
@@ -94,7 +101,9 @@ Asked from_file(AccountConfig& account, const CommandLine& line) {
   return out;
 }
 
-Asked from_options(AccountConfig& account) {
+Asked from_options(AccountConfig& account, const CommandLine& line) {
+  SHADE_REQUIRE(!line.given("account.sigma") || account.sigma != 0,
+                "--sigma 0 adds no noise, so there is no epsilon; expected 0.01 to 1e+06");
   SHADE_REQUIRE((account.sigma != 0) != (account.target_epsilon != 0),
                 "expected either --sigma (to get epsilon) or --target-epsilon (to get sigma), found ",
                 account.sigma != 0 ? "both" : "neither", "; or --events FILE for mixed steps");
@@ -128,7 +137,7 @@ int run_account(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
   SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "accounting needs one process; drop --ranks");
   const bool mixed = !account.events.empty();
-  const auto asked = mixed ? from_file(account, line) : from_options(account);
+  const auto asked = mixed ? from_file(account, line) : from_options(account, line);
   const auto& steps = asked.steps;
   const auto result = privacy::spent(account.accountant, steps, account.delta);
   const bool all_poisson = std::all_of(

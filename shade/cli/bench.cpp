@@ -58,7 +58,7 @@ void print(const measure::BenchResult& result, const measure::Experiment& experi
     const auto& row = json["rows"][0];
     table.add(
         {"PyTorch", text(significant(row["peer_ms"].get<double>()), " ms, ", significant(row["peer_mb"].get<double>()),
-                         " MiB (best of ", result.peer_times_ms.size(), ", in turns)")});
+                         " MiB (best of ", result.peer_times_ms.size(), ", interleaved)")});
     table.add({"ours / PyTorch", text("time ", significant(row["ratio_time"].get<double>(), 2), " x, memory ",
                                       significant(row["ratio_memory"].get<double>(), 2), " x")});
   }
@@ -88,7 +88,7 @@ int run_bench(const Arguments& arguments) {
   auto& bench = experiment.bench;
   std::string folder;
   line.app()
-      .add_option("--output-dir", folder, "also write the result to <mode>_seq<T>_result.json in this folder")
+      .add_option("--output-dir", folder, "folder that the result is also written to, as <mode>_seq<T>_result.json")
       ->type_name("DIR");
   if (const auto status = own.parse(arguments)) return *status;
   require_memory(experiment, own.comm, expected_place(line));

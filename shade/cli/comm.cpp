@@ -21,7 +21,7 @@ void print(const std::vector<measure::CollectiveRow>& rows) {
   std::printf(
       "\n%d ranks, %s, best of the iterations, slowest rank. size: bytes of the full buffer. algorithm bw: "
       "size / time.\nbus bw: what the links carry, (W-1)/W of it for gathers and scatters, twice that for "
-      "all_reduce.\nratio: ours / stock c10d, measured in turns.\n",
+      "all_reduce.\nratio: ours / stock c10d, measured interleaved.\n",
       rows.empty() ? 0 : rows.front().ranks, rows.empty() ? "" : to_string(rows.front().dtype).c_str());
 }
 
@@ -33,7 +33,7 @@ int run_comm(const Arguments& arguments) {
   Config config;
   config.add("collectives", bench);
   config.add("comm", comm_config);
-  CommandLine line("comm", "The collectives of this machine, measured beside stock c10d's.",
+  CommandLine line("comm", "Times of the collectives on this machine, compared with stock c10d.",
                    "shade comm --ranks 2 --sizes 1MiB,64MiB --json comm.json");
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;

@@ -10,29 +10,34 @@
 #include "shade/base/log.h"
 #include "shade/base/output_file.h"
 #include "shade/base/strings.h"
+#include "shade/cli/help_formatter.h"
 #include "shade/cli/verb.h"
 
 namespace shade::cli {
 
 CommandLine::CommandLine(std::string verb, std::string summary, std::string example)
     : verb_(std::move(verb)), example_(std::move(example)), app_(std::move(summary), "shade " + verb_) {
-  app_.get_formatter()->column_width(36);
+  app_.formatter(std::make_shared<HelpFormatter>());
+  app_.set_help_flag("-h,--help", "print this help and exit");
   app_.allow_extras();  // ours name the nearest option
-  app_.add_option("--json", json_file,
-                  "also write the result as JSON to this file; -: to standard output, and all else to standard error")
+  app_.add_option(
+          "--json", json_file,
+          "file that the result is also written to as JSON; -: standard output, with everything else on standard error")
       ->type_name("FILE");
   app_.add_option("--ranks,--nproc-per-node", ranks,
-                  "start this many ranks on this host; absent: the world given by torchrun, Slurm or "
-                  "mpirun, or one process")
+                  "number of ranks to start on this host; if not given, the ranks that torchrun, Slurm or mpirun "
+                  "started, or one process")
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
-  app_.add_option("--log-level", log_level_, "debug, info, warning, error or off [warning]")->type_name("LEVEL");
+  app_.add_option("--log-level", log_level_,
+                  "least severe message to print: debug, info, warning, error or off [warning]")
+      ->type_name("LEVEL");
 }
 
 void CommandLine::add(Config& config, const std::string& argument) {
   config_ = &config;
   app_.add_option(argument.empty() ? "--config" : argument, config_file_,
-                  "read these fields from a TOML file; options override it")
+                  "TOML file with these fields by section; options override it")
       ->type_name("FILE");
   for (auto& field : config.fields()) {
     // The word is kept and applied in parse(), after the file, so that options win.
@@ -45,15 +50,36 @@ void CommandLine::add(Config& config, const std::string& argument) {
 
 bool CommandLine::given(const std::string& key) const { return app_.get_option(dashed("--" + key))->count() > 0; }
 
+void CommandLine::shorten_help() {
+  app_.set_help_all_flag("--help-all", "print all options by section and exit");
+  shortened_ = true;
+}
+
+void CommandLine::hide_uncommon() {
+  app_.formatter(std::make_shared<HelpFormatter>(true));
+  app_.footer(text(examples(), "\n\nThese are the options most used. shade ", verb_,
+                   " --help-all lists all of them by section, with aliases."));
+  for (const auto& field : config_->fields())
+    if (!field.info().common) app_.get_option(dashed("--" + field.key()))->group("");
+}
+
+std::string CommandLine::examples() const {
+  return text(example_.find('\n') == std::string::npos ? "Example:\n  " : "Examples:\n  ", example_);
+}
+
 std::string CommandLine::config_name() const {
   return config_file_.empty() ? verb_ : std::filesystem::path(config_file_).stem().string();
 }
 
-std::optional<int> parse_words(CLI::App& app, const Arguments& arguments) {
+std::optional<int> parse_words(CLI::App& app, const Arguments& arguments, const std::function<void()>& short_help) {
   Arguments reversed(arguments.rbegin(), arguments.rend());  // CLI11 takes them as a stack
   try {
     app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
+    if (short_help) short_help();
+    std::printf("%s", app.help().c_str());
+    return 0;
+  } catch (const CLI::CallForAllHelp&) {
     std::printf("%s", app.help().c_str());
     return 0;
   } catch (const CLI::ParseError& fault) {
@@ -126,9 +152,10 @@ void CommandLine::require_one_spelling(const Arguments& arguments) const {
 }
 
 std::optional<int> CommandLine::parse(const Arguments& arguments) {
-  app_.footer(text(aliases(), "Example:\n  ", example_));
+  app_.footer(text(aliases(), examples()));
   const auto words = with_values(in_own_words(arguments));
-  if (const auto status = parse_words(app_, words)) return status;
+  const auto short_help = shortened_ ? [this] { hide_uncommon(); } : std::function<void()>();
+  if (const auto status = parse_words(app_, words, short_help)) return status;
   require_one_spelling(words);
   for (const auto& word : app_.remaining()) {
     if (word.starts_with("-")) throw UsageError(text("unknown option '", word, "'", suggestion_for(word)));

@@ -26,12 +26,12 @@ struct LookConfig {
 
   void declare(Fields& f) {
     f.add("seq_length", seq_length,
-          {.help = "length of a sample", .unit = "tokens", .min = 2, .flags = {"--seq-length", "--seq"}});
-    f.add("task", task, {.help = "what the samples are for", .flags = {"--task"}});
+          {.help = "sequence length of a sample", .unit = "tokens", .min = 2, .flags = {"--seq-length", "--seq"}});
+    f.add("task", task, {.help = "training task that samples are formed for", .flags = {"--task"}});
     f.add("write_sample", write_sample,
-          {.help = "writes a made-up corpus into this new folder, and looks at it", .flags = {"--write-sample"}});
-    f.add("sample_size", sample_size, {.help = "of the made-up corpus", .flags = {"--size"}});
-    f.add("sample_seed", sample_seed, {.help = "of the made-up corpus", .min = 0, .flags = {"--seed"}});
+          {.help = "new folder to write a synthetic corpus to, and then inspect", .flags = {"--write-sample"}});
+    f.add("sample_size", sample_size, {.help = "size of the synthetic corpus, e.g. 2MB", .flags = {"--size"}});
+    f.add("sample_seed", sample_seed, {.help = "seed of the synthetic corpus", .min = 0, .flags = {"--seed"}});
   }
 };
 

@@ -21,14 +21,15 @@ struct EvalConfig {
 
   void declare(Fields& f) {
     f.add("seq_length", seq_length,
-          {.help = "length at which records are cut; 0: as in training or, if that is not known, the model's positions",
+          {.help = "length that records are truncated to; 0: that of training or, if unknown, the model's largest",
            .unit = "tokens",
            .min = 0,
            .flags = {"--seq-length", "--seq", "--max-length"}});
     f.add("exact_match", exact_match,
-          {.help = "greedy generation after the prompt of each record that has one, compared with its completion",
+          {.help = "whether to generate greedily after the prompt of each record that has one, and compare with its "
+                   "completion",
            .flags = {"--exact-match"}});
-    f.add("csv", csv, {.help = "file that the figures are also written to, as CSV", .flags = {"--csv"}});
+    f.add("csv", csv, {.help = "CSV file that the figures are also written to", .flags = {"--csv"}});
   }
 };
 

@@ -18,6 +18,9 @@ using Words = std::vector<std::string>;
 constexpr std::string_view kAny = "*", kToken = "--token";
 constexpr std::string_view kEpochs =
     "training is counted in updates: --steps N; an epoch has as many as records over the global batch size";
+constexpr std::string_view kGpus =
+    "each rank computes on one GPU: --device cuda --ranks N uses N of them, and CUDA_VISIBLE_DEVICES selects which";
+constexpr std::string_view kOnRanks = "train bench verify audit comm";
 constexpr std::string_view kNoBudget =
     "a measured or checked step has no budget; set its noise (--sigma), or see shade train and shade account";
 
@@ -34,6 +37,12 @@ constexpr ForeignWord kForeignWords[] = {
     {.word = "--device",
      .value = kAny,
      .refusal = "expected cpu, cuda or auto; a rank computes on the GPU of its local rank"},
+    {.word = "--cuda", .becomes = "--comm.backend nccl"},
+    {.word = "--gpu", .value = kAny, .refusal = kGpus, .verbs = kOnRanks},
+    {.word = "--gpus", .value = kAny, .refusal = kGpus, .verbs = kOnRanks},
+    {.word = "--num-gpus", .value = kAny, .refusal = kGpus, .verbs = kOnRanks},
+    {.word = "--n-gpus", .value = kAny, .refusal = kGpus, .verbs = kOnRanks},
+    {.word = "--world-size", .value = kAny, .refusal = "--ranks N starts N ranks on this host", .verbs = kOnRanks},
     {.word = "--bf16", .becomes = "--dtype bf16"},
     {.word = "--fp16", .refusal = "half precision is --dtype bf16"},
     {.word = "--gradient-checkpointing", .becomes = "--checkpointing block"},
@@ -54,6 +63,18 @@ constexpr ForeignWord kForeignWords[] = {
      .refusal = "the batch of all ranks is --global-batch-size, and a rank computes --micro-batch samples at a time",
      .verbs = "train"},
     {.word = "--per-device-train-batch-size", .value = kAny, .becomes = "--batch-size", .verbs = "bench"},
+    {.word = "--max-steps", .value = kAny, .becomes = "--steps"},
+    {.word = "--max-seq-length", .value = kAny, .becomes = "--seq-length"},
+    {.word = "--lr-scheduler-type", .value = kAny, .becomes = "--schedule"},
+    {.word = "--logging-steps", .value = kAny, .becomes = "--log-every"},
+    {.word = "--save-steps", .value = kAny, .becomes = "--save-every"},
+    {.word = "--eval-steps", .value = kAny, .becomes = "--eval-every"},
+    {.word = "--save-total-limit", .value = kAny, .becomes = "--keep"},
+    {.word = "--target-modules", .value = kAny, .becomes = "--lora-targets"},
+    {.word = "--dataset",
+     .value = kAny,
+     .refusal = "data are files: --data-folder FOLDER; nothing is downloaded",
+     .verbs = "train bench data eval"},
     // TRL
     {.word = "--completion-only-loss", .becomes = "--loss-on completion"},
     {.word = "--assistant-only-loss", .becomes = "--loss-on completion"},

@@ -25,15 +25,18 @@ struct GenerateConfig {
           {.help = "tokenizer.json or its folder, in place of the model's own; bytes: every byte is a token",
            .flags = {"--tokenizer"}});
     f.add("max_new_tokens", max_new_tokens,
-          {.help = "longest continuation", .unit = "tokens", .min = 1, .flags = {"--max-new-tokens", "--max-tokens"}});
+          {.help = "largest length of a continuation",
+           .unit = "tokens",
+           .min = 1,
+           .flags = {"--max-new-tokens", "--max-tokens"}});
     const std::string by_model = "the model's generation_config.json if it has do_sample, otherwise ";
     f.add("temperature", temperature,
-          {.help = "divisor of the logits before a token is drawn; 0: always the most probable token",
+          {.help = "sampling temperature, the divisor of the logits; 0: always the most probable token",
            .min = 0,
            .flags = {"--temperature"},
            .if_not_given = by_model + "0"});
     f.add("top_p", top_p,
-          {.help = "probability of the most probable tokens that are drawn from",
+          {.help = "total probability of the most probable tokens that are drawn from",
            .min = 0,
            .max = 1,
            .flags = {"--top-p"},
@@ -44,7 +47,7 @@ struct GenerateConfig {
            .flags = {"--top-k"},
            .if_not_given = by_model + "0"});
     f.add("seed", seed,
-          {.help = "seed of the draws: the same seed draws the same tokens", .min = 0, .flags = {"--seed"}});
+          {.help = "seed of the random draws; the same seed draws the same tokens", .min = 0, .flags = {"--seed"}});
   }
 
   serve::GenerateOptions options(const serve::OpenedModel& model, const Config& config) const {

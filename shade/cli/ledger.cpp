@@ -20,10 +20,12 @@ struct LedgerConfig {
   privacy::Cap cap;
 
   void declare(Fields& f) {
-    f.add("create", create, {.help = "make FILE, with the cap --epsilon and --delta", .flags = {"--create"}});
-    f.add("epsilon", cap.epsilon, {.help = "cap on what all runs may spend together", .flags = {"--epsilon"}});
+    f.add("create", create,
+          {.help = "whether to create FILE, with the cap given by --epsilon and --delta", .flags = {"--create"}});
+    f.add("epsilon", cap.epsilon,
+          {.help = "cap on the epsilon that all runs may spend together", .flags = {"--epsilon"}});
     f.add("delta", cap.delta,
-          {.help = "probability that epsilon doesn't hold, below 1 / number of records, or of users",
+          {.help = "probability that the epsilon guarantee fails; choose it below 1 / number of records or users",
            .flags = {"--delta"}});
   }
 };
@@ -117,7 +119,7 @@ int run_ledger(const Arguments& arguments) {
       "shade ledger --create wiki.ledger --epsilon 8 --delta 1e-7\n"
       "  shade ledger wiki.ledger --json wiki.json && shade account --events wiki.json");
   line.add(config);
-  line.app().add_option("FILE", file, "the data ledger")->required();
+  line.app().add_option("FILE", file, "data ledger")->required();
   if (const auto status = line.parse(arguments)) return *status;
   SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "a data ledger needs one process; drop --ranks");
   const bool capped = line.given("ledger.epsilon") && line.given("ledger.delta");

@@ -9,10 +9,12 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
+#include "shade/cli/out_of_memory.h"
 #include "shade/cli/verb.h"
 #include "shade/cli/version.h"
 #include "shade/comm/errors.h"
@@ -106,7 +108,10 @@ int run(const Arguments& arguments) {
   } catch (const comm::PeerLost& fault) {
     return fail(verb, fault.what(), comm::kPeerLostStatus);
   } catch (const c10::Error& fault) {
-    return fail(verb, fault.what_without_backtrace(), 1);
+    const std::string what = fault.what_without_backtrace();
+    return fail(verb, out_of_memory(what).value_or(what), 1);
+  } catch (const std::bad_alloc&) {
+    return fail(verb, out_of_memory_text(), 1);
   } catch (const std::exception& fault) {
     return fail(verb, fault.what(), 1);
   }

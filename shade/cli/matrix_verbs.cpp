@@ -9,6 +9,7 @@
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/bench_line.h"
+#include "shade/cli/help_formatter.h"
 #include "shade/data/sample_corpus.h"
 #include "shade/measure/presets.h"
 
@@ -40,34 +41,41 @@ size_t count_failed(const std::vector<Json>& results) {
 
 MatrixLine::MatrixLine(const std::string& verb, const std::string& summary, const std::string& example)
     : app_(summary, "shade " + verb), example_(example) {
-  app_.get_formatter()->column_width(36);
+  app_.formatter(std::make_shared<HelpFormatter>());
+  app_.set_help_flag("-h,--help", "print this help and exit");
   app_.allow_extras();
-  app_.add_option("--output-dir,--output", folder_, "where results go [results/run_YYYYMMDD_HHMMSS]")->type_name("DIR");
-  app_.add_option("--preset", preset, "experiments of a document: " + join(measure::preset_names(), ", "));
-  app_.add_option("--scale", scale, "of a preset: small (minutes on two cores) or full [small]")
+  app_.add_option("--output-dir,--output", folder_, "folder of the results [results/run_YYYYMMDD_HHMMSS]")
+      ->type_name("DIR");
+  app_.add_option("--preset", preset, "named set of experiments: " + join(measure::preset_names(), ", "));
+  app_.add_option("--scale", scale, "size of a preset: small (minutes on two cores) or full [small]")
       ->check(CLI::IsMember({"small", "full"}));
   app_.add_option("--repeats,--repeat", options.repeats.repeat,
-                  "runs of every row, exactly so many, interleaved [until the time ratios are known to 3 %, or the "
-                  "time budget is used]")
+                  "exact number of runs per row, interleaved (1 to 1000) [until the time ratios are known to 3 %, or "
+                  "the time budget is used]")
       ->check(CLI::Range(1, 1000));
   app_.add_option("--time-budget", budget_,
-                  "time for repeats, e.g. 10m: another round is begun if it will end within it [12 times the first "
-                  "round, at most 10 min, 3 min for a small preset]")
+                  "time for repeated runs, e.g. 10m; a round starts only if it is expected to end in time [12 times "
+                  "the first round, at most 10 min, or 3 min for a small preset]")
       ->type_name("TIME")
       ->excludes("--repeats");
-  app_.add_flag("--resume", options.resume, "skip runs whose results are in the folder");
-  app_.add_option("--row-limit", row_limit_, "a row that takes longer has failed, e.g. 10min [1h]")->type_name("TIME");
-  app_.add_option("--memory-limit", memory_limit_, "of each process, e.g. 4GiB: a row that needs more has failed")
+  app_.add_flag("--resume", options.resume, "skip runs whose results are already in the folder");
+  app_.add_option("--row-limit", row_limit_, "time limit per row, e.g. 10min; a row that takes longer fails [1h]")
+      ->type_name("TIME");
+  app_.add_option("--memory-limit", memory_limit_,
+                  "memory limit per process, e.g. 4GiB; a row that needs more fails [no limit]")
       ->type_name("BYTES");
-  app_.add_option("--json", json_file,
-                  "also write a summary as JSON to this file; -: to standard output, and all else to standard error")
+  app_.add_option(
+          "--json", json_file,
+          "file that a summary is also written to as JSON; -: standard output, with everything else on standard error")
       ->type_name("FILE");
-  app_.add_option("--log-level", log_level_, "debug, info, warning, error or off [warning]")->type_name("LEVEL");
+  app_.add_option("--log-level", log_level_,
+                  "least severe message to print: debug, info, warning, error or off [warning]")
+      ->type_name("LEVEL");
 }
 
 std::optional<int> MatrixLine::parse(const Arguments& arguments) {
   app_.footer(
-      text("All options of `shade bench` are taken too; one with a list of values is an axis of the matrix.\n\n",
+      text("All options of `shade bench` are accepted too; one with a list of values is an axis of the matrix.\n\n",
            BenchLine().line.aliases(&app_), "Example:\n  ", example_));
   for (const auto& word : arguments)
     SHADE_REQUIRE(!word.starts_with("--") || !word.ends_with('='), "'", word,

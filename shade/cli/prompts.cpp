@@ -38,13 +38,14 @@ Json Prompt::json() const {
 }
 
 void PromptConfig::declare(Fields& f) {
-  f.add("prompt", prompt, {.help = "text to continue or, with chat, to answer", .flags = {"--prompt"}});
-  f.add("prompt_file", prompt_file,
-        {.help = "file with the prompt, or .jsonl with a \"prompt\" or \"messages\" in each line; -: standard input",
-         .flags = {"--prompt-file"}});
+  f.add("prompt", prompt, {.help = "text to continue or, with --chat, to answer", .flags = {"--prompt"}});
+  f.add(
+      "prompt_file", prompt_file,
+      {.help = "file with the prompt, or .jsonl file with a \"prompt\" or \"messages\" on each line; -: standard input",
+       .flags = {"--prompt-file"}});
   f.add("chat", chat,
-        {.help = "prompts as turns of a user, written by the model's chat template", .flags = {"--chat"}});
-  f.add("system", system, {.help = "system message before the prompts, with chat", .flags = {"--system"}});
+        {.help = "whether prompts are a user's turns, formatted by the model's chat template", .flags = {"--chat"}});
+  f.add("system", system, {.help = "system message before the prompts, with --chat", .flags = {"--system"}});
   f.add("chat_template", chat_template,
         {.help =
              text("name of the chat template, in place of the model's own: ", join(data::chat_template_names(), ", ")),

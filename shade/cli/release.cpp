@@ -21,17 +21,16 @@ struct ReleaseConfig {
   bool without_privacy = false;
 
   void declare(Fields& f) {
-    f.add(
-        "part", part,
-        {.help = "what is released of a run with LoRA adapters; model: the whole model, adapters merged; adapter: the "
-                 "adapters alone, for PEFT; both: the model, and the adapters in the folder adapter; auto: what the "
-                 "run exported (--export, --export-adapter), the model if it exported nothing",
-         .flags = {"--part"}});
+    f.add("part", part,
+          {.help = "part of a run with LoRA adapters that is released; model: the whole model, adapters merged; "
+                   "adapter: the adapters alone, for PEFT; both: the model, and the adapters in its subfolder adapter; "
+                   "auto: what the run exported (--export, --export-adapter), or the model if it exported nothing",
+           .flags = {"--part"}});
     f.add("export_dtype", export_dtype,
-          {.help = "type of the model; auto: as the run exports it", .flags = {"--export-dtype"}});
+          {.help = "data type of the model; auto: as the run exports it", .flags = {"--export-dtype"}});
     f.add("without_privacy", without_privacy,
-          {.help = "release a run that has no epsilon (not private, seeded noise, steps without noise, no ledger); the "
-                   "statement then says that there is no guarantee",
+          {.help = "whether to release a run without an epsilon (not private, seeded noise, steps without noise, no "
+                   "ledger); the statement then says that there is no guarantee",
            .flags = {"--without-privacy"}});
   }
 };
@@ -49,8 +48,8 @@ int run_release(const Arguments& arguments) {
                    "path. A run without an epsilon is refused.",
                    "shade release runs/sections_private released\n"
                    "  shade release runs/sections_private adapters --part adapter --json statement.json");
-  line.app().add_option("RUN", run, "a run of shade train, or one of its checkpoints")->required();
-  line.app().add_option("FOLDER", folder, "new or empty folder; it is written whole or not at all")->required();
+  line.app().add_option("RUN", run, "run directory of shade train, or one of its checkpoints")->required();
+  line.app().add_option("FOLDER", folder, "new or empty folder, written completely or not at all")->required();
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
   SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "a model is released by one process; drop --ranks");

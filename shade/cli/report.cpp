@@ -35,13 +35,13 @@ int run_report(const Arguments& arguments) {
                    "shade report results/run_20260131_120000 --output-dir redrawn\n"
                    "  shade report runs/llama_nano runs/llama_nano_private --line '2.89=bytes by frequency'");
   line.app()
-      .add_option("DIR,--input-dir", folders,
-                  "a folder with JSON files of shade bench or shade compare; or one or more run directories of "
-                  "shade train")
+      .add_option(
+          "DIR,--input-dir", folders,
+          "folder with JSON files of shade bench or shade compare, or one or more run directories of shade train")
       ->required();
-  line.app().add_option("--output-dir,--output", output, "where to write [the first DIR]")->type_name("OUT");
+  line.app().add_option("--output-dir,--output", output, "folder to write to [the first DIR]")->type_name("OUT");
   line.app()
-      .add_option("--line", words, "training runs: a horizontal line at a loss to compare with; may be given again")
+      .add_option("--line", words, "horizontal line at a loss to compare training runs with; may be repeated")
       ->type_name("LOSS=WORDS")
       ->allow_extra_args(false);  // the next word is a DIR
   if (const auto status = line.parse(arguments)) return *status;

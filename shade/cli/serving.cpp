@@ -9,17 +9,17 @@ namespace shade::cli {
 
 void ServedModel::add_argument(CommandLine& line) {
   line.app()
-      .add_option(
-          "MODEL,--model", place,
-          "a run of shade train, or one of its checkpoints; a model folder, or a name of the Hugging Face hub of "
-          "which the local cache has a copy; a folder of LoRA adapters (PEFT)")
+      .add_option("MODEL,--model", place,
+                  "run directory of shade train or one of its checkpoints; model folder; name on the Hugging Face hub "
+                  "with a copy in the local cache; or folder of LoRA adapters (PEFT)")
       ->required();
 }
 
 void ServedModel::declare(Fields& f) {
   f.add("base", base,
-        {.help = "folder of the base model of LoRA adapters; if not set, the one that they name", .flags = {"--base"}});
-  f.add("dtype", dtype, {.help = "type of weights and computation", .flags = {"--dtype"}});
+        {.help = "folder of the base model of LoRA adapters; if not set, the one that the adapters name",
+         .flags = {"--base"}});
+  f.add("dtype", dtype, {.help = "data type of weights and computation", .flags = {"--dtype"}});
   f.add("threads", threads,
         {.help = "number of compute threads; 0: libtorch's choice", .min = 0, .max = 4096, .flags = {"--threads"}});
 }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "shade/base/output_file.h"
+#include "shade/base/strings.h"
 #include "shade/base/without_folders.h"
 #include "shade/cli/origin.h"
 #include "shade/train/model_states.h"
@@ -37,6 +38,40 @@ void require_stated_privacy(const train::Recipe& recipe, const Config& config, c
                 " was given on the command line; add --dp auto for a private run or drop --", option);
 }
 
+// Without a recipe every run has the same default directory: another experiment there would continue this one's
+// weights.
+void require_own_directory(const train::Recipe& recipe, const Config& config) {
+  const auto file = std::filesystem::path(recipe.train.output) / "recipe.toml";
+  if (!std::filesystem::exists(file)) return;
+  train::Recipe before;
+  Config earlier;
+  before.declare(earlier);
+  earlier.read_toml(file);
+  const auto had = earlier.json(), now = config.json();
+  std::vector<std::string> differences;
+  for (const auto& [section, field] : {std::pair("model", "model"),
+                                       {"model", "weights"},
+                                       {"model", "task"},
+                                       {"model", "lora_rank"},
+                                       {"data", "data_folder"},
+                                       {"data", "tokenizer"},
+                                       {"dp", "dp"},
+                                       {"dp", "privacy_unit"},
+                                       {"optim", "optimizer"},
+                                       {"optim", "lr"},
+                                       {"train", "synthetic"},
+                                       {"train", "batch_size"},
+                                       {"train", "seq_length"},
+                                       {"train", "seed"}}) {
+    const auto &a = had.at(section).at(field), &b = now.at(section).at(field);
+    if (a != b) differences.push_back(text(section, ".", field, " ", a.dump(), " -> ", b.dump()));
+  }
+  SHADE_REQUIRE(differences.empty(), recipe.train.output, " holds another experiment (", join(differences, ", "),
+                "); name a directory for this one, e.g. --output runs/second, or continue the other with these "
+                "settings: --output ",
+                recipe.train.output);
+}
+
 }  // namespace
 
 int run_train(const Arguments& arguments) {
@@ -44,20 +79,26 @@ int run_train(const Arguments& arguments) {
   Config config;
   recipe.declare(config);
   CommandLine line("train",
-                   "Trains a model as a recipe says: TOML with a section for each part; every field is also an "
-                   "option.\nThe run directory is found again and continued.",
-                   "shade train recipes/llama_nano_private.toml --ranks 2 --shard.shard zero3");
+                   "Trains a model from a recipe, a TOML file with a section for each part. Every field of a recipe is "
+                   "also an option.\nThe same command continues a run that was interrupted.",
+                   "shade train recipes/llama_nano_private.toml --ranks 2 --shard zero3\n"
+                   "  shade train --model FOLDER --data-folder records --lora-rank 8 --dp auto --target-epsilon 8 "
+                   "--steps 500 --output runs/private\n"
+                   "  shade train --model FOLDER --data-folder records --steps 500 --export tuned");
   line.add(config, "RECIPE");
+  line.shorten_help();
   if (const auto status = line.parse(arguments)) return *status;
   // A recipe may bring a corpus along; the folder of somebody's own is never filled with it.
   if (line.given("data.data_folder") && !line.given("train.sample_corpus")) recipe.train.sample_corpus = Bytes{0};
   SHADE_REQUIRE(config.given("model.model"),
                 "no model to train; name a recipe (shade train RECIPE.toml), or a model and its data (--model FOLDER "
                 "--data-folder FOLDER)");
+  const bool unnamed = recipe.train.output.empty() && !line.has_file();
   if (recipe.train.output.empty()) recipe.train.output = "runs/" + line.config_name();
   require_stated_privacy(recipe, config, line);
   recipe.resolve(config, expected_place(line).size);
   train::require_data(recipe);
+  if (unnamed) require_own_directory(recipe, config);
   optim::make_schedule(recipe.optim);  // better refused now than when all data has been read
   if (!on_gpus(recipe.comm)) require_memory(recipe, expected_place(line));
   if (const auto status = start_ranks(line, "train", arguments, recipe.comm)) return *status;

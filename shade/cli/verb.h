@@ -43,7 +43,8 @@ int run_train(const Arguments& arguments);
 int run_verify(const Arguments& arguments);
 
 // Empty: go on. Otherwise help was printed, and the status is this. Throws UsageError.
-std::optional<int> parse_words(CLI::App& app, const Arguments& arguments);
+// Before --help is printed, `short_help` may hide options.
+std::optional<int> parse_words(CLI::App& app, const Arguments& arguments, const std::function<void()>& short_help = {});
 
 // The command line of one verb: its own options, the fields of its configuration, and the options all verbs share.
 class CommandLine {
@@ -54,6 +55,9 @@ class CommandLine {
   // Every field becomes --section.key, and its short flags. A TOML file is read first: the one given by --config, or,
   // where the verb is about a file, by the argument of this name.
   void add(Config& config, const std::string& argument = "");
+
+  // --help shows only the fields that are marked as common, --help-all everything.
+  void shorten_help();
 
   // Empty: go on. Otherwise the verb is over (help was printed) with this status. Throws UsageError.
   std::optional<int> parse(const Arguments& arguments);
@@ -74,9 +78,12 @@ class CommandLine {
   const Field* field_of(const std::string& option) const;  // null: none is spelled so
   Arguments with_values(const Arguments& arguments) const;
   void require_one_spelling(const Arguments& arguments) const;
+  void hide_uncommon();
+  std::string examples() const;
 
   std::string verb_, example_;
   CLI::App app_;
+  bool shortened_ = false;
   Config* config_ = nullptr;
   std::map<std::string, std::string> words_;  // what was given for a field, by key
   std::string config_file_;

@@ -27,18 +27,21 @@
 namespace shade::comm {
 
 void CommConfig::declare(Fields& fields) {
-  fields.add("backend", backend, {.help = "transport between ranks; auto: nccl where there are GPUs, else gloo"});
+  fields.add("backend", backend,
+             {.help = "communication backend between ranks; auto: nccl if there are GPUs, otherwise gloo",
+              .not_offered = {"simulated"}});
   fields.add("peer_timeout", peer_timeout,
-             {.help = "a stopped or dead rank ends the job within this time", .min = 1, .max = 86400});
+             {.help = "time after which a stopped or dead rank ends the job", .min = 1, .max = 86400});
   fields.add("rendezvous_timeout", rendezvous_timeout,
-             {.help = "how long ranks wait for each other at the start", .min = 1, .max = 86400});
+             {.help = "time that ranks wait for each other at the start", .min = 1, .max = 86400});
   fields.add(
       "stall_timeout", stall_timeout,
-      {.help = "all ranks alive, all waiting for each other: the job ends after this time", .min = 1, .max = 86400});
+      {.help = "time after which the job ends if all ranks are alive and wait for each other", .min = 1, .max = 86400});
   fields.add("interface", interface,
-             {.help = "network interface between hosts, e.g. eth0; empty: the one that leads to rank 0"});
+             {.help = "network interface between hosts, e.g. eth0; if not set, the one that leads to rank 0"});
   fields.add("segment", segment,
-             {.help = "piece in which a reduction is received while the previous one is added", .min = 4096});
+             {.help = "size of the segments in which a reduction is received while the previous segment is added",
+              .min = 4096});
 }
 
 namespace {

@@ -28,70 +28,68 @@ struct DataConfig {
 
   void declare(Fields& f) {
     f.add("data_folder", data_folder,
-          {.help =
-               "folder of .txt, .json, .jsonl, .csv, .parquet and .arrow files or, to train on images, of a folder for "
-               "each class",
-           .flags = {"--data-folder"}});
-    f.add(
-        "tokenizer", tokenizer,
-        {.help =
-             "tokenizer.json of Hugging Face (byte-level BPE) or its folder; bytes: every byte is a token; if not set, "
-             "train uses that of the model's folder, otherwise bytes",
-         .flags = {"--tokenizer"}});
+          {.help = "folder of .txt, .json, .jsonl, .csv, .parquet and .arrow files, or one such file; for images, a "
+                   "folder with one folder per class",
+           .flags = {"--data-folder"},
+           .common = true});
+    f.add("tokenizer", tokenizer,
+          {.help = "Hugging Face tokenizer.json (byte-level BPE) or its folder; bytes: every byte is a token; if not "
+                   "set, that of the model's folder in shade train, otherwise bytes",
+           .flags = {"--tokenizer"},
+           .common = true});
     f.add("packing", packing,
-          {.help = "records: each record is a sample; packed: samples are windows over all records in a row, and a "
-                   "private run needs --privacy-unit window",
+          {.help = "way samples are formed; records: each record is a sample; packed: samples are windows over the "
+                   "concatenated records, which a private run must state by --privacy-unit window",
            .flags = {"--packing"}});
     f.add("chat_template", chat_template,
-          {.help = text("name of the chat template that makes messages text, one of ",
-                        join(chat_template_names(), ", "), "; that of the tokenizer's folder if not set"),
+          {.help = text("name of the chat template that formats messages as text, one of ",
+                        join(chat_template_names(), ", "), "; if not set, that of the tokenizer's folder"),
            .flags = {"--chat-template"}});
     f.add("loss_on", loss_on,
           {.help = "tokens that a language model learns to predict; completion: those of completions and of an "
-                   "assistant's turns, and all of plain texts; all: those of prompts too",
+                   "assistant's turns, and all tokens of plain texts; all: those of prompts too",
            .flags = {"--loss-on"}});
-    f.add("text_unit", text_unit, {.help = "what is a record of a .txt file", .flags = {"--text-unit"}});
+    f.add("text_unit", text_unit, {.help = "unit of a .txt file that forms a record", .flags = {"--text-unit"}});
+    f.add("text_field", fields.text,
+          {.help = "name of the field that holds a record's text; if no field is named: text, prompt with completion "
+                   "(or response), or messages (or conversations), whichever exists",
+           .flags = {"--text-field"}});
     f.add(
-        "text_field", fields.text,
-        {.help = "name of the field that holds a record's text; if no field is named, text, prompt with completion (or "
-                 "response), or messages (or conversations), whichever is there",
-         .flags = {"--text-field"}});
-    f.add("prompt_field", fields.prompt,
-          {.help = "name of the field that holds a record's prompt, which is read and not trained on; needs "
-                   "completion_field",
-           .flags = {"--prompt-field"}});
+        "prompt_field", fields.prompt,
+        {.help =
+             "name of the field that holds a record's prompt, which is read but not trained on; needs completion_field",
+         .flags = {"--prompt-field"}});
     f.add("completion_field", fields.completion,
-          {.help = "name of the field that holds what follows the prompt and is trained on",
+          {.help = "name of the field that holds the text after the prompt, which is trained on",
            .flags = {"--completion-field"}});
     f.add("messages_field", fields.messages,
-          {.help =
-               "name of the field that holds a conversation, a list of messages with role and content, written by the "
-               "model's chat template",
+          {.help = "name of the field that holds a conversation, a list of messages with role and content, formatted "
+                   "by the model's chat template",
            .flags = {"--messages-field"}});
     f.add("label_field", fields.label,
-          {.help = "name of the field that holds a record's class, which every record then needs; label, where it is "
-                   "there, if not set",
+          {.help = "name of the field that holds a record's class, required in every record; if not set: label, where "
+                   "it exists",
            .flags = {"--label-field"}});
     f.add(
         "user_field", fields.user,
-        {.help = "name of the field that says whose record it is, a string or a whole number, which every record then "
-                 "needs",
+        {.help =
+             "name of the field that identifies a record's user, a string or a whole number, required in every record",
          .flags = {"--user-field"}});
     f.add("classes", classes,
-          {.help =
-               "names of the classes in their order, or @FILE with one per line; required in private runs on labelled "
-               "records, where the labels that occur are not public",
-           .flags = {"--classes"}});
+          {.help = "names of the classes in order, comma-separated, or @FILE with one per line; required in private "
+                   "runs on labelled records, where the labels that occur are not public",
+           .flags = {"--classes"},
+           .common = true});
     f.add("flip", flip,
-          {.help = "images: train on an image or its mirror image, each half of the time; evaluation flips none",
+          {.help = "whether to mirror each training image horizontally with probability 0.5; evaluation never does",
            .flags = {"--flip"}});
     f.add("max_records", max_records,
-          {.help = "only the first so many; 0: all, as a private run needs it",
+          {.help = "number of records to read from the start of the data; 0: all, as private runs require",
            .unit = "records",
            .min = 0,
            .flags = {"--max-records"}});
     f.add("cache_folder", cache_folder,
-          {.help = "where tokens are kept, a copy of the data; .shade in the data folder if not set",
+          {.help = "folder of the token cache, which is a copy of the data; if not set, .shade in the data folder",
            .flags = {"--cache-folder"}});
   }
 };

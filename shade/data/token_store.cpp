@@ -97,7 +97,7 @@ void make_store(const fs::path& place, const std::string& key, const StoreReques
   SHADE_REQUIRE(writer.records() > 0, request.folder, " has no record with text: ", files.size(), " files, ",
                 writer.empty(), " empty records");
   SHADE_REQUIRE(find_text_files(request.folder) == files, "the files of ", request.folder,
-                " changed while they were read; start again when nobody writes to them");
+                " changed while they were read; start again when no other process writes to them");
   writer.commit(key, records.fields()->describe());
 }
 

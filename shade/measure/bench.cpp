@@ -22,13 +22,14 @@
 #include "shade/profile/memory.h"
 #include "shade/profile/trace.h"
 #include "shade/shard/choose_strategy.h"
+#include "shade/train/records.h"
 
 namespace shade::measure {
 
 void Experiment::declare(Config& config) {
   Fields model("model", config.fields());
   bench.declare_options(model);
-  model.add("dtype", bench.dtype, {.help = "of weights and computation", .flags = {"--dtype"}});
+  model.add("dtype", bench.dtype, {.help = "data type of weights and computation", .flags = {"--dtype"}});
   config.add("model", sizes);
   config.add("bench", bench);
   config.add("shard", shard);
@@ -61,6 +62,7 @@ std::vector<std::string> Experiment::resolve(const Config& own, int ranks) {
   bench.use_folder();
   notes.push_back(models::describe_hub_name(bench.model));
   notes.push_back(shard::choose_strategy(shard, own, ranks));
+  notes.push_back(train::fit_vocabulary(sizes, bench.model, data, bench.options()));
   std::erase(notes, "");
   options = own.json();
   const auto& word = own.word("dp.dp");
@@ -159,7 +161,8 @@ void BenchResult::describe(const Experiment& experiment, const models::Model& mo
 
 BenchResult measure_forward_backward(const Experiment& experiment) {
   const auto& [config, sizes] = std::tie(experiment.bench, experiment.sizes);
-  SHADE_REQUIRE(experiment.data.data_folder.empty(), "--work forward_backward is on made-up data; drop --data-folder");
+  SHADE_REQUIRE(experiment.data.data_folder.empty(),
+                "--work forward_backward measures synthetic data; drop --data-folder");
   SHADE_REQUIRE(!experiment.dp.is_private(), "--work forward_backward is the bare model; drop --dp, or measure a step");
   profile::TensorMemory::track();
   const auto model = models::make_model(config.model, sizes, config.options());

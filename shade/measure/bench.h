@@ -39,51 +39,53 @@ struct BenchConfig : train::ModelConfig {
   std::string trace_place() const { return trace.empty() && use_profiler ? "traces/" : trace; }  // empty: no trace
   void declare(Fields& f) {                                                                      // [bench]
     f.add("seq_length", seq_length,
-          {.help = "per sample",
+          {.help = "sequence length of a sample",
            .unit = "tokens",
            .min = 1,
            .flags = {"--seq-length", "--seq", "--seq-lengths", "--max-length"}});
     f.add("batch_size", batch_size,
-          {.help = "per rank (in shade train --global-batch-size is of all ranks together)",
+          {.help = "samples per rank (in shade train --global-batch-size is of all ranks together)",
            .unit = "samples",
            .min = 1,
            .flags = {"--batch-size", "--batch-sizes"}});
-    f.add("work", work, {.help = "what is measured", .flags = {"--work"}});
+    f.add("work", work, {.help = "part of a training step that is measured", .flags = {"--work"}});
     f.add("grad_accum", grad_accum,
-          {.help = "micro-batches of batch_size in a step",
+          {.help = "number of micro-batches of batch_size per step",
            .min = 1,
            .flags = {"--grad-accum", "--grad-accum-steps", "--gradient-accumulation-steps"}});
-    f.add("num_iter", num_iter, {.help = "measured steps", .min = 1, .flags = {"--num-iter", "--num-steps"}});
-    f.add("warmup_iter", warmup_iter, {.help = "steps before measuring", .min = 0, .flags = {"--warmup-iter"}});
+    f.add("num_iter", num_iter, {.help = "number of measured steps", .min = 1, .flags = {"--num-iter", "--num-steps"}});
+    f.add("warmup_iter", warmup_iter,
+          {.help = "number of steps before measuring", .min = 0, .flags = {"--warmup-iter"}});
     f.add("threads", threads,
-          {.help = "compute threads; 0: libtorch's choice", .min = 0, .max = 4096, .flags = {"--threads"}});
-    f.add("seed", seed, {.help = "of weights and data", .flags = {"--seed"}});
+          {.help = "compute threads per rank; 0: libtorch's choice", .min = 0, .max = 4096, .flags = {"--threads"}});
+    f.add("seed", seed, {.help = "seed of weights and data", .flags = {"--seed"}});
     f.add("peak_gflops", peak_gflops,
-          {.help = "stated peak of the hardware of a rank, which mfu is a share of; 0: unknown, and no mfu is reported",
+          {.help = "stated peak performance of the hardware per rank, the reference of mfu; 0: unknown, and no mfu is "
+                   "reported",
            .unit = "GFLOP/s",
            .min = 0,
            .flags = {"--peak-gflops"}});
     f.add("trace", trace,
-          {.help = "write a Chrome trace of the whole run here, for Perfetto; a name that ends in / is a folder for "
-                   "TensorBoard, with one below it for this configuration",
+          {.help = "file for a Chrome trace of the whole run, to open in Perfetto; a name that ends in / is a folder "
+                   "for TensorBoard, with a subfolder for this configuration",
            .flags = {"--trace"}});
     f.add("use_profiler", use_profiler,
-          {.help = "the same as --trace traces/, as PyTorch's scripts call it", .flags = {"--use-profiler"}});
+          {.help = "whether to write traces as --trace traces/ does; the name used by PyTorch's scripts",
+           .flags = {"--use-profiler"}});
     f.add("tensorboard", tensorboard,
-          {.help =
-               "write time, loss, memory and phases of each measured step as TensorBoard's scalars, in a folder below "
-               "this one for this configuration",
+          {.help = "folder for TensorBoard scalars of each measured step (time, loss, memory, phases), with a "
+                   "subfolder for this configuration",
            .flags = {"--tensorboard"}});
     f.add("bare", bare,
-          {.help = "times only: nothing counts memory, phases or the course of a step. Shows what measuring costs",
+          {.help = "whether only times are measured, without memory, phases or a timeline; shows what measuring costs",
            .flags = {"--bare"}});
     f.add("enable_profiling", enable_profiling,
-          {.help =
-               "print the norm time of every layer too, as the variable OPACUS_PROFILE_FSDP=1 does; phases are always "
-               "timed, unless --bare",
+          {.help = "whether the norm time of every layer is printed too, as with OPACUS_PROFILE_FSDP=1; phases are "
+                   "always timed, unless --bare",
            .flags = {"--enable-profiling"}});
     f.add("peers", peers,
-          {.help = "measure eager PyTorch beside, in turns (llama with heads of 64 and ffn 3 d, dit)",
+          {.help = "whether PyTorch (with --dp: Opacus) is measured too, interleaved with ours (llama with head size "
+                   "64 and ffn_dim 3 times hidden_dim, or dit)",
            .flags = {"--peers"}});
   }
 };

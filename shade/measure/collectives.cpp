@@ -14,12 +14,15 @@ namespace shade::measure {
 using comm::Collective;
 
 void CollectivesConfig::declare(Fields& fields) {
-  fields.add("sizes", sizes, {.help = "bytes of the full buffer", .min = 8, .flags = {"--sizes"}});
-  fields.add("collectives", collectives, {.help = "which ones", .flags = {"--collectives"}});
-  fields.add("dtype", dtype, {.help = "element type", .flags = {"--dtype"}});
-  fields.add("iterations", iterations,
-             {.help = "measured repetitions; the best counts", .min = 1, .flags = {"--num-iter"}});
-  fields.add("warmup", warmup, {.help = "repetitions before measuring", .min = 0, .flags = {"--warmup-iter"}});
+  fields.add("sizes", sizes, {.help = "sizes of the full buffer, comma-separated", .min = 8, .flags = {"--sizes"}});
+  fields.add("collectives", collectives,
+             {.help = "names of the collectives to measure, comma-separated", .flags = {"--collectives"}});
+  fields.add("dtype", dtype, {.help = "data type of the elements", .flags = {"--dtype"}});
+  fields.add(
+      "iterations", iterations,
+      {.help = "number of measured repetitions, of which the best is reported", .min = 1, .flags = {"--num-iter"}});
+  fields.add("warmup", warmup,
+             {.help = "number of repetitions before measuring", .min = 0, .flags = {"--warmup-iter"}});
 }
 
 Json CollectiveRow::json() const {

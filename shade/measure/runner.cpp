@@ -87,7 +87,7 @@ IsolatedOutcome run_isolated(const IsolatedRun& run) {
     out.reason = text("ended by signal ", WTERMSIG(status), said.empty() ? "" : ": " + said);
   else
     out.reason = said.empty() ? text("exit status ", WEXITSTATUS(status)) : said;
-  if (out.out_of_memory) out.reason = "out of memory: " + out.reason;
+  if (out.out_of_memory && !said.starts_with("out of memory")) out.reason = "out of memory: " + out.reason;
   return out;
 }
 

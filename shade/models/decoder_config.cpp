@@ -72,7 +72,7 @@ void DecoderConfig::check(const std::string& source) const {
     require_count(source, count);
   SHADE_REQUIRE(heads % kv_heads == 0, where(source), heads, " heads don't divide by ", kv_heads, " key-value heads");
   SHADE_REQUIRE(head_dim > 0 || hidden % heads == 0, where(source), "hidden size ", hidden, " doesn't divide by ",
-                heads, " heads");
+                heads, " heads; choose a multiple of their number");
   SHADE_REQUIRE(head_size() <= kMostWidth / heads, where(source), heads, " heads of ", head_size(),
                 " are too wide; expected at most ", kMostWidth, " together");
   SHADE_REQUIRE(head_size() % 2 == 0, where(source), "a head of ", head_size(),

@@ -70,7 +70,8 @@ void DitConfig::check(const std::string& source) const {
                             {"num_classes", "--num-classes", classes, kMostRows},
                             {"frequency_dim", "", frequency_dim, kMostWidth}})
     require_count(source, count);
-  SHADE_REQUIRE(hidden % heads == 0, where(source), "hidden size ", hidden, " doesn't divide by ", heads, " heads");
+  SHADE_REQUIRE(hidden % heads == 0, where(source), "hidden size ", hidden, " doesn't divide by ", heads,
+                " heads; choose a multiple of their number");
   SHADE_REQUIRE(image % patch == 0, where(source), "an image of ", image, " doesn't divide into patches of ", patch);
   SHADE_REQUIRE(frequency_dim % 2 == 0, where(source), "frequency_dim is ", frequency_dim, "; expected an even number");
   require_positive(source, "mlp_ratio", mlp_ratio);

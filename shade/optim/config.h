@@ -30,38 +30,49 @@ struct OptimConfig {
   double ema = 0;  // decay of the weights' moving average; 0: none
 
   void declare(Fields& f) {
-    f.add("optimizer", optimizer, {.help = "algorithm", .flags = {"--optimizer"}});
-    f.add("lr", lr, {.help = "learning rate; of a schedule, its peak", .min = 0, .flags = {"--lr", "--learning-rate"}});
+    f.add("optimizer", optimizer, {.help = "optimization algorithm", .flags = {"--optimizer"}});
+    f.add("lr", lr,
+          {.help = "learning rate; with a schedule, its peak value",
+           .min = 0,
+           .flags = {"--lr", "--learning-rate"},
+           .common = true});
     f.add("weight_decay", weight_decay,
-          {.help = "adamw: decoupled, times the learning rate; sgd: added to the gradient; none on norms and biases",
+          {.help = "weight decay factor, not applied to norms and biases; adamw: decoupled, multiplied by the learning "
+                   "rate; sgd: added to the gradient",
            .min = 0,
            .flags = {"--weight-decay"}});
-    f.add("decay_all", decay_all, {.help = "weight decay on norms and biases too", .flags = {"--decay-all"}});
-    f.add("beta1", beta1, {.help = "adamw: memory of the first moment", .min = 0, .max = 1, .flags = {"--beta1"}});
-    f.add("beta2", beta2, {.help = "adamw: memory of the second moment", .min = 0, .max = 1, .flags = {"--beta2"}});
-    f.add("eps", eps, {.help = "adamw: added to the denominator", .min = 0, .flags = {"--eps"}});
-    f.add("momentum", momentum, {.help = "sgd: 0 keeps no state", .min = 0, .max = 1, .flags = {"--momentum"}});
-    f.add("nesterov", nesterov, {.help = "sgd: look ahead along the momentum", .flags = {"--nesterov"}});
-    f.add("schedule", schedule, {.help = "learning rate after the warm-up", .flags = {"--schedule"}});
+    f.add("decay_all", decay_all,
+          {.help = "whether weight decay also applies to norms and biases", .flags = {"--decay-all"}});
+    f.add("beta1", beta1, {.help = "decay rate of adamw's first moment", .min = 0, .max = 1, .flags = {"--beta1"}});
+    f.add("beta2", beta2, {.help = "decay rate of adamw's second moment", .min = 0, .max = 1, .flags = {"--beta2"}});
+    f.add("eps", eps,
+          {.help = "term added to adamw's denominator for numerical stability", .min = 0, .flags = {"--eps"}});
+    f.add("momentum", momentum,
+          {.help = "momentum of sgd; 0: none, and sgd keeps no state", .min = 0, .max = 1, .flags = {"--momentum"}});
+    f.add("nesterov", nesterov, {.help = "whether sgd uses Nesterov momentum", .flags = {"--nesterov"}});
+    f.add("schedule", schedule, {.help = "learning-rate schedule after the warm-up", .flags = {"--schedule"}});
     f.add("warmup_steps", warmup_steps,
-          {.help = "linear rise to the learning rate", .unit = "updates", .min = 0, .flags = {"--warmup-steps"}});
+          {.help = "length of the linear warm-up of the learning rate",
+           .unit = "updates",
+           .min = 0,
+           .flags = {"--warmup-steps"}});
     f.add("total_steps", total_steps,
-          {.help = "where cosine and linear reach 0; 0: not said",
+          {.help = "update at which the cosine and linear schedules reach 0; 0: the last training step",
            .unit = "updates",
            .min = 0,
            .flags = {"--total-steps"}});
-    f.add(
-        "grad_clip", grad_clip,
-        {.help = "largest norm of the whole gradient in runs that are not private, as --max-grad-norm; 0: not clipped",
-         .min = 0,
-         .flags = {"--grad-clip"},
-         .if_not_given = "train, if not private: --max-grad-norm; otherwise 0"});
+    f.add("grad_clip", grad_clip,
+          {.help = "largest norm of the whole gradient in runs that are not private, where --max-grad-norm means the "
+                   "same; 0: no clipping",
+           .min = 0,
+           .flags = {"--grad-clip"},
+           .if_not_given = "train, if not private: --max-grad-norm; otherwise 0"});
     f.add("state_dtype", state_dtype,
-          {.help = "of the optimizer's state; bf16 halves it, rounding stochastically",
+          {.help = "data type of the optimizer's state; bf16 halves its memory and rounds stochastically",
            .flags = {"--optimizer-state-dtype"}});
     f.add("ema", ema,
-          {.help = "decay of a moving average of the weights, in fp32, which is evaluated and exported in their place, "
-                   "e.g. 0.9999; 0: none",
+          {.help = "decay rate of an exponential moving average of the weights, e.g. 0.9999; the average is kept in "
+                   "fp32, and evaluated and exported in place of the weights; 0: no average",
            .min = 0,
            .max = 1,
            .flags = {"--ema"}});

@@ -61,32 +61,56 @@ struct DpConfig {
 
   void declare(Fields& f) {
     f.add("dp", dp,
-          {.help = "how samples are clipped; none: not private", .flags = {"--dp", "--mode", "--experiment"}});
-    f.add("clip_style", clip_style, {.help = "over what a sample's norm is taken", .flags = {"--clip-style"}});
+          {.help =
+               "method of per-sample gradient clipping; none: not private; auto: the cheapest for each layer and shape",
+           .flags = {"--dp", "--mode", "--experiment"},
+           .common = true});
+    f.add("clip_style", clip_style,
+          {.help = "scope of the clipped norm; flat: all weights; per_layer, group: each module or unit with its own "
+                   "threshold; automatic: division by the norm; adaptive: flat, with a threshold that follows a "
+                   "quantile of the norms",
+           .flags = {"--clip-style"}});
     f.add("norm_algorithm", norm_algorithm,
-          {.help = "of linear layers; auto: the cheaper for each shape", .flags = {"--norm-algorithm"}});
+          {.help = "norm algorithm of linear layers; input_length: gradients in blocks; width: Gram matrices; auto: "
+                   "the cheaper one for each shape",
+           .flags = {"--norm-algorithm"}});
     f.add("tile_size", tile_size,
-          {.help = "of Gram matrices; 0: by the length", .unit = "positions", .min = 0, .flags = {"--tile-size"}});
+          {.help = "tile size for Gram matrices; 0: chosen from the sequence length",
+           .unit = "positions",
+           .min = 0,
+           .flags = {"--tile-size"}});
     f.add("norm_workspace", norm_workspace,
-          {.help = "a block of a gradient made for its norm; 0: 4 MiB on a CPU, a 64th of an accelerator's memory"});
+          {.help = "largest block of a gradient that is computed for its norm; 0: 4 MiB on a CPU, 1/64 of an "
+                   "accelerator's memory"});
     f.add("dp_memory", dp_memory,
-          {.help = "auto: what may be kept for the private step before leaner forms are chosen; 0: no limit",
+          {.help = "memory that --dp auto may keep for the private step before it chooses leaner forms, e.g. 1GiB; 0: "
+                   "no limit",
            .flags = {"--dp-memory"}});
     f.add("norm_timing", norm_timing,
-          {.help = "time both norm algorithms on a shape's first use and keep the faster; runs are no longer bit-equal",
+          {.help = "whether both norm algorithms are timed on a shape's first use and the faster is kept; runs are "
+                   "then not bit-reproducible",
            .flags = {"--norm-timing"}});
-    f.add("sigma", sigma, {.help = "noise over sensitivity", .min = 0, .flags = {"--sigma", "--noise-multiplier"}});
-    f.add("max_grad_norm", max_grad_norm,
-          {.help = "largest norm of one sample's gradient (C); in shade train, if not private, of the whole gradient; "
-                   "there 0: not clipped",
+    f.add("sigma", sigma,
+          {.help = "noise multiplier: standard deviation of the noise divided by the sensitivity",
            .min = 0,
-           .flags = {"--max-grad-norm"}});
-    f.add("gamma", gamma, {.help = "of --clip-style automatic"});
-    f.add("clip_quantile", clip_quantile, {.help = "adaptive: share of samples that stay below C"});
-    f.add("clip_rate", clip_rate, {.help = "adaptive: how fast C follows"});
-    f.add("count_sigma", count_sigma, {.help = "adaptive: noise on the count of samples below C", .unit = "samples"});
+           .flags = {"--sigma", "--noise-multiplier"}});
+    f.add("max_grad_norm", max_grad_norm,
+          {.help = "clipping threshold C of each sample's gradient norm; in shade train without privacy, that of the "
+                   "whole gradient, where 0 means no clipping",
+           .min = 0,
+           .flags = {"--max-grad-norm"},
+           .common = true});
+    f.add("gamma", gamma, {.help = "stability constant of --clip-style automatic, added to the norm"});
+    f.add("clip_quantile", clip_quantile,
+          {.help = "fraction of samples whose norm stays below the threshold under --clip-style adaptive"});
+    f.add("clip_rate", clip_rate, {.help = "learning rate of the threshold under --clip-style adaptive"});
+    f.add("count_sigma", count_sigma,
+          {.help = "standard deviation of the noise on the number of samples below the threshold, under --clip-style "
+                   "adaptive",
+           .unit = "samples"});
     f.add("noise_seed", noise_seed,
-          {.help = "a seed instead of a secret key: repeatable, and therefore NOT private; -1: a key from the system",
+          {.help = "seed of the noise in place of a secret key: reproducible, and therefore NOT private; -1: a key "
+                   "from the system",
            .flags = {"--noise-seed"}});
   }
   bool is_private() const { return dp != MethodName::none; }

@@ -126,42 +126,50 @@ std::vector<StepCheck> step_checks(const VerifyConfig& config) {
 
 void VerifyConfig::declare_model(Fields& f) {
   f.add("model", model,
-        {.help = "a named model or a folder with config.json; empty: small ones of every family",
+        {.help = "name of a model or folder with config.json; if not set, small models of every family",
          .flags = {"--model", "--model-name", "--model-name-or-path"}});
-  f.add("task", task, {.help = "what is trained", .flags = {"--task"}});
+  f.add("task", task, {.help = "training task; auto: the usual one of the model", .flags = {"--task"}});
   f.add("lora_rank", lora_rank,
-        {.help = "adapters of this rank; 0: none", .min = 0, .flags = {"--lora-rank", "--lora-r"}});
+        {.help = "rank of LoRA adapters; 0: no adapters", .min = 0, .flags = {"--lora-rank", "--lora-r"}});
 }
 
 void VerifyConfig::declare(Fields& f) {
   f.add("seq_length", seq_length,
-        {.help = "per sample", .unit = "tokens", .min = 2, .flags = {"--seq-length", "--seq"}});
+        {.help = "sequence length of a sample", .unit = "tokens", .min = 2, .flags = {"--seq-length", "--seq"}});
   f.add("methods", methods,
-        {.help = "some of the clipping methods; empty: all", .flags = {"--dp", "--mode", "--experiment"}});
+        {.help = "clipping methods to check, comma-separated; if not set, all",
+         .flags = {"--dp", "--mode", "--experiment"}});
   f.add("strategies", strategies,
-        {.help = "some of the strategies; empty: all that fit the ranks", .flags = {"--shard", "--data-parallel"}});
+        {.help = "sharding strategies to check, comma-separated; if not set, all that fit the number of ranks",
+         .flags = {"--shard", "--data-parallel"}});
   f.add("dtypes", dtypes,
-        {.help = "of computation; empty: fp32, and bf16 with one strategy; all with --all", .flags = {"--dtype"}});
+        {.help = "data types of computation to check, comma-separated; if not set, fp32, and bf16 with one strategy "
+                 "(all of them with --all)",
+         .flags = {"--dtype"}});
   f.add("max_records_per_user", max_records_per_user,
-        {.help = "most records of a user, who is then clipped as one sample, with --model; 1: a record is a sample; "
-                 "the small models are checked both ways",
+        {.help = "largest number of records per user, who is then clipped as one sample, with --model; 1: a record is "
+                 "a sample; the small models are checked in both ways",
          .unit = "records",
          .min = 1,
          .flags = {"--max-records-per-user"}});
   f.add("all", all,
-        {.help = "every dtype and accumulation on every model and strategy; checkpointing", .flags = {"--all"}});
+        {.help = "whether to check every data type and accumulation on every model and strategy, and checkpointing",
+         .flags = {"--all"}});
   f.add("verbose", verbose,
-        {.help = "print the norms of every sample on every rank: by layer, and in all before and after any reduction",
+        {.help = "whether to print the norms of every sample on every rank: by layer, and in total before and after "
+                 "any reduction",
          .flags = {"--verbose"}});
   f.add("enable_profiling", enable_profiling,
-        {.help = "print how long each phase of the checked steps took, on rank 0", .flags = {"--enable-profiling"}});
+        {.help = "whether to print the time of each phase of the checked steps, on rank 0",
+         .flags = {"--enable-profiling"}});
   f.add("clip_style", clip_styles,
-        {.help = "over what a sample's norm is taken; empty: flat, and the others on some models",
+        {.help = "clip styles to check, comma-separated; if not set, flat, and the others on some models",
          .flags = {"--clip-style"}});
   f.add("norm_algorithm", norm_algorithm,
-        {.help = "of linear layers; auto: the method's", .flags = {"--norm-algorithm"}});
-  f.add("tile_size", tile_size, {.help = "of Gram matrices", .unit = "positions", .min = 1, .flags = {"--tile-size"}});
-  f.add("seed", seed, {.help = "of weights and data", .flags = {"--seed"}});
+        {.help = "norm algorithm of linear layers; auto: that of the method", .flags = {"--norm-algorithm"}});
+  f.add("tile_size", tile_size,
+        {.help = "tile size for Gram matrices", .unit = "positions", .min = 1, .flags = {"--tile-size"}});
+  f.add("seed", seed, {.help = "seed of weights and data", .flags = {"--seed"}});
 }
 
 std::vector<VerifyRow> verify(comm::World& world, const VerifyConfig& config, const models::SizeOverrides& sizes,

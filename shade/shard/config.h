@@ -46,31 +46,42 @@ struct ShardConfig {
   std::string offload_folder;
 
   void declare(Fields& f) {
-    f.add("shard", shard, {.help = "strategy", .flags = {"--shard", "--data-parallel"}});
-    f.add("replicate", replicate, {.help = "hsdp: how many copies of the model", .min = 1, .flags = {"--replicate"}});
-    f.add("wrap", wrap, {.help = "what is gathered together", .flags = {"--wrap", "--auto-wrap-policy"}});
+    f.add("shard", shard, {.help = "sharding strategy", .flags = {"--shard", "--data-parallel"}, .common = true});
+    f.add("replicate", replicate,
+          {.help = "number of replicas of the model under hsdp", .min = 1, .flags = {"--replicate"}});
+    f.add("wrap", wrap,
+          {.help = "granularity of the units that are gathered together; module: one per block, embedding and head; "
+                   "size: neighbours until a unit has min_num_params; none: one unit",
+           .flags = {"--wrap", "--auto-wrap-policy"}});
     f.add("min_num_params", min_num_params,
-          {.help = "wrap size: a unit has at least so many", .min = 1, .flags = {"--min-num-params"}});
+          {.help = "smallest number of parameters per unit with --wrap size", .min = 1, .flags = {"--min-num-params"}});
     f.add("segment", segment,
-          {.help = "a unit larger than this is moved in parts; 0: 64 MiB on a CPU, whole units elsewhere",
+          {.help =
+               "size of the segments in which larger units are communicated; 0: 64 MiB on a CPU, whole units elsewhere",
            .flags = {"--segment-bytes"}});
     f.add("forward_prefetch", forward_prefetch,
-          {.help = "gather the next unit while this one computes", .flags = {"--forward-prefetch"}});
+          {.help = "whether the next unit is gathered while the current one computes its forward pass",
+           .flags = {"--forward-prefetch"}});
     f.add("backward_prefetch", backward_prefetch,
-          {.help = "the same in backward: before this unit's computation, after it, or not at all",
+          {.help = "time at which the backward pass gathers the next unit; pre: before the current unit computes; "
+                   "post: after it; none: when it is needed",
            .flags = {"--backward-prefetch"}});
     f.add("in_flight", in_flight,
-          {.help = "bytes of gradients on their way; one unit always may be, and one gather ahead. 0: nothing overlaps",
+          {.help = "largest total size of gradients in transit; one unit, and one gather ahead, are always allowed; 0: "
+                   "no overlap",
            .flags = {"--in-flight"}});
     f.add("reduce_once", reduce_once,
-          {.help = "keep whole gradients over micro-steps and reduce once (more memory, less traffic)",
+          {.help = "whether whole gradients are kept over micro-steps and reduced once per update (more memory, less "
+                   "traffic)",
            .flags = {"--reduce-once"}});
-    f.add("reduce_dtype", reduce_dtype, {.help = "of gradients on the wire", .flags = {"--reduce-dtype"}});
+    f.add("reduce_dtype", reduce_dtype,
+          {.help = "data type of gradients during reduction", .flags = {"--reduce-dtype"}});
     f.add("offload", offload,
-          {.help = "shards and optimizer state in a mapped file (CPU) or in host memory (CUDA)",
+          {.help = "whether shards and optimizer state are kept in a mapped file (CPU) or in host memory (CUDA)",
            .flags = {"--offload", "--cpu-offload"}});
     f.add("offload_folder", offload_folder,
-          {.help = "where that file is made; empty: the system's temporary folder", .flags = {"--offload-folder"}});
+          {.help = "folder of that mapped file; if not set, the system's temporary folder",
+           .flags = {"--offload-folder"}});
   }
 };
 

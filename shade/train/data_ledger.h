@@ -46,7 +46,7 @@ struct DataBooks {
   };
   std::string id;  // of this ledger; its copies have the same
   privacy::Cap cap;
-  std::vector<privacy::FilterOrder> orders;  // none: nobody spent yet
+  std::vector<privacy::FilterOrder> orders;  // empty: nothing was spent yet
   std::vector<Entry> entries;                // in the order in which they began
 
   const Entry* find(const std::string& stretch) const;

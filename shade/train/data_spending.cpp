@@ -57,7 +57,7 @@ void DataSpending::read_on_rank0(Json& found) {
   const auto wanted = std::max<int64_t>(0, last_ - made_);
   const auto room = books.allowed(spender_.mechanism, wanted);
   SHADE_REQUIRE(wanted == 0 || room > 0 || made_ > 0, standing(file_, books),
-                ", which leaves no room for a step with sigma ", spender_.mechanism.noise_multiplier,
+                ", which leaves no budget for a step with sigma ", spender_.mechanism.noise_multiplier,
                 " at sample rate ", spender_.mechanism.sample_rate,
                 ". Nothing was trained. More noise or a smaller rate may fit (shade ledger ", file_, ")");
   found = {{"room", room}, {"words", standing(file_, books)}};

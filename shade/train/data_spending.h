@@ -1,8 +1,7 @@
-// A private run's part of a data ledger. Rank 0 has the file; what it finds, and a failure there, is everybody's.
+// A private run's part of a data ledger. Rank 0 accesses the file; all ranks get what it finds, and fail with it.
 //
 // Steps are reserved in blocks of a 64th of the run, so that the file stays short and the ranks seldom wait for it. A
-// run that ends in order gives back what it did not use of its last block; of one that is killed the block stays
-// counted.
+// run that ends regularly returns what it did not use of its last block; of a killed run the block stays counted.
 #pragma once
 
 #include <optional>
@@ -20,15 +19,15 @@ class DataSpending {
   DataSpending(std::string file, Spender spender, comm::Group control, History& history);
 
   // Collective, after History::look(). Steps of this run from `made` up to `last` are new. Returns the last of them
-  // that there is room for at the moment. Throws UsageError if the file is not this run's, or has no room for its first
-  // step.
+  // that the cap allows at the moment. Throws UsageError if the file is not this run's, or the cap allows not even the
+  // first step.
   int64_t look(int64_t made, int64_t last);
 
-  // Collective, before each step, after History::start(): counted when this returns. False: there is no room any more.
+  // Collective, before each step, after History::start(): counted when this returns. False: the cap allows no more.
   bool reserve(int64_t step);
   bool is_reserved(int64_t step) const { return step < reserved_; }
 
-  // Collective, when so many steps were made and no more will be: says where the data set stands.
+  // Collective, when `steps` steps were made and no more will be: returns how much of the cap is used.
   std::string settle(int64_t steps);
 
   const std::string& words() const { return words_; }  // where the data set stood at look()

@@ -13,9 +13,9 @@ namespace {
   throw Error(text("after step ", reached.step, " ", what, " (learning rate ", record.learning_rate,
                    "): training has diverged, and nothing of it is saved or exported. ",
                    reached.saved >= 0
-                       ? text("The last checkpoint stays (step ", reached.saved, "): go on from it or begin")
-                       : "There is no checkpoint yet: begin",
-                   " anew with a smaller learning rate (--lr)"));
+                       ? text("The last checkpoint stays (step ", reached.saved, "): continue from it or start")
+                       : "There is no checkpoint yet: start",
+                   " again with a smaller learning rate (--lr)"));
 }
 
 }  // namespace

@@ -62,11 +62,11 @@ void tell_history(Report& report, const Introduction& run) {
   if (!checkpoints.changes().empty()) more("changed: ", join(checkpoints.changes(), ", "));
   if (checkpoints.changed() && checkpoints.changes().empty())
     more("with other settings, data, ranks or program than before");
-  if (checkpoints.changed() && run.spending != nullptr) more("steps from here have noise of their own, and count anew");
+  if (checkpoints.changed() && run.spending != nullptr) more("steps from here have new noise and are counted again");
   if (run.spending != nullptr && run.spending->budget() && run.job.steps() >= run.last &&
       run.last < recipe.train.steps && recipe.budget.max_epsilon > 0)
     more("nothing is left of epsilon ", recipe.budget.max_epsilon,
-         "; a larger --max-epsilon goes on, another --output begins anew");
+         "; a larger --max-epsilon continues the run, another --output starts a new one");
 }
 
 }  // namespace

@@ -24,12 +24,15 @@ struct ModelConfig {
   void declare(Fields& f) {
     declare_model(f);
     f.add("weights", weights,
-          {.help = "folder or .safetensors file to start from; if not set, those of the model's folder",
+          {.help = "folder or .safetensors file with the initial weights; if not set, those of the model's folder",
            .flags = {"--weights"}});
     f.add("from_scratch", from_scratch,
-          {.help = "start from random weights, initialised by --seed", .flags = {"--from-scratch"}});
+          {.help = "whether to start from random weights, initialised by --seed",
+           .flags = {"--from-scratch"},
+           .common = true});
     declare_task(f);
-    f.add("dtype", dtype, {.help = "of computation; masters are fp32", .flags = {"--dtype"}});
+    f.add("dtype", dtype,
+          {.help = "data type of computation; master weights are fp32", .flags = {"--dtype"}, .common = true});
     declare_adapters(f);
   }
   // Without the weights, and without dtype, which may be a list
@@ -46,28 +49,36 @@ struct ModelConfig {
  private:
   void declare_model(Fields& f) {
     f.add("model", model,
-          {.help =
-               "name of an architecture, a folder with config.json (shade train loads the weights in it), or a name of "
-               "the Hugging Face hub, e.g. meta-llama/Llama-3.1-8B, of which the local cache has a copy; without a "
-               "copy its sizes are used, with random weights",
-           .flags = {"--model", "--model-name", "--model-name-or-path"}});
+          {.help = "name of an architecture, folder with config.json (shade train loads its weights), or name on the "
+                   "Hugging Face hub, e.g. meta-llama/Llama-3.1-8B, with a copy in the local cache; without a copy its "
+                   "sizes are used with random weights",
+           .flags = {"--model", "--model-name", "--model-name-or-path"},
+           .common = true});
     f.add("model_folder", model_folder,
           {.help = "folder with a copy of the model, used in place of the Hugging Face cache",
            .flags = {"--model-folder"}});
   }
   void declare_task(Fields& f) {
-    f.add("task", task, {.help = "what is trained", .flags = {"--task"}});
-    f.add("loss_mean", loss_mean,
-          {.help = "what a language model's loss is a mean of; token: all tokens of the batch that are predicted; "
-                   "record: records, each with the mean over its tokens; auto: token, in a private run record",
-           .flags = {"--loss-mean"}});
-    f.add("attention", attention, {.help = "kernel", .flags = {"--attention"}});
-    f.add("checkpointing", checkpointing, {.help = "recompute activations in backward", .flags = {"--checkpointing"}});
+    f.add("task", task, {.help = "training task; auto: the usual one of the model", .flags = {"--task"}});
+    f.add(
+        "loss_mean", loss_mean,
+        {.help = "items that a language model's loss is averaged over; token: all predicted tokens of the batch; "
+                 "record: records, each with the mean over its tokens; auto: record in a private run, otherwise token",
+         .flags = {"--loss-mean"}});
+    f.add("attention", attention, {.help = "attention kernel", .flags = {"--attention"}});
+    f.add("checkpointing", checkpointing,
+          {.help = "activation checkpointing; block: each block's activations are recomputed in the backward pass",
+           .flags = {"--checkpointing"},
+           .common = true});
   }
   void declare_adapters(Fields& f) {
     f.add("lora_rank", lora_rank,
-          {.help = "adapters of this rank, the rest frozen; 0: none", .min = 0, .flags = {"--lora-rank", "--lora-r"}});
-    f.add("lora_alpha", lora_alpha, {.help = "adapters are scaled by alpha over rank", .flags = {"--lora-alpha"}});
+          {.help = "rank of the LoRA adapters, which are trained while all other weights are frozen; 0: no adapters",
+           .min = 0,
+           .flags = {"--lora-rank", "--lora-r"},
+           .common = true});
+    f.add("lora_alpha", lora_alpha,
+          {.help = "scale of the LoRA adapters, divided by their rank", .flags = {"--lora-alpha"}});
     f.add("lora_targets", lora_targets,
           {.help = "names of linear layers that get a LoRA adapter", .flags = {"--lora-targets"}});
   }

@@ -27,51 +27,57 @@ struct BudgetConfig {
 
   void declare(Fields& f) {
     f.add("sampler", sampler,
-          {.help = "how batches are drawn; shuffled: epochs in random order, without an epsilon",
+          {.help = "sampler that draws the batches; poisson: each record independently; truncated_poisson: the same "
+                   "with a largest batch; shuffled: epochs in random order, without an epsilon",
            .flags = {"--sampler"},
            .if_not_given = "poisson if private or sample_rate is set, otherwise shuffled"});
     f.add("sample_rate", sample_rate,
-          {.help = "chance of a record, or of a user with --privacy-unit user, to be in a batch; 0: batch_size over "
-                   "their number",
+          {.help = "probability that a record is in a batch, or a user with --privacy-unit user; 0: batch_size divided "
+                   "by the number of records or users",
            .min = 0,
            .max = 1,
            .flags = {"--sample-rate"}});
     f.add("max_batch", max_batch,
-          {.help = "truncated_poisson: larger batches are cut to it",
+          {.help = "largest batch of the truncated_poisson sampler; larger draws are cut to this size",
            .unit = "samples",
            .min = 0,
            .flags = {"--max-batch"}});
     f.add("population", population,
-          {.help = "truncated_poisson: a bound on the number of records, or of users; 0: their number and one",
+          {.help = "upper bound on the number of records or users, for the truncated_poisson sampler; 0: their number "
+                   "plus one",
            .min = 0,
            .flags = {"--population"}});
     f.add("target_epsilon", target_epsilon,
-          {.help = "find the sigma that spends this in all steps; 0: sigma is given",
+          {.help = "epsilon to spend over all steps, from which sigma is computed; 0: sigma is given",
            .min = 0,
-           .flags = {"--target-epsilon", "--epsilon"}});
+           .flags = {"--target-epsilon", "--epsilon"},
+           .common = true});
     f.add("max_epsilon", max_epsilon,
-          {.help = "stop before more is spent; 0: target_epsilon, or no limit", .min = 0, .flags = {"--max-epsilon"}});
+          {.help = "largest epsilon; training stops before it is exceeded; 0: target_epsilon, or no limit",
+           .min = 0,
+           .flags = {"--max-epsilon"}});
     f.add("delta", delta,
-          {.help = "probability that epsilon doesn't hold, below 1 / number of records, or of users",
-           .flags = {"--delta", "--target-delta"}});
+          {.help = "probability that the epsilon guarantee fails; choose it below 1 / number of records or users",
+           .flags = {"--delta", "--target-delta"},
+           .common = true});
     f.add("privacy_unit", privacy_unit,
-          {.help = text("what epsilon protects; record: ", adjacency(privacy::PrivacyUnit::record),
+          {.help = text("unit that epsilon protects; record: ", adjacency(privacy::PrivacyUnit::record),
                         "; window: ", adjacency(privacy::PrivacyUnit::window),
-                        " of packed data, not a text or a person; user: ", adjacency(privacy::PrivacyUnit::user),
-                        ", by --user-field"),
-           .flags = {"--privacy-unit"}});
+                        " of packed data, not a whole text or a person; user: ", adjacency(privacy::PrivacyUnit::user),
+                        ", identified by --user-field"),
+           .flags = {"--privacy-unit"},
+           .common = true});
     f.add("max_records_per_user", max_records_per_user,
-          {.help = "most records of a user in one step, drawn anew in each; they make one clipped gradient, and their "
-                   "loss is the mean; required with --privacy-unit user",
+          {.help = "largest number of a user's records in one step, drawn anew in each step; their mean loss gives one "
+                   "clipped gradient; required with --privacy-unit user",
            .unit = "records",
            .min = 0,
            .flags = {"--max-records-per-user"}});
-    f.add("accountant", accountant, {.help = "whose epsilon counts", .flags = {"--accountant"}});
-    f.add(
-        "data_ledger", data_ledger,
-        {.help = "file that counts what all private runs on these data spend, and stops them at its cap; made by shade "
-                 "ledger --create",
-         .flags = {"--data-ledger"}});
+    f.add("accountant", accountant, {.help = "accountant that enforces the budget", .flags = {"--accountant"}});
+    f.add("data_ledger", data_ledger,
+          {.help = "file that counts what all private runs on these data spend and stops them at its cap; created by "
+                   "shade ledger --create",
+           .flags = {"--data-ledger"}});
   }
 };
 
@@ -108,101 +114,112 @@ struct TrainConfig {
   double peak_gflops = 0;
 
   void declare(Fields& f) {
-    f.add("steps", steps, {.help = "updates", .min = 0, .flags = {"--steps", "--num-steps"}});
+    f.add("steps", steps,
+          {.help = "number of optimizer updates", .min = 0, .flags = {"--steps", "--num-steps"}, .common = true});
     f.add("batch_size", batch_size,
-          {.help = "of all ranks together in one update (in shade bench --batch-size is per rank); under Poisson "
-                   "sampling the expected number, and in a private run the public divisor; users with --privacy-unit "
-                   "user",
+          {.help = "samples per update over all ranks together (in shade bench --batch-size is per rank); under "
+                   "Poisson sampling their expected number, which is the public divisor of a private run; with "
+                   "--privacy-unit user, users",
            .unit = "samples",
            .min = 1,
-           .flags = {"--global-batch-size", "--batch-size"}});
+           .flags = {"--global-batch-size", "--batch-size"},
+           .common = true});
     f.add("seq_length", seq_length,
-          {.help = "per sample",
+          {.help = "sequence length of a sample; longer records are truncated",
            .unit = "tokens",
            .min = 1,
-           .flags = {"--seq-length", "--seq", "--seq-lengths", "--max-length"}});
+           .flags = {"--seq-length", "--seq", "--seq-lengths", "--max-length"},
+           .common = true});
     f.add("micro_batch", micro_batch,
-          {.help = "samples of seq_length that a rank computes at a time, of shorter texts as many as have the same "
-                   "tokens; auto: the most that fit memory_limit",
+          {.help = "number of samples of seq_length that a rank computes at a time; of shorter texts, as many as have "
+                   "the same number of tokens; auto: the most that fit into memory_limit",
            .flags = {"--micro-batch", "--max-physical-batch-size"}});
     f.add("padding", padding,
-          {.help = "length that texts are padded to; longest: that of the longest in the micro-batch, which has texts "
-                   "of similar length, or in a private run the next power of two; max_length: seq_length",
+          {.help = "length that texts are padded to; longest: that of the longest text in the micro-batch, which holds "
+                   "texts of similar length (in a private run rounded up to a power of two); max_length: seq_length",
            .flags = {"--padding"}});
     f.add("grad_accum", grad_accum,
-          {.help = "micro-batches of a rank in one update: micro_batch is the global batch over this and the number of "
-                   "ranks, rounded up; 0: as many as micro_batch makes",
+          {.help = "micro-batches per rank and update; sets micro_batch to the global batch divided by this and by the "
+                   "number of ranks, rounded up; 0: as many as micro_batch requires",
            .min = 0,
            .flags = {"--grad-accum", "--grad-accum-steps", "--gradient-accumulation-steps"}});
     f.add("memory_limit", memory_limit,
-          {.help = "of tensors on a rank, for micro_batch auto and for the model states, which are refused if they "
-                   "need more; "
-                   "0: 80 % of what is available on the host now, and all of it for the states",
+          {.help = "memory limit for tensors per rank, e.g. 4GiB; used by micro_batch auto, and a model whose states "
+                   "exceed it is refused; 0: 80 % of the host's available memory, and all of it for the states",
            .flags = {"--memory-limit"}});
     f.add("synthetic", synthetic,
-          {.help = "train on synthetic records that the model makes for itself", .flags = {"--synthetic"}});
+          {.help = "whether to train on synthetic records generated for the model", .flags = {"--synthetic"}});
     f.add("records", records, {.help = "number of synthetic records", .min = 1, .flags = {"--records"}});
     f.add("sample_corpus", sample_corpus,
-          {.help = "if data_folder isn't there, make it: so much text from a grammar, to try a recipe on",
+          {.help = "size of a synthetic text corpus to write into data_folder if that folder does not exist, e.g. "
+                   "2MiB; 0: none",
            .flags = {"--sample-corpus"}});
-    f.add(
-        "eval_records", eval_records,
-        {.help = "held out of training: evenly over the data or, in a private run, by each record's content, and then "
-                 "approximately as many; of packed data whole records, not windows, unless the run is private; with "
-                 "user_field whole users, approximately as many",
-         .unit = "records",
-         .min = 0,
-         .flags = {"--eval-records"}});
-    f.add("eval_every", eval_every, {.help = "evaluate them", .unit = "steps", .min = 1, .flags = {"--eval-every"}});
+    f.add("eval_records", eval_records,
+          {.help = "number of records held out for evaluation, spread evenly over the data; in a private run chosen by "
+                   "each record's content, and with user_field by whole users, so the number is approximate; packed "
+                   "data holds out whole records, or windows in a private run",
+           .unit = "records",
+           .min = 0,
+           .flags = {"--eval-records"}});
+    f.add("eval_every", eval_every,
+          {.help = "interval between evaluations on the held-out records",
+           .unit = "steps",
+           .min = 1,
+           .flags = {"--eval-every"}});
     f.add("test_folder", test_folder,
-          {.help = "records as in data_folder, evaluated once, at the end", .flags = {"--test-folder"}});
-    f.add("log_every", log_every, {.help = "a line of progress", .unit = "steps", .min = 1, .flags = {"--log-every"}});
+          {.help = "folder of test records in the format of data_folder, evaluated once at the end",
+           .flags = {"--test-folder"}});
+    f.add("log_every", log_every,
+          {.help = "interval between progress lines", .unit = "steps", .min = 1, .flags = {"--log-every"}});
     f.add("save_every", save_every,
-          {.help = "steps between checkpoints; 0: by time, save_interval",
+          {.help = "interval between checkpoints; 0: set by time (save_interval)",
            .unit = "steps",
            .min = 0,
            .flags = {"--save-every"}});
     f.add("save_interval", save_interval,
-          {.help = "time between checkpoints if save_every is 0; one is also saved at the end; 0: only then",
+          {.help = "time between checkpoints if save_every is 0, e.g. 10min; the last step is always saved; 0: only "
+                   "the last step",
            .min = 0,
            .flags = {"--save-interval"}});
-    f.add("keep", keep, {.help = "checkpoints that stay", .min = 1, .flags = {"--keep"}});
+    f.add("keep", keep, {.help = "number of checkpoints to keep", .min = 1, .flags = {"--keep"}});
     f.add("output", output,
-          {.help =
-               "run directory; what is there is continued from its newest whole checkpoint; another directory, or its "
-               "checkpoints folder deleted, begins anew; runs/ and the recipe's name if not set",
-           .flags = {"--output", "--output-dir"}});
+          {.help = "run directory; an existing run is continued from its newest complete checkpoint; to start again, "
+                   "name another directory or delete its checkpoints folder",
+           .flags = {"--output", "--output-dir"},
+           .common = true});
     f.add("resume_from", resume_from,
-          {.help = "checkpoint to go back to: its folder, or its name in this run; the same command then goes on from "
-                   "what was saved since; in private runs one of this run",
+          {.help = "checkpoint to go back to, by its folder or its name in this run; the same command then continues "
+                   "from what was saved since; a private run accepts only its own checkpoints",
            .flags = {"--resume-from", "--resume-from-checkpoint"}});
     f.add("restart", restart,
-          {.help = "begin at the first step although the ledger has steps of this run and no checkpoint is left; what "
-                   "was spent stays counted",
+          {.help = "whether to begin at the first step although the ledger has steps of this run and no checkpoint is "
+                   "left; what was spent stays counted",
            .flags = {"--restart"}});
     f.add("export_folder", export_folder,
-          {.help = "at the end, write the model here as transformers reads it; adapters are added to their weights",
-           .flags = {"--export"}});
+          {.help = "folder to write the final model to, in the format of transformers, with LoRA adapters merged into "
+                   "the weights",
+           .flags = {"--export"},
+           .common = true});
     f.add("adapter_folder", adapter_folder,
-          {.help = "at the end, write the LoRA adapters alone here as PEFT reads them", .flags = {"--export-adapter"}});
+          {.help = "folder to write the final LoRA adapters to, in the format of PEFT", .flags = {"--export-adapter"}});
     f.add("export_dtype", export_dtype,
-          {.help = "type of the exported model; auto: that of the weights training started from, or of computation for "
-                   "random ones; adapters are exported in fp32",
+          {.help = "data type of the exported model; auto: that of the weights training started from, or of "
+                   "computation if they were random; adapters are always exported in fp32",
            .flags = {"--export-dtype"}});
-    f.add(
-        "keep_key", keep_key,
-        {.help = "keep the noise key of a private run when it is finished; anyone who reads it can subtract the noise",
-         .flags = {"--keep-key"}});
-    f.add("seed", seed, {.help = "of weights, and of batches in runs that are not private", .flags = {"--seed"}});
+    f.add("keep_key", keep_key,
+          {.help = "whether to keep the noise key of a private run after it has finished; anyone who reads the key can "
+                   "subtract the noise",
+           .flags = {"--keep-key"}});
+    f.add("seed", seed,
+          {.help = "seed of the random weights, and of the batches in runs that are not private", .flags = {"--seed"}});
     f.add("threads", threads,
-          {.help = "compute threads of a rank; 0: libtorch's choice, one if there are several ranks",
+          {.help = "compute threads per rank; 0: libtorch's choice, or 1 if there are several ranks",
            .min = 0,
            .max = 4096,
            .flags = {"--threads"}});
     f.add("peak_gflops", peak_gflops,
-          {.help = "stated peak of the hardware of a rank, which mfu is a share of; 0: unknown, and gemm_share is "
-                   "reported, the share of "
-                   "a matrix product timed at the start",
+          {.help = "stated peak performance of the hardware per rank, the reference of mfu; 0: unknown, and gemm_share "
+                   "is reported instead, the share of a matrix product timed at the start",
            .unit = "GFLOP/s",
            .min = 0,
            .flags = {"--peak-gflops"}});

@@ -75,6 +75,18 @@ void require_data(const Recipe& recipe) {
                 "no data to train on; set --data-folder FOLDER, or ask for synthetic data with --synthetic");
 }
 
+std::string fit_vocabulary(models::SizeOverrides& sizes, const std::string& model, const data::DataConfig& data,
+                           const models::ModelOptions& options) {
+  constexpr int64_t kTokens = 260;  // 256 bytes, three special tokens, and an even number
+  const bool bytes = data.tokenizer.empty() || data.tokenizer == "bytes";
+  if (data.data_folder.empty() || !bytes || sizes.vocab_size > 0 || models::model_folder(model)) return {};
+  const auto traits = models::make_model(model, sizes, options)->text_traits();
+  if (!traits || traits->vocabulary >= kTokens) return {};
+  sizes.vocab_size = kTokens;
+  return text("the vocabulary of ", model, " has ", kTokens, " tokens instead of ", traits->vocabulary,
+              ", for bytes and special tokens");
+}
+
 void require_batch(const Recipe& recipe, int64_t training_units) {
   SHADE_REQUIRE(recipe.train.batch_size <= training_units, "--batch-size ", recipe.train.batch_size,
                 " is larger than the data, which has ", training_units, " ", to_string(unit_of(recipe)),

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "shade/data/dataset.h"
-#include "shade/models/model.h"
+#include "shade/models/registry.h"
 #include "shade/train/held_out.h"
 #include "shade/train/recipe.h"
 
@@ -18,6 +18,11 @@ std::vector<std::string> classes_of(const Recipe& recipe, const models::TextTrai
 
 // Throws UsageError if the recipe names no data: synthetic data is used only when it is asked for.
 void require_data(const Recipe& recipe);
+
+// A named model without weights gets a vocabulary that holds the tokens of bytes, if those are what it reads and no
+// size was stated: the smallest models have 256. Returns what was done, to be announced; empty: nothing.
+std::string fit_vocabulary(models::SizeOverrides& sizes, const std::string& model, const data::DataConfig& data,
+                           const models::ModelOptions& options);
 
 // Throws UsageError if a batch is larger than the data.
 void require_batch(const Recipe& recipe, int64_t training_units);

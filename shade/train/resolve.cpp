@@ -9,6 +9,7 @@
 #include "shade/shard/choose_strategy.h"
 #include "shade/train/budget.h"
 #include "shade/train/recipe.h"
+#include "shade/train/records.h"
 #include "shade/train/step.h"
 
 namespace shade::train {
@@ -227,6 +228,9 @@ Recipe& Recipe::resolve(const Config& config, int ranks) {
   if (budget.max_epsilon == 0) budget.max_epsilon = budget.target_epsilon;
   decisions.weights = choose_weights(*this) + left_out(*this);
   decisions.tokenizer = choose_tokenizer(*this);
+  if (model.weights.empty())
+    if (const auto fitted = fit_vocabulary(sizes, model.model, data, model.options()); !fitted.empty())
+      decisions.tokenizer += "; " + fitted;
   check_places(*this);
   return *this;
 }

@@ -92,7 +92,7 @@ std::optional<privacy::NoiseKey> RunFolder::find_key() const {
   ::close(descriptor);
   if (!whole) fail(file, text("not a key of ", key.size(), " bytes; without it no step can be made again"));
   if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    fail(file, "readable by others, who could subtract the noise; chmod 600, if nobody has read it");
+    fail(file, "readable by others, who could subtract the noise; chmod 600, unless another user has read it");
   if (key == privacy::NoiseKey{}) fail(file, "all zeros, which is no secret; delete it, and a new key is made");
   return key;
 }

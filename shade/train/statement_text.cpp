@@ -115,12 +115,13 @@ std::string markdown(const PrivacyStatement& s) {
                 ".** Assume that records it was trained on can be recovered from it.\n\n");
     return out + table_of(s);
   }
-  out += text(
-      "This model was trained with differential privacy: **", promise(s), "**.\n\n",
-      "Whoever has this model, and knows everything about the training data but whether one ", to_string(s.unit),
-      s.unit == privacy::PrivacyUnit::user ? " with all records" : "",
-      " is in it, learns about that no more than epsilon and delta allow. privacy.json says the same for programs.\n\n",
-      table_of(s), "\n## Taken as public\n\n", list(s.taken_as_public), "\n## Not covered\n\n", list(s.not_covered));
+  out += text("This model was trained with differential privacy: **", promise(s), "**.\n\n",
+              "A recipient of this model who knows everything about the training data except whether one ",
+              to_string(s.unit), s.unit == privacy::PrivacyUnit::user ? " with all records" : "",
+              " is in it learns no more about that than epsilon and delta allow. privacy.json states the same for "
+              "programs.\n\n",
+              table_of(s), "\n## Taken as public\n\n", list(s.taken_as_public), "\n## Not covered\n\n",
+              list(s.not_covered));
   return out;
 }
 

@@ -79,11 +79,53 @@ TEST_F(ConfigTest, OverriddenByWords) {
 }
 
 TEST_F(ConfigTest, PrintedWithDefaultUnitAndChoices) {
-  EXPECT_EQ(config.fields()[0].help(), "samples per rank [2 samples]");
+  EXPECT_EQ(config.fields()[0].help(), "samples per rank (at least 1) [2 samples]");
+  EXPECT_EQ(config.fields()[1].help(), "learning rate (0.0 to 1.0) [1e-05]");
+  EXPECT_EQ(config.fields()[5].help(), "of a peer (at least 1.0s) [10.0s]") << "a bound has the field's unit";
+  EXPECT_EQ(config.fields()[8].help(), "of classes [not set]");
   EXPECT_EQ(config.fields()[4].help(), "in flight [64MiB]");
   EXPECT_EQ(config.fields()[6].help(), "how: fast|exact|EXACT [fast]");
   config.set("work.batch", "9");
-  EXPECT_EQ(config.fields()[0].help(), "samples per rank [2 samples]") << "the default, not the present value";
+  EXPECT_EQ(config.fields()[0].help(), "samples per rank (at least 1) [2 samples]")
+      << "the default, not the present value";
+}
+
+// What people write who don't know TOML.
+TEST_F(ConfigTest, LinesThatAreNotTomlSayWhatIsMissing) {
+  const auto said = [&](const std::string& line) {
+    return fault([&] { config.read_toml_text("[work]\n" + line + "\n", "r.toml"); });
+  };
+  EXPECT_EQ(
+      said("batch = three"),
+      "r.toml:2: 'three' is not a value of TOML; expected a number, true, false, a list, or text in quotes: batch "
+      "= \"three\"");
+  EXPECT_EQ(said("name = /data/run"),
+            "r.toml:2: '/data/run' is not a value of TOML; expected a number, true, false, a list, or text in quotes: "
+            "name = \"/data/run\"");
+  EXPECT_EQ(said("batch ="), "r.toml:2: 'batch' has no value; expected batch = VALUE");
+  EXPECT_EQ(said("batch: 3"),
+            "r.toml:2: 'batch: 3' is neither a [section] nor a key with a value; expected KEY = VALUE");
+  EXPECT_TRUE(said("lengths = [1, 2").starts_with("r.toml:")) << "the parser's own words";
+}
+
+enum class Fruit { apple, pear, stone };
+std::span<const Name<Fruit>> names_of(Fruit) {
+  static constexpr Name<Fruit> kNames[] = {{"apple", Fruit::apple}, {"pear", Fruit::pear}, {"stone", Fruit::stone}};
+  return kNames;
+}
+
+TEST(Config, NamesForProgramsAreNotOffered) {
+  struct Bowl {
+    Fruit fruit = Fruit::stone;
+    void declare(Fields& f) { f.add("fruit", fruit, {.help = "what is eaten", .not_offered = {"stone"}}); }
+  } bowl;
+  Config config;
+  config.add("bowl", bowl);
+  EXPECT_EQ(config.fields()[0].help(), "what is eaten: apple|pear [stone]");
+  EXPECT_EQ(fault([&] { config.set("bowl.fruit", "stone"); }),
+            "bowl.fruit: 'stone' is unknown; expected one of apple, pear");
+  config.set("bowl.fruit", "pear");
+  EXPECT_EQ(bowl.fruit, Fruit::pear);
 }
 
 TEST_F(ConfigTest, WrittenTypedIntoResults) {

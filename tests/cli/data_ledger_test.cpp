@@ -83,7 +83,7 @@ TEST_F(DataLedgerCli, TwoRunsAddUpToTheEventsAndAThirdIsStopped) {
   EXPECT_EQ(full["left"][0]["steps"], 0);
   const auto fourth = run(training("fourth", "5", "2"));
   EXPECT_EQ(fourth.status, 2) << fourth.output;
-  EXPECT_NE(fourth.output.find("leaves no room for a step"), std::string::npos) << fourth.output;
+  EXPECT_NE(fourth.output.find("leaves no budget for a step"), std::string::npos) << fourth.output;
   EXPECT_EQ(shown(), full);
   const auto seen = test::run_shade({"ledger", ledger_}).output;
   for (const char* words : {"cap: epsilon 6 at delta 1e-05", "add or remove one record", "third",

@@ -149,7 +149,7 @@ TEST_F(Lost, WhereNoCheckpointIsWholeEachIsNamedAndNothingIsTrained) {
   const auto seen = train({"--steps", "8"});
   expect_said(seen,
               {"no checkpoint in ", "00002_step_4 is not whole: cannot open",
-               "00001_step_2 is not whole: ", "is not what was saved", "delete this folder to begin anew"},
+               "00001_step_2 is not whole: ", "is not what was saved", "delete this folder to start again"},
               1);
   EXPECT_EQ(seen.output.find("from the beginning"), std::string::npos);
   EXPECT_TRUE(fs::exists(checkpoint("00001_step_2")));
@@ -285,7 +285,7 @@ TEST_F(Lost, ChangedSettingsAreNamedOneByOne) {
 
   trained(with(kPrivate, {"--steps", "4"}), "secret");
   const auto other = train(with(kPrivate, {"--steps", "6", "--records", "41"}), "secret");
-  expect_said(other, {", data\n", "steps from here have noise of their own, and count anew"});
+  expect_said(other, {", data\n", "steps from here have new noise and are counted again"});
   EXPECT_EQ(other.output.find("record more"), std::string::npos) << other.output;
 }
 
@@ -332,7 +332,7 @@ TEST_F(Lost, CheckpointsAreSavedByTime) {
   EXPECT_EQ(state().at("step"), "300");
   trained(words, "rarely");
   EXPECT_EQ(saves("rarely"), 1u) << "ten minutes";
-  const auto help = test::run({test::shade_binary(), "train", "--help"});
+  const auto help = test::run({test::shade_binary(), "train", "--help-all"});
   EXPECT_NE(help.output.find("--save-interval"), std::string::npos);
 }
 
@@ -392,7 +392,7 @@ TEST_F(Lost, TrainingThatDivergesStopsAndLeavesTheLastGoodCheckpoint) {
   }
   // Not only where weights are looked at.
   expect_said(train({"--steps", "400", "--lr", "1e6", "--save-every", "400", "--log-every", "400"}, "rarely"),
-              {" the loss is ", "There is no checkpoint yet: begin anew"}, 1);
+              {" the loss is ", "There is no checkpoint yet: start again"}, 1);
   // No record is drawn: no loss, and no error.
   expect_said(train({"--steps", "4", "--sampler", "poisson", "--sample-rate", "1e-9"}, "empty"),
               {"finished after step 4"});

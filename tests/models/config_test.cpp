@@ -334,7 +334,8 @@ TEST(ConfigChecks, SizesThatDontFitEachOther) {
     return fault([&] { DecoderConfig::from_json(json, "c.json"); });
   };
   EXPECT_EQ(with(kLlama, {{"num_key_value_heads", 3}}), "c.json: 2 heads don't divide by 3 key-value heads");
-  EXPECT_EQ(with(kLlama, {{"num_attention_heads", 3}}), "c.json: hidden size 8 doesn't divide by 3 heads");
+  EXPECT_EQ(with(kLlama, {{"num_attention_heads", 3}}),
+            "c.json: hidden size 8 doesn't divide by 3 heads; choose a multiple of their number");
   EXPECT_EQ(with(kLlama, {{"head_dim", 3}}), "c.json: a head of 3 can't be rotated in pairs; expected an even size");
   EXPECT_EQ(with(kLlama, {{"num_attention_heads", 1 << 20}, {"head_dim", 1 << 20}}),
             "c.json: 1048576 heads of 1048576 are too wide; expected at most 1048576 together");

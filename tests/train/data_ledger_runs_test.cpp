@@ -62,7 +62,7 @@ TEST_F(DataLedgerRuns, TwoRunsAddUpAndTheThirdIsStoppedByTheCap) {
   EXPECT_EQ(third.result.ended, Ended::budget);
   EXPECT_EQ(spent(place("c")), left) << "no step beyond the cap was made";
   const auto fault = refused(place("d"), run_words(file_));
-  EXPECT_NE(fault.find("leaves no room for a step with sigma 2 at sample rate 0.2. Nothing was trained"),
+  EXPECT_NE(fault.find("leaves no budget for a step with sigma 2 at sample rate 0.2. Nothing was trained"),
             std::string::npos)
       << fault;
 }

@@ -74,7 +74,7 @@ struct Watchdog::State {
         return;
       } catch (const std::exception& fault) {
         lose({text("the store at ", options.store_host, " is gone (", first_line(fault.what()),
-                   "); whoever hosts it, rank 0 or the launcher, has ended")});
+                   "); the process that hosts it, rank 0 or the launcher, has ended")});
         return;
       }
     }
@@ -97,7 +97,7 @@ struct Watchdog::State {
       if (silent > patience + 2) {
         lock.unlock();
         lose({text("the store at ", options.store_host, " has not answered for ", to_string(silent * round),
-                   "; whoever hosts it, rank 0 or the launcher, is stopped")});
+                   "; the process that hosts it, rank 0 or the launcher, is stopped")});
         lock.lock();
       }
     }

@@ -1,0 +1,28 @@
+#include "shade/cli/out_of_memory.h"
+
+#include "shade/base/error.h"
+#include "shade/base/strings.h"
+
+namespace shade::cli {
+
+std::string out_of_memory_text(std::optional<Bytes> wanted) {
+  return text("out of memory: cannot allocate memory", wanted ? text(" for a tensor of ", to_string(*wanted)) : "",
+              "; a smaller batch (--micro-batch, --batch-size), a shorter --seq-length, --checkpointing block, "
+              "--lora-rank, --dtype bf16, or --shard zero3 on more ranks needs less");
+}
+
+std::optional<std::string> out_of_memory(const std::string& what) {
+  if (what.find("allocate memory") == std::string::npos && what.find("out of memory") == std::string::npos)
+    return std::nullopt;
+  constexpr std::string_view kBefore = "tried to allocate ";
+  const auto at = what.find(kBefore);
+  if (at == std::string::npos) return out_of_memory_text();
+  const auto begin = at + kBefore.size();
+  const auto bytes = parse_integer(what.substr(begin, what.find_first_not_of("0123456789", begin) - begin));
+  // A GPU's allocator states its own unit: its words are kept behind ours.
+  if (!bytes || what.compare(what.find_first_not_of("0123456789", begin), 6, " bytes") != 0)
+    return text(out_of_memory_text(), " (", what.substr(0, what.find('\n')), ")");
+  return out_of_memory_text(Bytes{*bytes});
+}
+
+}  // namespace shade::cli

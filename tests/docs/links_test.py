@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""Every link of our documents to a file or heading of this tree leads to one.
+
+    links_test.py SOURCE_ROOT
+"""
+import pathlib
+import re
+import sys
+
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+FENCE = re.compile(r"^```.*?^```", re.S | re.M)
+
+
+def anchors(page):
+    """The names that GitHub gives to headings."""
+    out = set()
+    for heading in re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text()), re.M):
+        text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
+        name = re.sub(r"[^\w\- ]", "", text.lower()).strip().replace(" ", "-")
+        number = 0
+        while (name if number == 0 else f"{name}-{number}") in out:
+            number += 1
+        out.add(name if number == 0 else f"{name}-{number}")
+    return out
+
+
+def main(root):
+    pages = sorted(root.glob("*.md")) + sorted(root.glob("docs/**/*.md")) + sorted(root.glob("bench/**/*.md"))
+    broken, number = [], 0
+    for page in pages:
+        for target in LINK.findall(FENCE.sub("", page.read_text())):
+            if re.match(r"[a-z]+:", target):
+                continue
+            number += 1
+            path, _, anchor = target.partition("#")
+            place = (page.parent / path).resolve() if path else page
+            if not place.exists():
+                broken.append(f"{page.relative_to(root)}: {target}: no such file")
+            elif anchor and place.suffix == ".md" and anchor not in anchors(place):
+                broken.append(f"{page.relative_to(root)}: {target}: no such heading")
+    print("\n".join(broken))
+    print(f"{len(broken)} of {number} links lead nowhere")
+    if number < 100:
+        sys.exit(f"only {number} links were found; expected those of all documents")
+    sys.exit(1 if broken else 0)
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]).resolve())
