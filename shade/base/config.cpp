@@ -106,11 +106,12 @@ void set_from_toml(Field& field, const toml::node& node, const std::string& key,
 }
 
 // What a person most likely did in a line that is not TOML; empty: unknown.
-std::string advice_for(std::string_view document, size_t line) {
+std::string advice_for(std::string_view document, size_t line, std::string_view fault) {
   const auto lines = split(document, '\n');
   if (line == 0 || line > lines.size()) return {};
   const std::string_view written = lines[line - 1];
   const auto equals = written.find('=');
+  if (equals == std::string_view::npos && fault.find("key-value pair") == std::string_view::npos) return {};
   if (equals == std::string_view::npos)
     return text("'", trim(written), "' is neither a [section] nor a key with a value; expected KEY = VALUE");
   const auto key = trim(written.substr(0, equals)), value = trim(written.substr(equals + 1));
@@ -297,7 +298,7 @@ void Config::read_toml_text(std::string_view toml_text, const std::string& sourc
     document = toml::parse(toml_text, source);
   } catch (const toml::parse_error& fault) {
     const auto& at = fault.source().begin;
-    const auto advice = advice_for(toml_text, at.line);
+    const auto advice = advice_for(toml_text, at.line, fault.description());
     throw UsageError(advice.empty() ? text(source, ":", at.line, ":", at.column, ": ", fault.description())
                                     : text(source, ":", at.line, ": ", advice));
   }

@@ -34,10 +34,10 @@ constexpr std::array<Verb, 15> kVerbs{{
     {"launch", "start ranks of any command on this host", run_launch},
     {"ledger", "what private runs have spent of a data set, and what is left", run_ledger},
     {"release", "what may leave the building, with the privacy statement", run_release},
-    {"report", "table, pictures and a page from a folder of results", run_report},
-    {"scan", "which phase grows how with the length; the bottleneck", run_scan},
-    {"train", "a recipe, from the first step to the last", run_train},
-    {"verify", "is every private gradient right?", run_verify},
+    {"report", "table, pictures and HTML page from a folder of results", run_report},
+    {"scan", "growth of each phase with the sequence length, and the bottleneck", run_scan},
+    {"train", "training or fine-tuning from a recipe, private or not", run_train},
+    {"verify", "check of every private gradient against its definition", run_verify},
 }};
 
 void print_help() {

@@ -17,10 +17,10 @@ std::optional<std::string> out_of_memory(const std::string& what) {
   constexpr std::string_view kBefore = "tried to allocate ";
   const auto at = what.find(kBefore);
   if (at == std::string::npos) return out_of_memory_text();
-  const auto begin = at + kBefore.size();
-  const auto bytes = parse_integer(what.substr(begin, what.find_first_not_of("0123456789", begin) - begin));
+  const auto stated = split(what.substr(at + kBefore.size()), ' ');
+  const auto bytes = parse_integer(stated.front());
   // A GPU's allocator states its own unit: its words are kept behind ours.
-  if (!bytes || what.compare(what.find_first_not_of("0123456789", begin), 6, " bytes") != 0)
+  if (!bytes || stated.size() < 2 || !stated[1].starts_with("bytes"))
     return text(out_of_memory_text(), " (", what.substr(0, what.find('\n')), ")");
   return out_of_memory_text(Bytes{*bytes});
 }

@@ -46,7 +46,11 @@ void require_own_directory(const train::Recipe& recipe, const Config& config) {
   train::Recipe before;
   Config earlier;
   before.declare(earlier);
-  earlier.read_toml(file);
+  try {
+    earlier.read_toml(file);
+  } catch (const UsageError&) {  // of another version, or damaged: resuming says so
+    return;
+  }
   const auto had = earlier.json(), now = config.json();
   std::vector<std::string> differences;
   for (const auto& [section, field] : {std::pair("model", "model"),

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "shade/base/utc.h"
 #include "shade/base/visible_text.h"
 
 namespace shade::train {
@@ -27,6 +28,8 @@ void Report::advance() {
 
 void Report::step(const StepReport& r) {
   if (!options_.speaks) return;
+  const auto made = static_cast<double>(r.step - options_.done), more = static_cast<double>(options_.steps - r.step);
+  const auto left = made > 0 && more > 0 ? text("  ", to_string(elapsed() / made * more), " left") : "";
   const auto& samples = r.record.samples;
   const bool has_loss = !std::isnan(r.record.loss);  // an empty batch has none
   auto line = text("step ", r.step, "/", options_.steps, "  lr ", significant(r.record.learning_rate));
@@ -46,7 +49,8 @@ void Report::step(const StepReport& r) {
   };
   say(text(line, "  memory ", to_string(r.memory), "  ", significant(r.speed.tokens_per_second), " tokens/s",
            pads ? text(" (", significant(r.padded.tokens_per_second), " with padding)") : "",
-           percent("mfu", &Throughput::mfu), percent("gemm_share", &Throughput::gemm_share)));
+           percent("mfu", &Throughput::mfu), percent("gemm_share", &Throughput::gemm_share), "  ",
+           utc_text(std::time(nullptr)), left));
 
   Json json{{"step", r.step}, {"lr", r.record.learning_rate}};
   if (r.record.gradient_norm) json["grad_norm"] = *r.record.gradient_norm;

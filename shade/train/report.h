@@ -2,7 +2,7 @@
 // speaks.
 //
 //   step 120/1000  lr 0.001  epsilon 1.23 | not private: loss 3.214  clipped 5 of 64  memory 212 MiB  12300 tokens/s
-//   (16200 with padding)
+//   (16200 with padding)  2026-01-31T12:00:00Z  3 min 20 s left
 //
 // In a private run the loss, evaluations, the size of the drawn batch, the counts of clipped samples, times, throughput
 // and memory come straight from the records or follow from how many were drawn, without noise. They are for the
@@ -51,7 +51,8 @@ class Report {
   Report(RunFolder& folder, const Options& options);
 
   void say(const std::string& words);
-  void advance();  // a step was made; moves the bar
+  void advance();                                            // a step was made; moves the bar
+  Seconds elapsed() const { return Clock::now() - begin_; }  // since this was made, shortly before the first step
   void step(const StepReport& report);
   // What was spent before this run's next step, where the ledger has more than the lines of metrics that were kept.
   void before(int64_t step, const std::optional<privacy::Spent>& spent);
@@ -67,6 +68,7 @@ class Report {
   Options options_;
   std::optional<Progress> bar_;
   std::optional<profile::EventFile> events_;
+  Clock::time_point begin_ = Clock::now();
 };
 
 }  // namespace shade::train

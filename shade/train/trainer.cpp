@@ -321,11 +321,20 @@ void Trainer::end(TrainResult& result, int64_t first) {
   if (const auto data = spending_ ? spending_->settle(result.steps) : ""; !data.empty()) report_->say(data);
   if (result.ended == Ended::asked) return state();
   result.test = evaluations_->test(*report_);
-  if (result.steps > 0 || result.ended != Ended::budget) export_all(/*again=*/result.steps == first);
+  const bool exported = result.steps > 0 || result.ended != Ended::budget;
+  if (exported) export_all(/*again=*/result.steps == first);
+  say_what_was_made(exported);
   if (!spending_) return;
   const auto key = spending_->forget_key(result.steps, recipe_->train.keep_key);
   if (!key.empty()) report_->say(key);
   state();
+}
+
+void Trainer::say_what_was_made(bool exported) {
+  auto made = text(folder_->path().string(), " (metrics.jsonl, TensorBoard events, checkpoints)");
+  for (const auto& folder : {recipe_->train.export_folder, recipe_->train.adapter_folder})
+    if (exported && !folder.empty()) made += ", " + folder;
+  report_->say(text("wrote ", made, "; took ", to_string(report_->elapsed()), spending_ ? " (not private)" : ""));
 }
 
 // The last words of a private run.

@@ -77,6 +77,7 @@ class Trainer {
   std::optional<privacy::Spent> spent_after(int64_t step) const;  // rank 0 alone; none: no epsilon may be stated
   StepReport measured(const StepRecord& record, Seconds took) const;
   void end(TrainResult& result, int64_t first);
+  void say_what_was_made(bool exported);
   void state();
   void export_all(bool again);
   bool any_asked() const;

@@ -105,7 +105,7 @@ TEST_F(ConfigTest, LinesThatAreNotTomlSayWhatIsMissing) {
   EXPECT_EQ(said("batch ="), "r.toml:2: 'batch' has no value; expected batch = VALUE");
   EXPECT_EQ(said("batch: 3"),
             "r.toml:2: 'batch: 3' is neither a [section] nor a key with a value; expected KEY = VALUE");
-  EXPECT_TRUE(said("lengths = [1, 2").starts_with("r.toml:")) << "the parser's own words";
+  EXPECT_EQ(said("lengths = [1,\n  two]").find("KEY = VALUE"), std::string::npos) << "the parser's own words";
 }
 
 enum class Fruit { apple, pear, stone };

@@ -7,6 +7,7 @@
 
 #include "shade/base/strings.h"
 #include "shade/cli/help_formatter.h"
+#include "shade/cli/out_of_memory.h"
 #include "tests/support/process.h"
 
 namespace shade {
@@ -91,6 +92,22 @@ TEST(Help, SaysRanges) {
   EXPECT_NE(help.find("(at least 1) [64 samples]"), std::string::npos) << "batch size";
   EXPECT_NE(help.find("(1.0s to 86400.0s) [10.0s]"), std::string::npos) << "peer timeout";
   EXPECT_EQ(help.find("simulated"), std::string::npos) << "a backend for programs";
+}
+
+// The words of libtorch's allocators, which are of no use to a person.
+TEST(OutOfMemory, IsSaidInWordsOfOurs) {
+  const auto cpu = cli::out_of_memory(
+      "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate "
+      "1600080000 bytes. Error code 12 (Cannot allocate memory)");
+  ASSERT_TRUE(cpu);
+  EXPECT_TRUE(cpu->starts_with("out of memory: cannot allocate memory for a tensor of 1.49 GiB; a smaller batch"))
+      << *cpu;
+  const auto gpu = cli::out_of_memory("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has ...\nframe #1");
+  ASSERT_TRUE(gpu);
+  EXPECT_TRUE(gpu->starts_with("out of memory: cannot allocate memory; a smaller batch")) << *gpu;
+  EXPECT_EQ(gpu->find("frame"), std::string::npos) << *gpu;
+  EXPECT_FALSE(cli::out_of_memory("a file is missing"));
+  EXPECT_TRUE(cli::out_of_memory("out of memory: tried to allocate "));
 }
 
 TEST(Help, IsWrappedBetweenWords) {

@@ -147,6 +147,9 @@ TEST_P(Asked, ASignalSavesAndTheSameCommandGoesOn) {
   EXPECT_EQ(second.status, 0) << second.output;
   EXPECT_TRUE(says(second, "continued after step ")) << second.output;
   EXPECT_TRUE(says(second, "finished after step 120")) << second.output;
+  EXPECT_TRUE(says(second, " (metrics.jsonl, TensorBoard events, checkpoints)") && says(second, "; took "))
+      << second.output;
+  EXPECT_TRUE(says(second, " left\n")) << second.output;
 }
 
 TEST(Train, ALostRankIsStartedAgainAlsoWithFewer) {
