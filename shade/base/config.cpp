@@ -130,6 +130,11 @@ std::optional<bool> parse_switch(std::string_view word) {
   return std::nullopt;
 }
 
+void require_offered(std::string_view word, const std::vector<std::string>& names) {
+  SHADE_REQUIRE(std::find(names.begin(), names.end(), word) != names.end(), "'", word, "' is unknown; expected one of ",
+                join(names, ", "), suggestion(word, names));
+}
+
 Field::Field(std::string key, Value value, FieldInfo info)
     : key_(std::move(key)), value_(std::move(value)), info_(std::move(info)), default_(str()) {}
 

@@ -41,6 +41,9 @@ struct FieldInfo {
   std::vector<std::string> not_offered;  // names of an enum that are for programs, and unknown here
 };
 
+// Throws UsageError with the nearest of the names.
+void require_offered(std::string_view word, const std::vector<std::string>& names);
+
 // An enum seen through its names.
 struct Choice {
   std::vector<std::string> names;
@@ -96,7 +99,7 @@ class Fields {
         for (const auto& name : info.not_offered) std::erase(names, name);
         return Choice{names, [&value] { return to_string(value); },
                       [&value, names](std::string_view word) {
-                        require_one_of(word, names);
+                        require_offered(word, names);
                         value = parse_name<T>(word);
                       }};
       } else {

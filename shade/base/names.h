@@ -41,19 +41,12 @@ std::vector<std::string> all_names() {
   return out;
 }
 
-// Throws UsageError with the nearest of the names.
-inline void require_one_of(std::string_view word, std::span<const std::string> names) {
-  for (const auto& name : names)
-    if (name == word) return;
-  throw UsageError(text("'", word, "' is unknown; expected one of ", join(names, ", "), suggestion(word, names)));
-}
-
 template <NamedEnum E>
 E parse_name(std::string_view word) {
-  require_one_of(word, all_names<E>());
   for (const auto& [name, value] : names_of(E{}))
     if (name == word) return value;
-  return {};
+  const auto names = all_names<E>();
+  throw UsageError(text("'", word, "' is unknown; expected one of ", join(names, ", "), suggestion(word, names)));
 }
 
 }  // namespace shade
