@@ -22,13 +22,14 @@
 namespace shade::cli {
 namespace {
 
-constexpr std::array<Verb, 15> kVerbs{{
+constexpr std::array<Verb, 16> kVerbs{{
     {"account", "the epsilon of a run, or the sigma for an epsilon", run_account},
     {"audit", "can an observer break the claim of a private step?", run_audit},
     {"bench", "one measured experiment", run_bench},
     {"comm", "the collectives of this machine, measured", run_comm},
     {"compare", "a matrix of experiments", run_compare},
     {"data", "what is in a folder of data; a sample corpus", run_data},
+    {"doctor", "whether training can run on this machine, and what mends it if not", run_doctor},
     {"eval", "loss, accuracy, F1 and exact match of a trained model", run_eval},
     {"generate", "text from a trained model", run_generate},
     {"launch", "start ranks of any command on this host", run_launch},

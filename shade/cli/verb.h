@@ -32,6 +32,7 @@ int run_bench(const Arguments& arguments);
 int run_comm(const Arguments& arguments);
 int run_compare(const Arguments& arguments);
 int run_data(const Arguments& arguments);
+int run_doctor(const Arguments& arguments);
 int run_eval(const Arguments& arguments);
 int run_generate(const Arguments& arguments);
 int run_launch(const Arguments& arguments);
