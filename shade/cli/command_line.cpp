@@ -10,6 +10,7 @@
 #include "shade/base/log.h"
 #include "shade/base/output_file.h"
 #include "shade/base/strings.h"
+#include "shade/cli/describe.h"
 #include "shade/cli/help_formatter.h"
 #include "shade/cli/verb.h"
 
@@ -151,7 +152,10 @@ void CommandLine::require_one_spelling(const Arguments& arguments) const {
   }
 }
 
+Description CommandLine::description() const { return describe(app_, config_, example_); }
+
 std::optional<int> CommandLine::parse(const Arguments& arguments) {
+  if (asks_to_describe(arguments)) throw description();
   app_.footer(text(aliases(), examples()));
   const auto words = with_values(in_own_words(arguments));
   const auto short_help = shortened_ ? [this] { hide_uncommon(); } : std::function<void()>();

@@ -14,6 +14,7 @@
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
+#include "shade/cli/describe.h"
 #include "shade/cli/out_of_memory.h"
 #include "shade/cli/verb.h"
 #include "shade/cli/version.h"
@@ -47,7 +48,8 @@ void print_help() {
       "usage: shade VERB [options]\n\nverbs\n");
   for (const auto& verb : kVerbs) std::printf("  %-10s %s\n", verb.name, verb.summary);
   std::printf(
-      "\n  shade VERB --help   options and an example\n  shade --version     versions and backends\n\n"
+      "\n  shade VERB --help   options and an example\n  shade --version     versions and backends\n"
+      "  shade completion bash|zsh|fish   completion of verbs, options and values for a shell\n\n"
       "Example:\n  shade comm --ranks 2\n");
 }
 
@@ -97,9 +99,12 @@ int run(const Arguments& arguments) {
   }
   std::string verb;
   try {
+    const Arguments rest(arguments.begin() + 1, arguments.end());
+    if (arguments[0] == "completion") return run_completion(kVerbs, rest);
+    if (arguments[0] == "man-pages") return run_man_pages(kVerbs, rest);
     const auto& found = find(arguments[0]);
     verb = found.name;
-    return found.run(without_token(own_spelling({arguments.begin() + 1, arguments.end()})));
+    return found.run(without_token(own_spelling(rest)));
   } catch (const Told& told) {
     return told.status;
   } catch (const RankUsageError& fault) {

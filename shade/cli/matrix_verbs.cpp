@@ -9,6 +9,7 @@
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/bench_line.h"
+#include "shade/cli/describe.h"
 #include "shade/cli/help_formatter.h"
 #include "shade/data/sample_corpus.h"
 #include "shade/measure/presets.h"
@@ -74,6 +75,12 @@ MatrixLine::MatrixLine(const std::string& verb, const std::string& summary, cons
 }
 
 std::optional<int> MatrixLine::parse(const Arguments& arguments) {
+  if (asks_to_describe(arguments)) {
+    auto own = describe(app_, nullptr, example_);
+    for (const auto& option : BenchLine().line.description().options)
+      if (app_.get_option_no_throw(option.names.front()) == nullptr) own.options.push_back(option);
+    throw own;
+  }
   app_.footer(
       text("All options of `shade bench` are accepted too; one with a list of values is an axis of the matrix.\n\n",
            BenchLine().line.aliases(&app_), "Example:\n  ", example_));

@@ -20,6 +20,8 @@ namespace shade::cli {
 
 using Arguments = std::vector<std::string>;
 
+struct Description;  // cli/describe.h
+
 struct Verb {
   const char* name;
   const char* summary;
@@ -71,6 +73,7 @@ class CommandLine {
   // none.
   std::string aliases(const CLI::App* outer = nullptr) const;
   bool has_file() const { return !config_file_.empty(); }
+  Description description() const;
   std::string config_name() const;  // of the TOML file, without folder and ending; the verb if none was given
 
  private:
