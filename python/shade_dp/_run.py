@@ -1,0 +1,116 @@
+"""Runs of the program, each a process of its own."""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional, Union
+
+from . import _launch, _torch
+
+Path = Union[str, "os.PathLike[str]"]
+Value = Union[str, int, float, bool, "os.PathLike[str]", Sequence[Union[str, int, float]]]
+
+
+class ShadeError(RuntimeError):
+    """The program ended with another status than 0; the message is what it printed last."""
+
+    def __init__(self, command: Sequence[str], status: int, output: str) -> None:
+        lines = [line for line in output.splitlines() if line.strip()]
+        # A usage error is followed by a line that names --help.
+        said = [line for line in lines if line.startswith("shade")] or lines[-1:]
+        super().__init__(said[0] if said else f"{' '.join(command)} ended with status {status}")
+        self.command = list(command)
+        self.status = status
+        self.output = output
+
+
+class Result(dict[str, Any]):
+    """What --json of a verb holds, as plain dicts and lists; `output` is what was printed."""
+
+    def __init__(self, content: Mapping[str, Any], output: str) -> None:
+        super().__init__(content)
+        self.output = output
+
+
+def program() -> list[str]:
+    """The command that starts the program: SHADE_BIN, or the one of this package."""
+    other = os.environ.get("SHADE_BIN")
+    if other:
+        return [other]
+    return [sys.executable, "-m", "shade_dp._launch"]
+
+
+def words(options: Mapping[str, Optional[Value]]) -> list[str]:
+    """max_grad_norm=1.0 -> --max-grad-norm=1.0; a list is joined by commas; None is left out."""
+    out = []
+    for name, value in options.items():
+        if value is None:
+            continue
+        if isinstance(value, bool):
+            word = "true" if value else "false"
+        elif isinstance(value, (str, int, float, os.PathLike)):
+            word = str(os.fspath(value)) if isinstance(value, os.PathLike) else str(value)
+        else:
+            word = ",".join(str(part) for part in value)
+        out.append(f"--{name.replace('__', '.').replace('_', '-')}={word}")
+    return out
+
+
+def run(
+    verb: str,
+    *arguments: Path,
+    ranks: Optional[int] = None,
+    cwd: Optional[Path] = None,
+    show: bool = False,
+    timeout: Optional[float] = None,
+    **options: Optional[Value],
+) -> Result:
+    """Runs `shade VERB` and returns what its --json holds.
+
+    Options are those of the program: max_grad_norm=1.0 is --max-grad-norm 1.0, comm__backend="gloo" is
+    --comm.backend gloo, True and False set switches, lists are joined by commas. `show` prints the output as it comes.
+    Raises ShadeError if the program ends with another status than 0.
+    """
+    problem = None if os.environ.get("SHADE_BIN") else _torch.complaint(_torch.find())
+    if problem is not None:
+        raise ShadeError(["shade", verb], 1, f"shade: {problem}")
+    with tempfile.TemporaryDirectory(prefix="shade_") as folder:
+        file = pathlib.Path(folder) / "result.json"
+        command = [*program(), verb, *(os.fspath(word) for word in arguments), *words(options)]
+        if ranks is not None:
+            command.append(f"--ranks={ranks}")
+        command.append(f"--json={file}")
+        status, output = _finish(command, cwd, show, timeout)
+        if status != 0:
+            raise ShadeError(command, status, output)
+        return Result(json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}, output)
+
+
+def train(recipe: Optional[Path] = None, **options: Any) -> Result:
+    """`shade train`, with or without a recipe; see run()."""
+    return run("train", *([] if recipe is None else [recipe]), **options)
+
+
+def _finish(command: Sequence[str], cwd: Optional[Path], show: bool, timeout: Optional[float]) -> tuple[int, str]:
+    if not show:
+        done = subprocess.run(
+            command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            timeout=timeout, check=False)
+        return done.returncode, done.stdout
+    said = []
+    with subprocess.Popen(
+            command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as child:
+        assert child.stdout is not None
+        try:
+            for line in child.stdout:
+                said.append(line)
+                print(line, end="", flush=True)
+            return child.wait(timeout), "".join(said)
+        except BaseException:
+            child.terminate()  # the program saves its last step, and ends its ranks
+            raise

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""The module shade_dp, with the program of the build (SHADE_BIN)."""
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "python"))
+import shade_dp
+from shade_dp import _results, _run, _torch
+
+
+class Runs(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.scratch.name)
+
+    def tearDown(self):
+        self.scratch.cleanup()
+
+    def test_options_become_words(self):
+        given = {"max_grad_norm": 1.5, "comm__backend": "gloo", "synthetic": True, "shard": ["zero2", "zero3"],
+                 "export": None, "output": pathlib.Path("a b")}
+        self.assertEqual(_run.words(given), ["--max-grad-norm=1.5", "--comm.backend=gloo", "--synthetic=true",
+                                             "--shard=zero2,zero3", "--output=a b"])
+
+    def test_a_result_is_a_dict(self):
+        result = shade_dp.run("account", sigma=1.5, rate=0.04, steps=2250, delta=1e-5)
+        self.assertGreater(result["epsilon"], 1)
+        self.assertLess(result["epsilon"], 20)
+        self.assertIn("epsilon", result.output)
+        json.dumps(result)
+
+    def test_errors_carry_message_and_status(self):
+        with self.assertRaises(shade_dp.ShadeError) as seen:
+            shade_dp.run("account", sigmaa=1)
+        self.assertEqual(seen.exception.status, 2)
+        self.assertIn("unknown option '--sigmaa", str(seen.exception))
+        self.assertNotIn("\n", str(seen.exception))
+
+    def test_a_private_training_and_its_metrics(self):
+        result = shade_dp.train(model="llama-nano", from_scratch=True, synthetic=True, train__records=32, dp="auto",
+                                sigma=1.0, delta=1e-2, batch_size=8, steps=3, seq_length=16, threads=1, log_every=1,
+                                output=self.folder / "run", ranks=1)
+        self.assertEqual(result["steps"], 3)
+        metrics = shade_dp.read_metrics(self.folder / "run")
+        self.assertEqual([row["step"] for row in metrics], [1, 2, 3])
+        self.assertAlmostEqual(metrics[-1]["epsilon"], result["epsilon"], places=6)
+        with open(self.folder / "run" / "metrics.jsonl", "a", encoding="utf-8") as file:
+            file.write('{"step": 4, "eps')  # killed in the middle of a line
+        self.assertEqual(len(shade_dp.read_metrics(self.folder / "run")), 3)
+        if importlib.util.find_spec("pandas"):
+            frame = shade_dp.metrics_frame(self.folder / "run")
+            self.assertEqual(list(frame["step"]), [1, 2, 3])
+            self.assertTrue((frame["not_private.loss"] > 0).all())
+
+    def test_results_of_a_folder(self):
+        (self.folder / "b.json").write_text(json.dumps({"mode": "none", "avg_time_ms": 2.0, "times_ms": [2.0],
+                                                        "communication": {"bytes": 5}}))
+        (self.folder / "a.json").write_text(json.dumps({"failed": True, "reason": "out of memory"}))
+        (self.folder / "other.json").write_text("[]")
+        rows = shade_dp.read_results(self.folder)
+        self.assertEqual([row["file"] for row in rows], ["a.json", "b.json"])
+        self.assertEqual(_results.flat(rows[1]), {"file": "b.json", "mode": "none", "avg_time_ms": 2.0,
+                                                  "communication.bytes": 5})
+
+
+class Torch(unittest.TestCase):
+    """The launcher with folders that look like torch, in a Python of their own."""
+
+    def launch(self, version, library=True):
+        with tempfile.TemporaryDirectory() as folder:
+            if version is not None:
+                torch = pathlib.Path(folder) / "torch"
+                (torch / "lib").mkdir(parents=True)
+                (torch / "__init__.py").write_text("raise SystemExit('torch was imported')")
+                (torch / "version.py").write_text(f"__version__ = '{version}'\n")
+                if library:
+                    (torch / "lib" / "libtorch_cpu.so").touch()
+            code = ("import pathlib, sys; from shade_dp import _launch; "
+                    f"_launch.BINARY = pathlib.Path('/bin/echo'); sys.argv = ['shade', 'doctor']; _launch.main()")
+            # -I -S: no torch of this machine.
+            words = [sys.executable, "-I", "-S", "-c",
+                     f"import sys; sys.path[:0] = [{folder!r}, {str(SOURCE / 'python')!r}]; {code}"]
+            return subprocess.run(words, capture_output=True, text=True)
+
+    def expect_refused(self, seen, *parts):
+        self.assertEqual(seen.returncode, 1, seen)
+        self.assertEqual(seen.stdout, "")
+        self.assertEqual(seen.stderr.count("\n"), 1, seen.stderr)
+        for part in parts:
+            self.assertIn(part, seen.stderr)
+
+    def test_the_right_version_becomes_the_program(self):
+        for version in ("2.15.0", "2.15.1+cpu", "2.15.0a0+git1"):
+            seen = self.launch(version)
+            self.assertEqual((seen.returncode, seen.stdout, seen.stderr), (0, "doctor\n", ""), version)
+
+    def test_another_version_is_one_clear_line(self):
+        for version in ("2.14.1", "2.16.0", "2.1.0", "2.150.0", "3.0"):
+            self.expect_refused(self.launch(version), "torch 2.15 is needed, found " + version,
+                                "pip install 'torch>=2.15,<2.16'")
+
+    def test_no_torch_and_a_broken_one(self):
+        self.expect_refused(self.launch(None), "is not installed", "pip install")
+        self.expect_refused(self.launch("2.15.0", library=False), "libtorch_cpu.so", "pip install")
+
+
+class Version(unittest.TestCase):
+    def test_the_version_of_torch_is_the_pinned_one(self):
+        pinned = (SOURCE / "tools" / "packages" / "cpu.txt").read_text()
+        self.assertIn(f"torch=={_torch.WANTED}.", pinned)
+        self.assertIn(f'"torch>={_torch.WANTED},<2.{int(_torch.WANTED.split(".")[1]) + 1}"',
+                      (SOURCE / "pyproject.toml").read_text())
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    unittest.main()
