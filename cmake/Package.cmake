@@ -1,0 +1,49 @@
+# cpack in a build tree: a relocatable archive and a Debian package that carry libtorch's CPU part, for machines without
+# Python. docs/installing.md
+#
+# What `cmake --install` installs is for programmers: static libraries, headers, libtorch where the build had it. The
+# packages hold what is needed to run: component `bundle`, and for the archive also the libraries of Debian that the
+# program is linked with: component `bundle_libraries`.
+set(SHADE_BUNDLED_TORCH libtorch_cpu.so libc10.so libgomp.so.1)
+set(SHADE_BUNDLED_NVIDIA libcupti.so.13 libcudart.so.13)  # libtorch_cpu is linked with them, also where no GPU is
+list(TRANSFORM SHADE_BUNDLED_TORCH PREPEND "${SHADE_TORCH}/lib/" OUTPUT_VARIABLE bundled)
+list(TRANSFORM SHADE_BUNDLED_NVIDIA PREPEND "${shade_wheels}/nvidia/cu13/lib/" OUTPUT_VARIABLE bundled_nvidia)
+
+set(bundle COMPONENT bundle EXCLUDE_FROM_ALL)
+install(PROGRAMS $<TARGET_FILE:shade> DESTINATION bin ${bundle})
+install(CODE "file(RPATH_SET FILE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/bin/shade\" NEW_RPATH \"\\\$ORIGIN/../lib/shade\")"
+  ${bundle})
+install(FILES ${bundled} ${bundled_nvidia} DESTINATION lib/shade ${bundle})
+install(DIRECTORY "${PROJECT_BINARY_DIR}/documents/share" DESTINATION . ${bundle})
+install(DIRECTORY recipes DESTINATION share/shade ${bundle})
+install(FILES LICENSE CHANGELOG.md DESTINATION share/doc/shade ${bundle})
+file(GLOB foreign_licences "${shade_wheels}/torch-*.dist-info/licenses" "${shade_wheels}/nvidia_cuda_*.dist-info/licenses")
+foreach(folder IN LISTS foreign_licences)
+  get_filename_component(name "${folder}" DIRECTORY)
+  get_filename_component(name "${name}" NAME)
+  string(REPLACE ".dist-info" "" name "${name}")
+  install(DIRECTORY "${folder}/" DESTINATION share/doc/shade/licences/${name} ${bundle})
+endforeach()
+install(CODE "
+  set(PROGRAM \"$<TARGET_FILE:shade>\")
+  set(DESTINATION \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
+  include(\"${PROJECT_SOURCE_DIR}/cmake/BundleLibraries.cmake\")" COMPONENT bundle_libraries EXCLUDE_FROM_ALL)
+
+set(CPACK_GENERATOR "TGZ;DEB")
+set(CPACK_INSTALL_CMAKE_PROJECTS "${PROJECT_BINARY_DIR};shade;bundle;/")
+set(CPACK_PROJECT_CONFIG_FILE "${PROJECT_SOURCE_DIR}/cmake/PackageOptions.cmake")  # what differs between the two
+set(CPACK_PACKAGE_NAME shade-dp)
+set(CPACK_PACKAGE_VENDOR "the Shade project")
+set(CPACK_PACKAGE_CONTACT "the Shade project <shade@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGE_DIRECTORY "${PROJECT_BINARY_DIR}/packages")
+set(CPACK_PACKAGE_FILE_NAME "shade-dp-${PROJECT_VERSION}-linux-x86_64")
+set(CPACK_STRIP_FILES OFF)  # libtorch is used as it was published
+set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS gnuplot-nox)
+set(CPACK_DEBIAN_COMPRESSION_TYPE zstd)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${SHADE_TORCH}/lib" "${shade_wheels}/nvidia/cu13/lib")
+include(CPack)
