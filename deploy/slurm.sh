@@ -1,0 +1,24 @@
+#!/bin/bash
+# A training on several nodes, a rank per GPU or per socket: sbatch deploy/slurm.sh RECIPE.toml
+# The same script continues after a failure or the end of the allocation. docs/clusters.md
+#SBATCH --job-name=shade
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=2
+#SBATCH --cpus-per-task=8
+#SBATCH --time=24:00:00
+#SBATCH --signal=TERM@120       # the run saves its last step and ends
+#SBATCH --requeue
+##SBATCH --gpus-per-task=1      # with GPUs: remove one '#'
+set -euo pipefail
+
+recipe=${1:?usage: sbatch deploy/slurm.sh RECIPE.toml [options]}
+shift
+
+# One secret per job, readable by its owner alone, where all nodes see it; kept, so that a requeued job finds it.
+secret=$SLURM_SUBMIT_DIR/.shade-secret-$SLURM_JOB_ID
+[ -s "$secret" ] || (umask 077 && openssl rand -hex 32 > "$secret")
+export SHADE_SECRET_FILE=$secret
+
+srun --ntasks-per-node=1 --ntasks="$SLURM_NNODES" shade doctor --self-test false
+srun shade train "$recipe" --shard zero3 --threads "$SLURM_CPUS_PER_TASK" "$@"
+rm -f "$secret"
