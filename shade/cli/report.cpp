@@ -8,6 +8,7 @@
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
+#include "shade/report/audits.h"
 #include "shade/report/report.h"
 
 namespace shade::cli {
@@ -35,9 +36,9 @@ int run_report(const Arguments& arguments) {
                    "shade report results/run_20260131_120000 --output-dir redrawn\n"
                    "  shade report runs/llama_nano runs/llama_nano_private --line '2.89=bytes by frequency'");
   line.app()
-      .add_option(
-          "DIR,--input-dir", folders,
-          "folder with JSON files of shade bench or shade compare, or one or more run directories of shade train")
+      .add_option("DIR,--input-dir", folders,
+                  "folder with JSON files of shade bench or shade compare, or of shade audit, or one or more run "
+                  "directories of shade train")
       ->required();
   line.app().add_option("--output-dir,--output", output, "folder to write to [the first DIR]")->type_name("OUT");
   line.app()
@@ -53,8 +54,10 @@ int run_report(const Arguments& arguments) {
   SHADE_REQUIRE(training || lines.empty(), "--line is for runs of shade train; ", folders.front().string(),
                 " has no metrics.jsonl");
   const auto where = output.empty() ? folders.front() : std::filesystem::path(output);
-  const auto report =
-      training ? report::write_training_report(folders, lines, where) : report::write_report(folders.front(), where);
+  const bool audits = !training && report::has_audits(folders.front());
+  const auto report = training ? report::write_training_report(folders, lines, where)
+                      : audits ? report::write_audit_report(folders.front(), where)
+                               : report::write_report(folders.front(), where);
   std::printf("%s\n", report.summary.c_str());
   for (const auto& file : report.files) std::printf("wrote %s\n", visible(file.string()).c_str());
   for (const auto& warning : report.warnings) log::warning(warning);

@@ -23,7 +23,27 @@ void AuditConfig::declare(Fields& f) {
          .unit = "records",
          .min = 1,
          .flags = {"--max-records-per-user"}});
-  f.add("runs", runs, {.help = "of each world", .min = 100, .flags = {"--runs"}});
+  f.add("kind", kind,
+        {.help = "what is audited; step: one noisy sum, many times; training: whole short trainings with and without "
+                 "a canary, every step observed; one_run: one training with many canaries, every step observed; model: "
+                 "the same, only the losses of the trained model are seen",
+         .flags = {"--kind"}});
+  f.add("runs", runs, {.help = "kind step: noisy sums of each world", .min = 100, .flags = {"--runs"}});
+  f.add("steps", steps,
+        {.help = "of a training; not for kind step", .min = 1, .max = 10000, .flags = {"--steps", "--num-steps"}});
+  f.add("sample_rate", sample_rate,
+        {.help = "probability of a record to be in a step's batch; not for kind step",
+         .min = 0,
+         .max = 1,
+         .flags = {"--sample-rate"}});
+  f.add("trainings", trainings,
+        {.help = "kind training: number of trainings in each world", .min = 20, .flags = {"--trainings"}});
+  f.add("canaries", canaries,
+        {.help = "kinds one_run and model: number of canaries, each included with probability 1/2",
+         .min = 10,
+         .flags = {"--canaries"}});
+  f.add("micro_batch", micro_batch,
+        {.help = "samples that a rank computes at a time in a training", .min = 1, .flags = {"--micro-batch"}});
   f.add("delta", delta, {.help = "at which epsilons are compared", .flags = {"--delta"}});
   f.add("confidence", confidence, {.help = "of the lower bound", .min = 0.5, .max = 0.999999});
   f.add("fault", fault, {.help = "break the step on purpose; the audit must notice", .flags = {"--fault"}});
@@ -38,41 +58,6 @@ void Audit::declare(Config& config) {
   config.add("model", sizes);
   config.add("shard", shard);
   config.add("dp", dp);
-}
-
-namespace {
-
-double log_chance(int64_t count, int64_t runs, double rate) {  // of exactly `count` of `runs`
-  const auto n = static_cast<double>(runs), k = static_cast<double>(count);
-  return std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) + k * std::log(rate) +
-         (n - k) * std::log1p(-rate);
-}
-
-// Of so many runs, but for one audit in 2,000.
-int64_t most_errors(int64_t runs, double rate) {
-  if (rate <= 0) return 0;
-  int64_t count = 0;
-  for (double sum = std::exp(log_chance(0, runs, rate)); sum < 1 - 0.0005 && count < runs; ++count)
-    sum += std::exp(log_chance(count + 1, runs, rate));
-  return count;
-}
-
-}  // namespace
-
-double upper_rate(int64_t count, int64_t runs, double confidence) {
-  if (count >= runs) return 1;
-  // P(at most `count` of `runs`) falls with the rate; the bound is where it is what confidence leaves.
-  const auto at_most = [&](double rate) {
-    double sum = 0;
-    for (int64_t i = 0; i <= count; ++i) sum += std::exp(log_chance(i, runs, rate));
-    return sum;
-  };
-  double low = static_cast<double>(count) / static_cast<double>(runs), high = 1;
-  for (int i = 0; i < 40; ++i) {
-    const double middle = (low + high) / 2;
-    (at_most(middle) > 1 - confidence ? low : high) = middle;
-  }
-  return high;
 }
 
 Verdict AuditResult::verdict() const {
@@ -91,7 +76,8 @@ std::string AuditResult::why() const {
 }
 
 Json AuditResult::json() const {
-  return {{"runs", runs},
+  return {{"kind", to_string(AuditKind::step)},
+          {"runs", runs},
           {"false_alarms", false_alarms},
           {"misses", misses},
           {"privacy_unit", unit},
@@ -167,19 +153,31 @@ double dot(const Parts& a, const Parts& b) {
 
 }  // namespace
 
-AuditResult audit(comm::World& world, const Audit& what) {
-  const auto& config = what.audit;
-  auto dp = what.dp;
+void require_auditable(const Audit& what, int ranks) {
+  const auto& [config, dp] = std::tie(what.audit, what.dp);
   SHADE_REQUIRE(dp.is_private() && dp.sigma > 0, "an audit needs a private step with noise; set --dp and --sigma");
   SHADE_REQUIRE(dp.clip_style != privacy::ClipStyle::adaptive,
                 "adaptive clipping releases a second number, which this audit doesn't look at; choose another style");
-  SHADE_REQUIRE(config.fault != AuditFault::rank0_noise || world.size() > 1,
+  SHADE_REQUIRE(config.fault != AuditFault::rank0_noise || ranks > 1,
                 "noise by rank 0 alone is no fault in a world of one rank; add --ranks 2 --shard zero3");
-  const auto each = config.max_records_per_user;
-  const bool clipped_alone = config.fault == AuditFault::clip_records;
-  SHADE_REQUIRE(!clipped_alone || each > 1,
+  SHADE_REQUIRE(config.fault != AuditFault::clip_records || config.max_records_per_user > 1,
                 "records that are clipped one by one are no fault where a record is the unit; add "
                 "--max-records-per-user 8");
+  const bool across_steps = config.fault == AuditFault::no_sampling || config.fault == AuditFault::reused_noise;
+  SHADE_REQUIRE(!across_steps || config.kind != AuditKind::step, "--fault ", to_string(config.fault),
+                " is no fault of a single step on a given batch; add --kind training");
+  SHADE_REQUIRE(config.fault != AuditFault::reused_noise || config.steps > 1,
+                "noise can't be used again in a training of one step; raise --steps");
+  SHADE_REQUIRE(config.fault != AuditFault::no_sampling || config.sample_rate < 1,
+                "batches of all records are no fault at a sample rate of 1; lower --sample-rate");
+}
+
+AuditResult audit(comm::World& world, const Audit& what) {
+  require_auditable(what, world.size());
+  const auto& config = what.audit;
+  auto dp = what.dp;
+  const auto each = config.max_records_per_user;
+  const bool clipped_alone = config.fault == AuditFault::clip_records;
   AuditResult out{.runs = config.runs,
                   .claimed_mu = 1 / dp.sigma,
                   .claimed_epsilon = privacy::gaussian_epsilon(config.delta, 1 / dp.sigma),

@@ -11,25 +11,41 @@
 
 #include "shade/base/json.h"
 #include "shade/privacy/config.h"
+#include "shade/proof/audit_bounds.h"
 #include "shade/shard/runtime.h"
 #include "shade/train/model_config.h"
 
 namespace shade::proof {
 
+// What is audited. step: this file. training: proof/audit_training.h. one_run, model: proof/audit_canaries.h.
+enum class AuditKind { step, training, one_run, model };
+inline std::span<const Name<AuditKind>> names_of(AuditKind) {
+  static constexpr Name<AuditKind> kNames[] = {{"step", AuditKind::step},
+                                               {"training", AuditKind::training},
+                                               {"one_run", AuditKind::one_run},
+                                               {"model", AuditKind::model}};
+  return kNames;
+}
+
 // Faults that an audit must notice. They are made here, around the step; the step has no such switch.
-enum class AuditFault { none, half_noise, no_clip, rank0_noise, clip_records };
+enum class AuditFault { none, half_noise, no_clip, rank0_noise, clip_records, no_sampling, reused_noise };
 inline std::span<const Name<AuditFault>> names_of(AuditFault) {
   static constexpr Name<AuditFault> kNames[] = {{"none", AuditFault::none},
                                                 {"half_noise", AuditFault::half_noise},
                                                 {"no_clip", AuditFault::no_clip},
                                                 {"rank0_noise", AuditFault::rank0_noise},
-                                                {"clip_records", AuditFault::clip_records}};
+                                                {"clip_records", AuditFault::clip_records},
+                                                {"no_sampling", AuditFault::no_sampling},
+                                                {"reused_noise", AuditFault::reused_noise}};
   return kNames;
 }
 
 // [audit], and the model: its options are in [model], as in recipes.
 struct AuditConfig : train::ModelConfig {
+  AuditKind kind = AuditKind::step;
   int64_t seq_length = 12, batch_size = 7, max_records_per_user = 1, runs = 20000, seed = 1;
+  int64_t steps = 4, trainings = 300, canaries = 200, micro_batch = 8;  // of the other kinds
+  double sample_rate = 0.5;
   double delta = 1e-5, confidence = 0.999;
   AuditFault fault = AuditFault::none;
 
@@ -45,10 +61,13 @@ struct Audit {
   void declare(Config& config);
 };
 
-enum class Verdict { stands, wrong, nothing };  // nothing: a fault could hide from this audit
+// nothing: a fault could hide from this audit. not_refuted: a large one could not.
+enum class Verdict { stands, wrong, nothing, not_refuted };
 inline std::span<const Name<Verdict>> names_of(Verdict) {
-  static constexpr Name<Verdict> kNames[] = {
-      {"stands", Verdict::stands}, {"wrong", Verdict::wrong}, {"nothing shown", Verdict::nothing}};
+  static constexpr Name<Verdict> kNames[] = {{"stands", Verdict::stands},
+                                             {"wrong", Verdict::wrong},
+                                             {"nothing shown", Verdict::nothing},
+                                             {"not refuted", Verdict::not_refuted}};
   return kNames;
 }
 
@@ -71,7 +90,7 @@ struct AuditResult {
 
 AuditResult audit(comm::World& world, const Audit& what);  // collective; the same answer for all ranks
 
-// The largest rate that is not refuted by `count` of `runs` at this confidence.
-double upper_rate(int64_t count, int64_t runs, double confidence);
+// Throws UsageError: not private, no noise, adaptive clipping, a fault that is none there.
+void require_auditable(const Audit& what, int ranks);
 
 }  // namespace shade::proof

@@ -5,6 +5,7 @@
 #include "shade/base/error.h"
 #include "shade/base/output_file.h"
 #include "shade/base/private_file.h"
+#include "shade/report/audits.h"
 #include "shade/report/facts.h"
 #include "shade/report/page.h"
 #include "shade/report/text.h"
@@ -77,6 +78,19 @@ std::string write_growth_picture(const Json& scan, const std::filesystem::path& 
   remove_pictures(folder, {picture.name});
   draw_pictures(report, {picture}, folder);
   return report.warnings.empty() ? "" : report.warnings.front();
+}
+
+WrittenReport write_audit_report(const std::filesystem::path& folder, const std::filesystem::path& output) {
+  const auto rows = read_audits(folder);
+  WrittenReport report;
+  report.summary = summary_of(rows);
+  report.json = json_of(rows);
+  const auto pictures = pictures_folder(output);
+  write_text(report, pictures / "summary.txt", report.summary);
+  const auto picture = audits_picture(rows);
+  remove_pictures(pictures, {picture.name});
+  if (!picture.script.empty()) draw_pictures(report, {picture}, pictures);
+  return report;
 }
 
 WrittenReport write_training_report(const std::vector<std::filesystem::path>& folders,

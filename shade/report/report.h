@@ -29,6 +29,9 @@ WrittenReport write_report(const std::filesystem::path& folder, const std::files
 // Writes visualizations/growth.png into `output` from the JSON of shade scan. Empty, or why there is no picture.
 std::string write_growth_picture(const Json& scan, const std::filesystem::path& output);
 
+// Reads results of shade audit and writes visualizations/summary.txt and, of audits with many canaries, audits.png.
+WrittenReport write_audit_report(const std::filesystem::path& folder, const std::filesystem::path& output);
+
 // Reads the metrics of runs of shade train and writes report.html, visualizations/summary.txt and
 // training.png.
 WrittenReport write_training_report(const std::vector<std::filesystem::path>& runs,
