@@ -54,7 +54,7 @@ int run_report(const Arguments& arguments) {
   SHADE_REQUIRE(training || lines.empty(), "--line is for runs of shade train; ", folders.front().string(),
                 " has no metrics.jsonl");
   const auto where = output.empty() ? folders.front() : std::filesystem::path(output);
-  const bool audits = !training && report::has_audits(folders.front());
+  const bool audits = !training && report::holds_audits(folders.front());
   const auto report = training ? report::write_training_report(folders, lines, where)
                       : audits ? report::write_audit_report(folders.front(), where)
                                : report::write_report(folders.front(), where);

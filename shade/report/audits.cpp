@@ -23,12 +23,9 @@ size_t place_of(const std::string& kind) {
   return static_cast<size_t>(std::find(kKinds.begin(), kKinds.end(), kind) - kKinds.begin());
 }
 
-std::optional<AuditRow> audit_in(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  const auto json = Json::parse(in, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return std::nullopt;
+std::optional<AuditRow> audit_in(const std::string& file, const Json& json) {
   try {
-    AuditRow out{.file = file.filename().string(),
+    AuditRow out{.file = file,
                  .kind = json.at("kind").get<std::string>(),
                  .fault = json.at("config").at("audit").at("fault").get<std::string>(),
                  .claimed = json.at("claimed_epsilon").get<double>(),
@@ -43,13 +40,23 @@ std::optional<AuditRow> audit_in(const std::filesystem::path& file) {
   }
 }
 
-std::vector<AuditRow> audits_in(const std::filesystem::path& folder) {
-  std::vector<AuditRow> out;
+struct Found {
+  std::vector<AuditRow> audits;
+  bool measured = false;  // there are results of shade bench
+};
+
+Found found_in(const std::filesystem::path& folder) {
+  Found out;
   if (!std::filesystem::is_directory(folder)) return out;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (entry.is_regular_file() && entry.path().extension() == ".json")
-      if (auto row = audit_in(entry.path())) out.push_back(std::move(*row));
-  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (!entry.is_regular_file() || entry.path().extension() != ".json") continue;
+    std::ifstream in(entry.path());
+    const auto json = Json::parse(in, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) continue;
+    out.measured = out.measured || json.contains("mode");
+    if (auto row = audit_in(entry.path().filename().string(), json)) out.audits.push_back(std::move(*row));
+  }
+  std::sort(out.audits.begin(), out.audits.end(), [](const auto& a, const auto& b) {
     return std::tuple(place_of(a.kind), a.fault != "none", a.fault, a.trials, a.file) <
            std::tuple(place_of(b.kind), b.fault != "none", b.fault, b.trials, b.file);
   });
@@ -60,10 +67,13 @@ std::string number(double value) { return Json(value).dump(); }
 
 }  // namespace
 
-bool has_audits(const std::filesystem::path& folder) { return !audits_in(folder).empty(); }
+bool holds_audits(const std::filesystem::path& folder) {
+  const auto found = found_in(folder);
+  return !found.audits.empty() && !found.measured;
+}
 
 std::vector<AuditRow> read_audits(const std::filesystem::path& folder) {
-  auto out = audits_in(folder);
+  auto out = found_in(folder).audits;
   SHADE_REQUIRE(!out.empty(), "no results of shade audit in ", folder, "; write some with shade audit ... --json ",
                 folder / "NAME.json");
   return out;

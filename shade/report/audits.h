@@ -19,7 +19,8 @@ struct AuditRow {
   std::string verdict;
 };
 
-bool has_audits(const std::filesystem::path& folder);  // at least one JSON file there is a result of shade audit
+// At least one JSON file there is a result of shade audit, and none is one of shade bench or compare.
+bool holds_audits(const std::filesystem::path& folder);
 // Ordered by kind, fault and trials; other files are skipped. Throws UsageError if there is none.
 std::vector<AuditRow> read_audits(const std::filesystem::path& folder);
 

@@ -33,20 +33,22 @@ struct Audits : testing::Test {
 };
 
 TEST_F(Audits, AreATableOfFaultsAndKinds) {
-  EXPECT_FALSE(has_audits(folder));
+  EXPECT_FALSE(holds_audits(folder));
   EXPECT_THROW(read_audits(folder), UsageError);
   write("a.json", result("training", "half_noise", 9.25));
   write("b.json", result("one_run", "none", 0.75, 50));
   write("c.json", result("one_run", "none", 1.25, 500));
-  write("foreign.json", Json{{"mode", "ghost"}});
+  write("foreign.json", Json{{"epsilon", 3}});
   std::ofstream(folder / "broken.json") << "{";
-  EXPECT_TRUE(has_audits(folder));
+  EXPECT_TRUE(holds_audits(folder));
   const auto rows = read_audits(folder);
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows.front().kind, "training");
   const auto table = summary_of(rows);
   for (const auto* words : {"half_noise", "9.25 of 4.50: wrong", "1.25 of 4.50: stands"})
     EXPECT_NE(table.find(words), std::string::npos) << words << "\n" << table;
+  write("bench.json", Json{{"mode", "ghost"}});
+  EXPECT_FALSE(holds_audits(folder)) << "results of shade bench have a report of their own";
   EXPECT_EQ(table.find("0.750"), std::string::npos) << "of several sizes the largest is in the table";
 }
 
