@@ -1,0 +1,103 @@
+// One training step as a list of what it does, in order, with no times: written by a dry run (plan/dry_run.h), turned
+// into seconds by a cost model.
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "shade/base/memory_scope.h"
+#include "shade/base/units.h"
+#include "shade/comm/collective.h"
+#include "shade/profile/memory.h"
+
+namespace shade::plan {
+
+// compute: an operator that a device would launch. copy: bytes moved and nothing computed: a change of type, place or
+// layout. noise: Gaussian noise added to a sum. collective: issued here, and under way until something waits for it.
+// wait: what comes next needs the output of a collective.
+enum class EventKind { compute, copy, noise, collective, wait };
+inline std::span<const Name<EventKind>> names_of(EventKind) {
+  static constexpr Name<EventKind> kNames[] = {{"compute", EventKind::compute},
+                                               {"copy", EventKind::copy},
+                                               {"noise", EventKind::noise},
+                                               {"collective", EventKind::collective},
+                                               {"wait", EventKind::wait}};
+  return kNames;
+}
+
+// A collective of `ranks` members, which are every `stride`-th rank of the world. Which of them share a host is the
+// cost model's to know.
+struct CollectiveEvent {
+  comm::Collective kind = comm::Collective::barrier;
+  std::string group;  // operations of one group queue behind each other; those of different groups don't
+  std::string axis;   // of the mesh: "shard", "replicate", or "world"
+  int ranks = 1;
+  int stride = 1;
+  Bytes payload;      // of the full buffer
+  Bytes wire;         // sent by this rank
+  bool host = false;  // of CPU tensors, whatever the device: small agreements between ranks
+};
+
+struct StepEvent {
+  EventKind kind = EventKind::compute;
+  std::string phase;   // the outermost span: forward, first_backward, noise, optimizer, ...; empty: between phases
+  std::string within;  // the innermost span, if it is another: norm, gather_wait, ...
+  std::string owner;   // the unit, "layers.3"; empty: none
+  std::string name;    // of the operator ("mm") or the collective's label ("gather layers.3")
+  c10::ScalarType dtype = c10::ScalarType::Float;  // of the largest input
+  double flops = 0;  // multiplications and additions of matrix products, attention and convolutions; 0 for all others
+  double bytes_read = 0, bytes_written = 0;  // of its tensors, each once
+  // Of a matrix product, batch x rows x inner x columns; 0: none. A small or narrow product is slower than its FLOPs
+  // say.
+  int64_t batch = 0, rows = 0, inner = 0, columns = 0;
+  CollectiveEvent collective;  // of a collective
+  size_t waits_for = 0;        // of a wait: the index of the collective in StepRecord::events
+
+  double bytes() const { return bytes_read + bytes_written; }
+};
+
+// What a phase does in all: the sum of its events.
+struct PhaseSum {
+  int64_t launches = 0;
+  double flops = 0, bytes = 0;
+};
+
+struct TrafficTotal {
+  comm::Collective kind = comm::Collective::barrier;
+  std::string axis;
+  int64_t count = 0;  // of operations
+  Bytes wire;         // sent by this rank
+};
+
+// Where the peak is, in words: "first_backward", "layers.3", "norm", and the size and kind of its last allocation.
+struct PeakOwner {
+  std::string phase, unit, within, of;
+  MemoryKind kind = MemoryKind::other;
+  Bytes bytes;
+};
+
+// One rank's step, as it is when the first one is over (state of the optimizer exists, buffers were made).
+struct StepRecord {
+  int rank = 0, ranks = 1;
+  std::vector<StepEvent> events;
+
+  profile::MemoryBreakdown peak;   // of tensors, since the beginning: by kind at the peak
+  profile::MemoryBreakdown most;   // each kind at its own highest moment
+  profile::MemoryBreakdown state;  // between steps
+  PeakOwner owner;
+  std::map<std::string, PhaseSum> phases;  // by StepEvent::phase
+  std::vector<TrafficTotal> traffic;       // of the step, barriers left out
+  Bytes sent;                              // by this rank in the step
+
+  int64_t parameters = 0, samples = 0, tokens = 0;  // samples and tokens of all ranks in a step
+  double model_flops = 0;                           // of this rank in a step (models/flops.h): what an MFU counts
+};
+
+void add_totals(StepRecord& record);  // phases, traffic and sent, from its events
+
+}  // namespace shade::plan
