@@ -27,6 +27,7 @@ constexpr std::array<Verb, 16> kVerbs{{
     {"account", "the epsilon of a run, or the sigma for an epsilon", run_account},
     {"audit", "can an observer break the claim of a private step?", run_audit},
     {"bench", "one measured experiment", run_bench},
+    {"calibrate", "this machine as a device profile for plans", run_calibrate},
     {"comm", "the collectives of this machine, measured", run_comm},
     {"compare", "a matrix of experiments", run_compare},
     {"data", "what is in a folder of data; a sample corpus", run_data},

@@ -31,6 +31,7 @@ struct Verb {
 int run_account(const Arguments& arguments);
 int run_audit(const Arguments& arguments);
 int run_bench(const Arguments& arguments);
+int run_calibrate(const Arguments& arguments);
 int run_comm(const Arguments& arguments);
 int run_compare(const Arguments& arguments);
 int run_data(const Arguments& arguments);
