@@ -23,7 +23,7 @@
 namespace shade::cli {
 namespace {
 
-constexpr std::array<Verb, 16> kVerbs{{
+constexpr auto kVerbs = std::to_array<Verb>({
     {"account", "the epsilon of a run, or the sigma for an epsilon", run_account},
     {"audit", "can an observer break the claim of a private step?", run_audit},
     {"bench", "one measured experiment", run_bench},
@@ -41,7 +41,7 @@ constexpr std::array<Verb, 16> kVerbs{{
     {"scan", "growth of each phase with the sequence length, and the bottleneck", run_scan},
     {"train", "training or fine-tuning from a recipe, private or not", run_train},
     {"verify", "check of every private gradient against its definition", run_verify},
-}};
+});
 
 void print_help() {
   std::printf(
