@@ -235,7 +235,7 @@ void measure_links(comm::World& world, Meter& meter, Seconds each, DeviceProfile
 }  // namespace
 
 void CalibrateConfig::declare(Fields& fields) {
-  fields.add("time", time, {.help = "about how long to measure", .min = 0.5, .flags = {"--time"}});
+  fields.add("time", time, {.help = "approximate duration of the measurement", .min = 0.5, .flags = {"--time"}});
   fields.add("threads", threads,
              {.help = "compute threads per rank, as in the run to be planned (0: chosen as shade train does)",
               .min = 0,

@@ -15,9 +15,9 @@ namespace shade::proof {
 
 void AuditConfig::declare(Fields& f) {
   f.add("seq_length", seq_length,
-        {.help = "per sample", .unit = "tokens", .min = 1, .flags = {"--seq-length", "--seq"}});
+        {.help = "sequence length of a sample", .unit = "tokens", .min = 1, .flags = {"--seq-length", "--seq"}});
   f.add("batch_size", batch_size,
-        {.help = "number of records besides the canary, or of users", .min = 0, .flags = {"--batch-size"}});
+        {.help = "number of records (or users) in addition to the canary", .min = 0, .flags = {"--batch-size"}});
   f.add("max_records_per_user", max_records_per_user,
         {.help = "number of records of the canary and of each other user, clipped as one; 1: the unit is a record",
          .unit = "records",
@@ -28,32 +28,36 @@ void AuditConfig::declare(Fields& f) {
                  "a canary, every step observed; one_run: one training with many canaries, every step observed; model: "
                  "the same, only the losses of the trained model are seen",
          .flags = {"--kind"}});
-  f.add("runs", runs, {.help = "kind step: noisy sums of each world", .min = 100, .flags = {"--runs"}});
+  f.add("runs", runs, {.help = "number of noisy sums per world, for kind step", .min = 100, .flags = {"--runs"}});
   f.add("steps", steps,
-        {.help = "of a training; not for kind step", .min = 1, .max = 10000, .flags = {"--steps", "--num-steps"}});
+        {.help = "number of steps of a training; not for kind step",
+         .min = 1,
+         .max = 10000,
+         .flags = {"--steps", "--num-steps"}});
   f.add("sample_rate", sample_rate,
-        {.help = "probability of a record to be in a step's batch; not for kind step",
+        {.help = "probability that a record is in a step's batch; not for kind step",
          .min = 0,
          .max = 1,
          .flags = {"--sample-rate"}});
   f.add("trainings", trainings,
-        {.help = "kind training: number of trainings in each world", .min = 20, .flags = {"--trainings"}});
+        {.help = "number of trainings per world, for kind training", .min = 20, .flags = {"--trainings"}});
   f.add("canaries", canaries,
-        {.help = "kinds one_run and model: number of canaries, each included with probability 1/2",
+        {.help = "number of canaries, each included with probability 1/2, for kinds one_run and model",
          .min = 10,
          .flags = {"--canaries"}});
-  f.add("micro_batch", micro_batch,
-        {.help = "samples that a rank computes at a time in a training", .min = 1, .flags = {"--micro-batch"}});
-  f.add("delta", delta, {.help = "at which epsilons are compared", .flags = {"--delta"}});
-  f.add("confidence", confidence, {.help = "of the lower bound", .min = 0.5, .max = 0.999999});
-  f.add("fault", fault, {.help = "break the step on purpose; the audit must notice", .flags = {"--fault"}});
-  f.add("seed", seed, {.help = "of weights, records and noise", .flags = {"--seed"}});
+  f.add(
+      "micro_batch", micro_batch,
+      {.help = "number of samples that a rank computes at a time in a training", .min = 1, .flags = {"--micro-batch"}});
+  f.add("delta", delta, {.help = "delta at which epsilons are compared", .flags = {"--delta"}});
+  f.add("confidence", confidence, {.help = "confidence level of the lower bound", .min = 0.5, .max = 0.999999});
+  f.add("fault", fault, {.help = "planted fault that the audit must find", .flags = {"--fault"}});
+  f.add("seed", seed, {.help = "seed of weights, records and noise", .flags = {"--seed"}});
 }
 
 void Audit::declare(Config& config) {
   Fields model("model", config.fields());
   audit.declare_options(model);
-  model.add("dtype", audit.dtype, {.help = "of computation; masters are fp32", .flags = {"--dtype"}});
+  model.add("dtype", audit.dtype, {.help = "data type of computation; master weights are fp32", .flags = {"--dtype"}});
   config.add("audit", audit);
   config.add("model", sizes);
   config.add("shard", shard);

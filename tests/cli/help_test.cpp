@@ -46,8 +46,8 @@ size_t words_in(const std::string& text) {
 }
 
 TEST(Help, OptionsAreFullNounPhrases) {
-  for (const std::string verb :
-       {"account", "bench", "comm", "data", "eval", "generate", "ledger", "release", "train"}) {
+  for (const std::string verb : {"account", "audit", "bench", "calibrate", "comm", "data", "eval", "generate", "ledger",
+                                 "release", "train", "verify"}) {
     size_t fields = 0;
     for (const auto& [names, words] : options_of(help_of(verb, verb == "train" ? "--help-all" : "--help"))) {
       SCOPED_TRACE(text(verb, " ", names, ": ", words));
