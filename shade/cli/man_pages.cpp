@@ -21,6 +21,7 @@ std::string plain(const std::string& words) {
       out += "\\-";
     else
       out += c;
+    if (c == '|' || c == ',') out += "\\:";  // a list of values may be broken here
     at_begin = c == '\n';
   }
   return out;
@@ -28,14 +29,20 @@ std::string plain(const std::string& words) {
 
 std::string bold(const std::string& words) { return text("\\fB", plain(words), "\\fR"); }
 
-// The date is the version's: a page made again from the same sources is the same.
+// The date is the commit's: a page made again from the same sources is the same.
 std::string head(const std::string& name) {
   std::string title;
   for (const char c : name) title += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return text(".TH \"", plain(title), "\" \"1\" \"\" \"shade ", version(), "\" \"User commands\"\n.nh\n.ad l\n");
+  return text(".TH \"", plain(title), "\" \"1\" \"", date(), "\" \"shade ", version(),
+              "\" \"User commands\"\n.nh\n.ad l\n");
 }
 
-std::string example_of(const std::string& example) { return text(".SH EXAMPLES\n.nf\n", plain(example), "\n.fi\n"); }
+// For --help its lines after the first are indented like the first.
+std::string example_of(const std::string& example) {
+  std::string lines;
+  for (const auto& line : split(example, '\n')) lines += text(plain(std::string(trim(line))), "\n");
+  return text(".SH EXAMPLES\n.nf\n", lines, ".fi\n");
+}
 
 std::string entry(const OptionWords& option) {
   std::vector<std::string> names;

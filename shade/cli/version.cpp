@@ -10,6 +10,7 @@ namespace shade::cli {
 
 std::string version() { return SHADE_VERSION; }
 std::string commit() { return SHADE_COMMIT; }
+std::string date() { return SHADE_DATE; }
 
 std::string version_text() {
   return text("shade ", SHADE_VERSION, " (", SHADE_COMMIT, ", ", SHADE_BUILD, ")\n",  //
