@@ -17,7 +17,7 @@ SHADE = ROOT / "build/release/bin/shade"
 FAULTS = ["none", "half_noise", "no_clip", "rank0_noise", "no_sampling", "reused_noise", "clip_records"]
 MODELS = {  # each kind on what it is strong for
     "step": "--task lm --runs 20000",
-    "training": "--lora-rank 4 --dtype bf16 --max-grad-norm 0.001 --trainings 300 --steps 4 --sample-rate 0.5 --sigma 1",
+    "training": "--lora-rank 4 --dtype bf16 --max-grad-norm 0.001 --trainings 300 --steps 8 --sample-rate 0.5 --sigma 1.5",
     "one_run": "--task lm --max-grad-norm 0.1 --canaries 1000 --steps 4 --sample-rate 0.5 --sigma 2",
     "model": "--task lm --max-grad-norm 0.1 --canaries 1000 --steps 4 --sample-rate 0.5 --sigma 2",
 }

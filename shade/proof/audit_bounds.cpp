@@ -10,9 +10,9 @@ namespace {
 
 // Where a curve is looked at. Error rates of n trials are bounded from below by about 5 / n, so that a larger epsilon
 // than log n excludes nothing.
-constexpr double kLargestEpsilon = 9, kEpsilonStep = 0.375;
+constexpr double kLargestEpsilon = 8, kEpsilonStep = 0.5;
 constexpr double kSmallestSigma = 0.05;  // of what epsilon_by_curve tries
-constexpr double kRange = 16;            // and how far from the claimed one
+constexpr double kRange = 8;             // and how far from the claimed one
 
 }  // namespace
 
@@ -89,7 +89,7 @@ double epsilon_by_curve(const privacy::Steps& steps, double delta, const ErrorRa
   double low = std::max(kSmallestSigma, sigma / kRange), high = sigma * kRange;
   if (!excluded(high)) return 0;
   if (excluded(low)) high = low;
-  while (high / low > 1.01) {
+  while (high / low > 1.02) {
     const double middle = std::sqrt(low * high);
     (excluded(middle) ? high : low) = middle;
   }

@@ -106,16 +106,23 @@ void judge(TrainingAuditResult& result, const privacy::Steps& claimed, const std
   result.rules = {counted("likelihood", [&](const Observations& seen) { return rules.by_likelihood(seen); }),
                   counted("spread", &ObserversRules::by_spread)};
   if (ranks) result.rules.push_back(counted("last_rank", &ObserversRules::by_last_rank));
-  const auto found = std::max_element(result.rules.begin(), result.rules.end(), [&](const auto& a, const auto& b) {
-    return curve.excess(a.rates) < curve.excess(b.rates);
-  });
-  result.found_by = found->name;
-  result.excluded = curve.excess(found->rates) > 0;
+  // The rule that refutes the claim best; if none does, the one that shows the largest epsilon.
   result.half_visible = curve.excess(rules.visible()) > 0;
+  const auto best = [&](const auto& worth) {
+    return *std::max_element(result.rules.begin(), result.rules.end(),
+                             [&](const auto& a, const auto& b) { return worth(a.rates) < worth(b.rates); });
+  };
+  const auto refutes = best([&](const ErrorRates& rates) { return curve.excess(rates); });
+  result.excluded = curve.excess(refutes.rates) > 0;
+  const auto shows = best([&](const ErrorRates& rates) { return epsilon_by_definition(rates, result.delta); });
+  result.found_by = result.excluded ? refutes.name : shows.name;
+  result.definition_epsilon = epsilon_by_definition(shows.rates, result.delta);
   result.claimed_epsilon = privacy::prv_epsilon({&claimed, 1}, result.delta);
-  result.lower_epsilon = epsilon_by_curve(claimed, result.delta, found->rates);
+}
+
+void state_bounds(TrainingAuditResult& result, const privacy::Steps& claimed) {
   for (const auto& rule : result.rules)
-    result.definition_epsilon = std::max(result.definition_epsilon, epsilon_by_definition(rule.rates, result.delta));
+    if (rule.name == result.found_by) result.lower_epsilon = epsilon_by_curve(claimed, result.delta, rule.rates);
 }
 
 Verdict TrainingAuditResult::verdict() const {
@@ -135,8 +142,8 @@ std::string TrainingAuditResult::why() const {
                 " clip norms in some step; one of less than 0.9 hides faults; lower --max-grad-norm");
   if (!half_visible)
     return text("if the noise were half as large, ", trainings,
-                " trainings of each world might not show it; raise --trainings, or choose --sigma, --sample-rate and "
-                "--steps of an epsilon between 2 and 8");
+                " trainings of each world might not show it; raise --trainings, or choose more --steps with a larger "
+                "--sigma");
   return {};
 }
 
@@ -235,6 +242,7 @@ TrainingAuditResult audit_training(comm::World& world, const Audit& what) {
           {.all = numbers(along[with][training]),
            .last_rank = world.size() > 1 ? numbers(of_last[with][training]) : std::vector<double>{}});
   judge(out, event.claimed.accounted(), worlds[0], worlds[1]);
+  state_bounds(out, event.claimed.accounted());
   return out;
 }
 

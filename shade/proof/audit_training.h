@@ -74,9 +74,12 @@ struct TrainingAuditResult {
   Json json() const;
 };
 
-// From what was seen in both worlds, of as many trainings each; fills in rules, bounds and the verdict.
+// From what was seen in both worlds, of as many trainings each: rules, and whether the claim excludes their rates.
 void judge(TrainingAuditResult& result, const privacy::Steps& claimed, const std::vector<Observations>& without,
            const std::vector<Observations>& with);
+
+// The bounds of epsilon that follow from the rules' rates. cost: about 2 s.
+void state_bounds(TrainingAuditResult& result, const privacy::Steps& claimed);
 
 TrainingAuditResult audit_training(comm::World& world, const Audit& what);  // collective; the same for all ranks
 

@@ -16,9 +16,10 @@ Audit small(AuditKind kind, AuditFault fault = AuditFault::none) {
   what.audit.model = "linear-nano";
   what.audit.kind = kind;
   what.audit.fault = fault;
-  what.audit.batch_size = 3;
-  what.audit.trainings = 60;
-  what.audit.confidence = 0.99;
+  what.audit.batch_size = 2;
+  what.audit.trainings = 30;
+  what.audit.steps = 4;
+  what.audit.confidence = 0.95;
   what.dp.max_grad_norm = 0.01;
   what.dp.noise_seed = 3;  // what a test finds, it finds again
   return what;
@@ -45,21 +46,37 @@ CanaryAuditResult canaries(const Audit& what) {
   return out;
 }
 
-TEST(AuditTraining, StandsAndFindsFaults) {
+// Few trainings: a verdict needs more of them, and large faults don't.
+TEST(AuditTraining, FindsFaults) {
   const auto right = trainings(small(AuditKind::training));
-  EXPECT_EQ(right.verdict(), Verdict::stands) << right.json().dump();
+  EXPECT_EQ(right.verdict(), Verdict::nothing) << right.json().dump();
   EXPECT_NEAR(right.shortest, 1, 1e-3);
   EXPECT_NEAR(right.longest, 1, 1e-3);
-  EXPECT_GT(right.lower_epsilon, 0.5) << "an audit that finds nothing shows nothing";
-  for (const auto fault : {AuditFault::half_noise, AuditFault::no_clip, AuditFault::no_sampling}) {
-    const auto wrong = trainings(small(AuditKind::training, fault));
-    EXPECT_TRUE(wrong.excluded) << to_string(fault) << " " << wrong.json().dump();
-    EXPECT_EQ(wrong.found_by, "likelihood") << to_string(fault);
-    EXPECT_EQ(wrong.verdict(), Verdict::wrong);
-  }
+  auto no_clip = trainings(small(AuditKind::training, AuditFault::no_clip));
+  EXPECT_TRUE(no_clip.excluded) << no_clip.json().dump();
+  EXPECT_GT(no_clip.longest, 10);
   const auto reused = trainings(small(AuditKind::training, AuditFault::reused_noise));
   EXPECT_TRUE(reused.excluded) << reused.json().dump();
   EXPECT_EQ(reused.found_by, "spread");
+}
+
+TEST(AuditTraining, FindsMissingSamplingAndNoise) {
+  auto what = small(AuditKind::training, AuditFault::no_sampling);
+  what.audit.sample_rate = 0.2;
+  const auto all = trainings(what);
+  EXPECT_TRUE(all.excluded) << all.json().dump();
+  EXPECT_EQ(all.found_by, "likelihood");
+  what = small(AuditKind::training);
+  what.audit.sample_rate = 1;
+  what.audit.trainings = 100;
+  what.dp.sigma = 2;
+  const auto right = trainings(what);
+  EXPECT_FALSE(right.excluded) << right.json().dump();
+  EXPECT_GT(right.lower_epsilon, 1) << "an audit that finds nothing shows nothing";
+  what.audit.fault = AuditFault::half_noise;
+  const auto half = trainings(what);
+  EXPECT_TRUE(half.excluded) << half.json().dump();
+  EXPECT_EQ(half.found_by, "likelihood");
 }
 
 TEST(AuditTraining, FindsAWrongUnit) {
@@ -67,7 +84,8 @@ TEST(AuditTraining, FindsAWrongUnit) {
   what.audit.max_records_per_user = 4;
   const auto right = trainings(what);
   EXPECT_EQ(right.unit, "user");
-  EXPECT_EQ(right.verdict(), Verdict::stands) << right.json().dump();
+  EXPECT_FALSE(right.excluded) << right.json().dump();
+  EXPECT_NEAR(right.longest, 1, 1e-3);
   what.audit.fault = AuditFault::clip_records;
   const auto wrong = trainings(what);
   EXPECT_TRUE(wrong.excluded) << wrong.json().dump();
@@ -75,10 +93,8 @@ TEST(AuditTraining, FindsAWrongUnit) {
 }
 
 TEST(AuditTraining, FindsRanksWithoutNoise) {
-  auto what = small(AuditKind::training);
-  const auto right = trainings(what, 2);
-  EXPECT_EQ(right.verdict(), Verdict::stands) << right.json().dump();
-  what.audit.fault = AuditFault::rank0_noise;
+  auto what = small(AuditKind::training, AuditFault::rank0_noise);
+  what.audit.trainings = 20;
   const auto wrong = trainings(what, 2);
   EXPECT_TRUE(wrong.excluded) << wrong.json().dump();
   EXPECT_EQ(wrong.found_by, "last_rank");
@@ -89,6 +105,7 @@ TEST(AuditTraining, OfAdaptersInBf16) {
   Audit what;
   what.audit.kind = AuditKind::training;
   what.audit.trainings = 20;
+  what.audit.steps = 2;
   what.audit.lora_rank = 4;
   what.audit.dtype = train::ComputeType::bf16;
   what.dp.max_grad_norm = 0.001;
@@ -99,11 +116,14 @@ TEST(AuditTraining, OfAdaptersInBf16) {
 }
 
 TEST(AuditTraining, RefusesWhatIsNoFault) {
-  EXPECT_THROW(trainings(small(AuditKind::training, AuditFault::rank0_noise)), UsageError);
-  EXPECT_THROW(trainings(small(AuditKind::training, AuditFault::clip_records)), UsageError);
+  EXPECT_THROW(require_auditable(small(AuditKind::training, AuditFault::rank0_noise), 1), UsageError);
+  EXPECT_NO_THROW(require_auditable(small(AuditKind::training, AuditFault::rank0_noise), 2));
+  EXPECT_THROW(require_auditable(small(AuditKind::training, AuditFault::clip_records), 1), UsageError);
+  EXPECT_THROW(require_auditable(small(AuditKind::step, AuditFault::reused_noise), 1), UsageError);
   auto all = small(AuditKind::training, AuditFault::no_sampling);
+  EXPECT_NO_THROW(require_auditable(all, 1));
   all.audit.sample_rate = 1;
-  EXPECT_THROW(trainings(all), UsageError);
+  EXPECT_THROW(require_auditable(all, 1), UsageError);
 }
 
 TEST(AuditCanaries, OneTrainingFindsMissingClipping) {
@@ -111,7 +131,7 @@ TEST(AuditCanaries, OneTrainingFindsMissingClipping) {
   what.audit.canaries = 300;
   what.audit.steps = 2;
   what.audit.sample_rate = 1;
-  what.dp.sigma = 2;
+  what.dp.sigma = 4;
   const auto right = canaries(what);
   EXPECT_EQ(right.verdict(), Verdict::not_refuted) << right.json().dump();
   EXPECT_GT(right.bound.guesses.right * 2, right.bound.guesses.made) << "the observer sees something";
@@ -129,16 +149,22 @@ TEST(AuditCanaries, FewCanariesShowNothing) {
   EXPECT_NE(few.why().find("raise --canaries"), std::string::npos) << few.why();
 }
 
+// With next to no noise the losses tell.
 TEST(AuditCanaries, LossesOfAModelAreSeenAlone) {
-  auto what = small(AuditKind::model);
-  what.audit.canaries = 200;
+  Audit what;
+  what.audit.kind = AuditKind::model;
+  what.audit.task = models::Task::lm;
+  what.audit.canaries = 60;
   what.audit.steps = 2;
   what.audit.sample_rate = 1;
-  what.dp.sigma = 2;
-  EXPECT_EQ(canaries(what).verdict(), Verdict::not_refuted);
-  what.audit.fault = AuditFault::no_clip;
-  const auto wrong = canaries(what);
-  EXPECT_GT(wrong.bound.guesses.right * 10, wrong.bound.guesses.made * 6) << wrong.json().dump();
+  what.audit.confidence = 0.95;
+  what.dp.sigma = 0.1;
+  what.dp.max_grad_norm = 0.1;
+  what.dp.noise_seed = 3;
+  const auto found = canaries(what);
+  EXPECT_GT(found.bound.guesses.right * 10, found.bound.guesses.made * 6) << found.json().dump();
+  EXPECT_GT(found.bound.epsilon, 0);
+  EXPECT_EQ(found.verdict(), Verdict::nothing) << "so much is claimed that no guesses refute it";
 }
 
 }  // namespace
