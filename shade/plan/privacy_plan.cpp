@@ -133,11 +133,14 @@ Choice choose(const PrivacyQuestion& question, Sigmas& sigmas) {
           text("at least ", kFewSteps, " steps, and a batch that is not beyond the knee")};
 }
 
+// How r falls with the batch, from one row to the next: 1 where doubling the batch halves it.
+double gain(const PrivacyRow& smaller, const PrivacyRow& larger) {
+  return std::log(smaller.ratio / larger.ratio) / std::log(larger.records_read / smaller.records_read);
+}
+
 void mark_knee(std::vector<PrivacyRow>& rows, Sigmas& sigmas) {
   for (size_t i = 0; i < rows.size(); ++i) {
-    const bool doubled = i > 0 && rows[i].batch == 2 * rows[i - 1].batch;
-    rows[i].beyond_knee =
-        doubled ? rows[i - 1].ratio < kKneeFactor * rows[i].ratio : sigmas.beyond_knee(rows[i].batch, rows[i].steps);
+    rows[i].beyond_knee = i > 0 ? gain(rows[i - 1], rows[i]) < 0.5 : sigmas.beyond_knee(rows[i].batch, rows[i].steps);
     if (i > 0 && rows[i].beyond_knee && !rows[i - 1].beyond_knee) rows[i - 1].knee = true;
   }
 }
@@ -162,6 +165,13 @@ void PrivacyPlanConfig::declare(Fields& fields) {
               .unit = "records",
               .min = 0,
               .flags = {"--records"}});
+  fields.add("target_epsilon", target_epsilon,
+             {.help = "epsilon that the run may spend", .min = 0, .flags = {"--target-epsilon", "--epsilon"}});
+  fields.add("delta", delta,
+             {.help = "probability that epsilon doesn't hold, below 1 / records",
+              .min = 0,
+              .max = 1,
+              .flags = {"--delta", "--target-delta"}});
   fields.add("expected_batch", expected_batch,
              {.help = "expected batch of all ranks together",
               .unit = "records",

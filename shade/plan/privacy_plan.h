@@ -21,9 +21,11 @@
 
 namespace shade::plan {
 
-// Options of shade plan beside those of the model, the step and dp (epsilon, delta).
+// What a user says about it; the model, its length and the device are the plan's.
 struct PrivacyPlanConfig {
-  int64_t records = 0;
+  int64_t records = 0;  // 0: nothing is asked
+  double target_epsilon = 0;
+  double delta = 0;
   int64_t expected_batch = 0;
   int64_t steps = 0;
   double budget_gpu_hours = 0;

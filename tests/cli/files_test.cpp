@@ -49,6 +49,7 @@ TEST(Files, OnlyTheJsonOfEveryVerbIsOnStandardOutput) {
       {{"audit", "--model", "linear-nano", "--runs", "1000", "--batch-size", "2"}, "config"},
       {Words{"bench"} + tiny, "avg_time_ms"},
       {Words{"bench", "--ranks", "2", "--shard", "ddp"} + tiny, "avg_time_ms"},
+      {{"calibrate", "--time", "0.5", "--threads", "1"}, "products"},
       {{"comm", "--ranks", "2", "--sizes", "1KiB", "--num-iter", "1"}, "rows"},
       {Words{"compare", "--dp", "none,ghost", "--repeats", "1", "--output-dir", "compared"} + tiny, "rows"},
       {{"data", "--write-sample", "corpus", "--size", "300KB", "--seq", "64"}, "tokens"},

@@ -256,6 +256,7 @@ TEST_F(Signals, OfTheOtherVerbs) {
       {"bench", "--model", "llama-nano", "--num-iter", "1000000", "--work", "forward_backward"},
       {"verify", "--ranks", "2", "--all"},
       {"audit", "--runs", "100000000"},
+      {"calibrate", "--time", "100000", "--threads", "1"},
       {"comm", "--ranks", "2", "--num-iter", "1000000"},
       {"data", "--data-folder", texts(), "--tokenizer", tokenizer, "--cache-folder", place("cache")},
       {"compare", "--model", "llama-nano", "--num-iter", "1000000", "--ranks", "2", "--shard", "zero2,zero3",

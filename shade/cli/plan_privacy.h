@@ -1,0 +1,33 @@
+// The part of shade plan about privacy: batch, steps and noise for records, epsilon and a compute budget.
+#pragma once
+
+#include <CLI/App.hpp>
+
+#include "shade/base/config.h"
+#include "shade/plan/privacy_plan.h"
+
+namespace shade::cli {
+
+class PlanPrivacy {
+ public:
+  PlanPrivacy() { config_.add("privacy", options_); }
+  PlanPrivacy(const PlanPrivacy&) = delete;
+  PlanPrivacy& operator=(const PlanPrivacy&) = delete;
+
+  void add_to(CLI::App& app);  // must outlive its parse
+  bool asked();                // any of its options was given
+
+  // What is known of a step: tokens per record, model FLOPs of a record, and those that a GPU makes per second (0:
+  // not known).
+  struct Step {
+    int64_t length = 0;
+    double flops_per_record = 0, flops_per_gpu_second = 0;
+  };
+  plan::PrivacyPlan plan(const Step& step) const;  // throws UsageError
+
+ private:
+  plan::PrivacyPlanConfig options_;
+  Config config_;
+};
+
+}  // namespace shade::cli
