@@ -5,9 +5,14 @@
 #include "shade/nn/attention_kernels.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
 
 #include "shade/base/error.h"
+#include "shade/base/shaped_work.h"
 #include "shade/nn/kernels.h"
+#include "shade/nn/launches.h"
 
 namespace shade::nn {
 namespace {
@@ -17,8 +22,8 @@ using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 std::optional<at::Tensor> optional(const at::Tensor& t) { return t.defined() ? std::optional(t) : std::nullopt; }
 
-// No samples, nothing to compute; libtorch's kernel would divide by their number.
-bool shapes_only(const FlashInput& in) { return in.q.is_meta() || in.q.numel() == 0; }
+// Nothing to compute; libtorch's kernel would divide by the number of samples.
+bool no_samples(const FlashInput& in) { return in.q.numel() == 0; }
 
 // Each query head with a key head of its own.
 FlashInput ungrouped(FlashInput in) {
@@ -29,6 +34,47 @@ FlashInput ungrouped(FlashInput in) {
 Gradients grouped(const Gradients& found, int64_t kv_heads) {
   const auto& [dq, dk, dv] = found;
   return {dq, folded_heads(dk, kv_heads), folded_heads(dv, kv_heads)};
+}
+
+// Products of queries with keys and of shares with values, `times` pairs of them; a causal mask spares half.
+void say_skipped(const char* name, const FlashInput& in, double times) {
+  const auto bytes = [](const at::Tensor& t) { return static_cast<double>(t.nbytes()); };
+  const double scores = static_cast<double>(in.q.numel()) * static_cast<double>(in.k.size(2)) * (in.causal ? 0.5 : 1.0);
+  WorkSkipped::say({.name = name,
+                    .element_size = static_cast<int64_t>(in.q.element_size()),
+                    .read = times * (bytes(in.q) + bytes(in.k) + bytes(in.v)),
+                    .written = times * bytes(in.q),
+                    .flops = 4 * times * scores});
+}
+
+// What libtorch's CPU kernels allocate for the tiles of their threads, in elements of the type that they sum in:
+// `tiles` of scores, and `rows` numbers per query of a tile. Narrow types have the tiles a second time.
+at::Tensor tiles_of_threads(const FlashInput& in, int64_t tiles, int64_t rows) {
+  const auto length = in.q.size(2);
+  const auto height = std::min<int64_t>(length, length >= 768 ? 256 : length >= 192 ? 64 : 32);
+  const auto scores = tiles * height * std::min<int64_t>(in.k.size(2), 512);
+  const auto sum = in.q.scalar_type() == at::kDouble ? 8 : 4, narrow = static_cast<int>(in.q.element_size());
+  const auto bytes = sum * (scores + rows * height) + (narrow < 4 ? narrow * scores : 0);
+  return at::empty({at::get_num_threads() * bytes}, in.q.options().dtype(at::kByte));
+}
+
+// On meta: the tensors that the kernels of the planned device make. Those of a CPU have a key head for each query head.
+Output planned_forward(const FlashInput& given) {
+  const bool grouped_kernel = few_launches(given.q);
+  const auto in = grouped_kernel ? given : ungrouped(given);
+  say_skipped("flash_attention", in, 1);
+  at::Tensor scratch;
+  if (!grouped_kernel) scratch = tiles_of_threads(in, 1, 2 + in.q.size(3));
+  return {at::empty_like(in.q),
+          at::empty({in.q.size(0), in.q.size(1), in.q.size(2)}, in.q.options().dtype(at::kFloat))};
+}
+Gradients planned_backward(const FlashInput& given) {
+  const bool grouped_kernel = few_launches(given.q);
+  const auto in = grouped_kernel ? given : ungrouped(given);
+  say_skipped("flash_attention_backward", in, 2.5);  // five products instead of two
+  const Gradients made{at::empty_like(in.q), at::empty_like(in.k), at::empty_like(in.v)};
+  if (!grouped_kernel) (void)tiles_of_threads(in, 2, 1);
+  return grouped(made, given.k.size(1));
 }
 
 // Without dropout nothing is drawn, and its state is not read.
@@ -118,7 +164,8 @@ at::Tensor folded_heads(const at::Tensor& g, int64_t kv_heads) {
 }
 
 Output flash_forward(const FlashInput& in) {
-  if (shapes_only(in))
+  if (in.q.is_meta()) return planned_forward(in);
+  if (no_samples(in))
     return {at::empty_like(in.q),
             at::empty({in.q.size(0), in.q.size(1), in.q.size(2)}, in.q.options().dtype(at::kFloat))};
   if (takes_flash(in)) return cuda_flash_forward(in);
@@ -129,7 +176,8 @@ Output flash_forward(const FlashInput& in) {
 }
 
 Gradients flash_backward(const FlashInput& in, const at::Tensor& g, const at::Tensor& out, const at::Tensor& lse) {
-  if (shapes_only(in)) return {at::empty_like(in.q), at::empty_like(in.k), at::empty_like(in.v)};
+  if (in.q.is_meta()) return planned_backward(in);
+  if (no_samples(in)) return {at::empty_like(in.q), at::empty_like(in.k), at::empty_like(in.v)};
   if (takes_flash(in)) return cuda_flash_backward(in, g, out, lse);
   if (!in.q.is_cpu() && !in.q.is_cuda()) return other_backward(in, g, out, lse);
   const auto all = ungrouped(in);

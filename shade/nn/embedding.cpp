@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "shade/base/error.h"
+#include "shade/base/shaped_work.h"
 #include "shade/nn/function.h"
 #include "shade/nn/plain_operators.h"
 
@@ -14,7 +15,13 @@ at::Tensor rows_of(const at::Tensor& table, const at::Tensor& ids) {
   if (!table.is_meta()) return at::embedding(table, ids);
   auto shape = ids.sizes().vec();
   shape.push_back(table.size(1));
-  return at::empty(shape, table.options());
+  const auto rows = at::empty(shape, table.options());
+  const auto bytes = static_cast<double>(rows.nbytes());
+  WorkSkipped::say({.name = "embedding",
+                    .element_size = static_cast<int64_t>(rows.element_size()),
+                    .read = bytes,
+                    .written = bytes});
+  return rows;
 }
 
 struct Lookup : torch::autograd::Function<Lookup> {

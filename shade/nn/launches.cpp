@@ -9,7 +9,7 @@
 namespace shade::nn {
 namespace {
 
-std::atomic<int64_t> cpu_block = 0;  // 0: a CPU is a CPU
+std::atomic<int64_t> cpu_block = 0;  // 0: a CPU is a CPU, and a plan is of one
 
 Bytes memory_of(at::Device device) {
   static std::mutex mutex;
@@ -23,12 +23,14 @@ Bytes memory_of(at::Device device) {
   return entry->second;
 }
 
+bool stands_for_another(const at::Tensor& x) { return x.is_cpu() || x.is_meta(); }
+
 }  // namespace
 
-bool few_launches(const at::Tensor& x) { return x.is_cpu() ? cpu_block > 0 : !x.is_meta(); }
+bool few_launches(const at::Tensor& x) { return !stands_for_another(x) || cpu_block > 0; }
 
 Bytes largest_block(const at::Tensor& x) {
-  return x.is_cpu() ? Bytes{cpu_block} : Bytes{memory_of(x.device()).count / 64};
+  return stands_for_another(x) ? Bytes{cpu_block} : Bytes{memory_of(x.device()).count / 64};
 }
 
 AsAccelerator::AsAccelerator(Bytes block) : before_{cpu_block.exchange(block.count)} {}

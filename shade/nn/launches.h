@@ -11,15 +11,16 @@
 
 namespace shade::nn {
 
-// True for tensors of an accelerator; not on a CPU, nor for shapes alone (meta).
+// True for tensors of an accelerator; not on a CPU. Shapes alone (meta) stand for a CPU's, unless an AsAccelerator
+// lives.
 bool few_launches(const at::Tensor& x);
 
 // What one temporary may take there: a 64th of the device's memory, or 1 GiB if its allocator doesn't say how much
 // there is. Depends on the kind of device alone, not on what is free.
 Bytes largest_block(const at::Tensor& x);
 
-// While it lives, tensors of the CPU are treated as an accelerator's, in blocks of this size: for tests of what
-// accelerators compute. Not while another thread computes.
+// While it lives, tensors of the CPU and of meta are treated as an accelerator's, in blocks of this size: for tests of
+// what accelerators compute, and for plans of their steps. Not while another thread computes.
 class AsAccelerator {
  public:
   explicit AsAccelerator(Bytes block = GiB(1));

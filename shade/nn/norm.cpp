@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "shade/base/shaped_work.h"
 #include "shade/nn/function.h"
 #include "shade/nn/kernels.h"
 #include "shade/nn/launches.h"
@@ -10,11 +11,18 @@
 namespace shade::nn {
 namespace {
 
+// What no kernel of meta does.
+void say_skipped(const char* name, const at::Tensor& x, double reads) {
+  const auto bytes = static_cast<double>(x.nbytes());
+  WorkSkipped::say(
+      {.name = name, .element_size = static_cast<int64_t>(x.element_size()), .read = reads * bytes, .written = bytes});
+}
+
 struct Rms : torch::autograd::Function<Rms> {
   static at::Tensor forward(Context* context, const at::Tensor& x, const RmsNorm* layer) {
     remember(context, layer);
     if (fused(x)) {
-      const auto [y, inverse] = at::_fused_rms_norm(x, x.size(-1), layer->scale().value(), layer->eps());
+      const auto [y, inverse] = fused_forward(x, layer->scale().value(), layer->eps());
       context->save_for_backward({x, inverse});
       return y;
     }
@@ -29,9 +37,7 @@ struct Rms : torch::autograd::Function<Rms> {
     const auto& g = grads[0];
     const auto& scale = layer.scale().value();
     const auto dx =
-        fused(saved[0])
-            ? std::get<0>(at::_fused_rms_norm_backward(g, saved[0], g.size(-1), saved[1], scale, {true, false}))
-            : input_grad(g, saved[0], saved[1], scale);
+        fused(saved[0]) ? fused_backward(g, saved[0], saved[1], scale) : input_grad(g, saved[0], saved[1], scale);
     if (const auto* trained_scale = trained(&layer.scale())) {
       // Rounded to a narrow type it would be widened again: two operators more.
       const auto normal = few_launches(g) ? saved[0] * saved[1] : xhat(saved[0], saved[1]);
@@ -41,7 +47,21 @@ struct Rms : torch::autograd::Function<Rms> {
   }
   // The device has the whole of it, in fp32 and rounded once.
   static bool fused(const at::Tensor& x) {
+    if (x.is_meta()) return few_launches(x);
     return !x.is_cpu() && has_kernel("aten::_fused_rms_norm_backward", "", x) && x.numel() > 0;
+  }
+  static std::tuple<at::Tensor, at::Tensor> fused_forward(const at::Tensor& x, const at::Tensor& scale, double eps) {
+    if (!x.is_meta()) return at::_fused_rms_norm(x, x.size(-1), scale, eps);
+    say_skipped("rms_norm", x, 1);
+    auto shape = x.sizes().vec();
+    shape.back() = 1;
+    return {at::empty_like(x), at::empty(shape, x.options().dtype(wide(x.scalar_type())))};
+  }
+  static at::Tensor fused_backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& inverse,
+                                   const at::Tensor& scale) {
+    if (!x.is_meta()) return std::get<0>(at::_fused_rms_norm_backward(g, x, g.size(-1), inverse, scale, {true, false}));
+    say_skipped("rms_norm_backward", x, 2);
+    return at::empty_like(x);
   }
   // The factor stays in fp32: rounded, it would shift a whole position by up to 0.4 % in bf16.
   static at::Tensor xhat(const at::Tensor& x, const at::Tensor& inverse) { return (x * inverse).to(x.scalar_type()); }
@@ -59,14 +79,18 @@ struct Rms : torch::autograd::Function<Rms> {
 std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(const at::Tensor& x, const at::Tensor& scale,
                                                           const at::Tensor& shift, double eps) {
   if (!x.is_meta()) return at::native_layer_norm(x, x.size(-1), scale, shift, eps);
+  say_skipped("layer_norm", x, 1);
   auto shape = x.sizes().vec();
   shape.back() = 1;
-  const auto statistic = at::empty(shape, x.options().dtype(wide(x.scalar_type())));
-  return {at::empty_like(x), statistic, statistic};
+  const auto statistics = x.options().dtype(wide(x.scalar_type()));
+  return {at::empty_like(x), at::empty(shape, statistics), at::empty(shape, statistics)};
 }
 at::Tensor layer_norm_input_grad(const at::Tensor& g, const at::Tensor& x, const at::Tensor& mean,
                                  const at::Tensor& inverse, const at::Tensor& scale, const at::Tensor& shift) {
-  if (x.is_meta()) return at::empty_like(x);
+  if (x.is_meta()) {
+    say_skipped("layer_norm_backward", x, 2);
+    return at::empty_like(x);
+  }
   return std::get<0>(
       at::native_layer_norm_backward(g, x, x.size(-1), mean, inverse, scale, shift, {true, false, false}));
 }

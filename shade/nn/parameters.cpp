@@ -101,11 +101,13 @@ void fill_waves(std::span<float> out, const Weight& weight, int64_t begin) {
 
 void initialise(at::Tensor flat, const Weight& weight, uint64_t seed, int64_t begin) {
   const auto& init = weight.init();
-  if (init.kind == Init::Kind::constant || flat.is_meta()) {
+  if (init.kind == Init::Kind::constant) {
     flat.fill_(init.value);
     return;
   }
-  auto made = at::empty({flat.numel()}, at::kFloat);
+  auto made =
+      at::empty({flat.numel()}, flat.is_meta() ? flat.options().dtype(at::kFloat) : at::TensorOptions(at::kFloat));
+  if (flat.is_meta()) return;
   const std::span out(made.data_ptr<float>(), static_cast<size_t>(made.numel()));
   if (init.kind == Init::Kind::sincos)
     fill_waves(out, weight, begin);

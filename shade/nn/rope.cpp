@@ -44,8 +44,8 @@ struct Rotate : torch::autograd::Function<Rotate> {
 
 RopeTable rope_table(const RopeOptions& options, int64_t positions, const at::TensorOptions& like, int64_t first) {
   if (like.device().is_meta()) {  // shapes only
-    const auto empty = at::empty({positions, options.head_dim / 2}, like);
-    return {empty, empty};
+    const auto columns = few_launches(at::empty({0}, like)) ? options.head_dim : options.head_dim / 2;
+    return {at::empty({positions, columns}, like), at::empty({positions, columns}, like)};
   }
   const auto wide = like.dtype(like.dtype() == at::kDouble ? at::kDouble : at::kFloat);
   const auto exponent = at::arange(0, options.head_dim, 2, wide).div_(static_cast<double>(options.head_dim));

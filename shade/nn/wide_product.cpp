@@ -4,8 +4,10 @@
 
 #include <limits>
 
+#include "shade/base/shaped_work.h"
 #include "shade/nn/function.h"
 #include "shade/nn/kernels.h"
+#include "shade/nn/launches.h"
 
 // libtorch's `mm` with an output type of its own exists for accelerators only (2.15), but the MKL inside its CPU
 // library has the product, five times as fast as one of widened factors where the CPU multiplies bf16. Weak: null where
@@ -42,6 +44,38 @@ bool multiplied_by_mkl(const at::Tensor& out, const at::Tensor& a, Use a_is, con
   return true;
 }
 
+// On meta: a device multiplies into wide numbers by itself, a CPU by MKL; neither widens the factors first.
+bool multiplied_on_meta(const at::Tensor& out, const at::Tensor& a, Use a_is, const at::Tensor& b, bool adds) {
+  if (!out.is_meta()) return false;
+  const auto inner = a.size(a_is == transposed ? 0 : 1);
+  const auto bytes = [](const at::Tensor& t) { return static_cast<double>(t.nbytes()); };
+  WorkSkipped::say({.name = "mm",
+                    .element_size = static_cast<int64_t>(a.element_size()),
+                    .read = bytes(a) + bytes(b) + (adds ? bytes(out) : 0),
+                    .written = bytes(out),
+                    .flops = 2 * static_cast<double>(out.numel()) * static_cast<double>(inner),
+                    .rows = out.size(0),
+                    .inner = inner,
+                    .columns = out.size(1)});
+  return true;
+}
+
+// The same for a product of its own: an accelerator's kernels, which don't widen the factors.
+at::Tensor planned_matmul(const at::Tensor& x, const at::Tensor& y, at::ScalarType type) {
+  auto shape = x.sizes().vec();
+  shape.back() = y.size(-1);
+  const auto out = at::empty(shape, x.options().dtype(type));
+  WorkSkipped::say({.name = "mm",
+                    .element_size = static_cast<int64_t>(x.element_size()),
+                    .read = static_cast<double>(x.nbytes() + y.nbytes()),
+                    .written = static_cast<double>(out.nbytes()),
+                    .flops = 2 * static_cast<double>(out.numel()) * static_cast<double>(x.size(-1)),
+                    .rows = x.size(-2),
+                    .inner = x.size(-1),
+                    .columns = y.size(-1)});
+  return out;
+}
+
 }  // namespace
 
 void wide_product(const at::Tensor& out_PD, const at::Tensor& g_NP, const at::Tensor& a_ND) {
@@ -51,7 +85,8 @@ void wide_product(const at::Tensor& out_PD, const at::Tensor& g_NP, const at::Te
     at::mm_out(out, g_NP.t(), a_ND);
   else if (has_wide_kernels(g_NP))
     at::mm_out(out, g_NP.t(), a_ND, type);
-  else if (!multiplied_by_mkl(out, g_NP, transposed, a_ND, /*adds=*/false))
+  else if (!multiplied_on_meta(out, g_NP, transposed, a_ND, /*adds=*/false) &&
+           !multiplied_by_mkl(out, g_NP, transposed, a_ND, /*adds=*/false))
     at::mm_out(out, g_NP.to(type).t(), a_ND.to(type));
 }
 
@@ -62,13 +97,15 @@ void add_wide_product(const at::Tensor& out_ND, const at::Tensor& g_NP, const at
     out.addmm_(g_NP, w_PD);
   else if (has_wide_kernels(g_NP))
     out.add_(at::mm(g_NP, w_PD, type));
-  else if (!multiplied_by_mkl(out, g_NP, as_it_is, w_PD, /*adds=*/true))
+  else if (!multiplied_on_meta(out, g_NP, as_it_is, w_PD, /*adds=*/true) &&
+           !multiplied_by_mkl(out, g_NP, as_it_is, w_PD, /*adds=*/true))
     out.addmm_(g_NP.to(type), w_PD.to(type));
 }
 
 at::Tensor wide_matmul(const at::Tensor& x, const at::Tensor& y) {
   const auto type = wide(x.scalar_type());
   const bool batch = x.dim() == 3;
+  if (type != x.scalar_type() && x.is_meta() && few_launches(x)) return planned_matmul(x, y, type);
   if (type != x.scalar_type() && has_wide_kernels(x)) return batch ? at::bmm(x, y, type) : at::mm(x, y, type);
   return batch ? at::bmm(x.to(type), y.to(type)) : at::mm(x.to(type), y.to(type));
 }

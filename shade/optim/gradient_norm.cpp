@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "shade/base/error.h"
+#include "shade/base/shaped_work.h"
 
 namespace shade::optim {
 
@@ -13,7 +14,13 @@ at::Tensor squared_norm(std::span<const Slot> slots) {
   const at::NoGradGuard no_graph;
   at::Tensor sum;
   for (const auto& slot : slots) {
-    if (slot.gradient.numel() == 0 || slot.gradient.is_meta()) continue;
+    if (slot.gradient.numel() == 0) continue;
+    if (slot.gradient.is_meta()) {
+      WorkSkipped::say({.name = "squared_norm",
+                        .element_size = static_cast<int64_t>(slot.gradient.element_size()),
+                        .read = static_cast<double>(slot.gradient.nbytes())});
+      continue;
+    }
     auto total = at::zeros({}, slot.gradient.options().dtype(at::kDouble));
     for (const auto& block : slot.gradient.split(slot.gradient.is_cpu() ? kBlock : slot.gradient.numel())) {
       const auto exact = block.to(at::kDouble);

@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "shade/base/error.h"
+#include "shade/base/shaped_work.h"
 #include "shade/optim/ema.h"
 #include "shade/optim/stochastic_rounding.h"
 
@@ -37,6 +38,16 @@ void check(const Slot& slot) {
                 ", ", range.end, ") after ", end);
     end = range.end;
   }
+}
+
+// On meta nothing is updated. Weights and states are read and written, the gradient is read.
+void say_skipped(const Slot& slot, std::span<const at::Tensor> states) {
+  auto bytes = static_cast<double>(slot.master.nbytes());
+  for (const auto& state : states) bytes += static_cast<double>(state.nbytes());
+  WorkSkipped::say({.name = "optimizer_update",
+                    .element_size = static_cast<int64_t>(slot.master.element_size()),
+                    .read = bytes + static_cast<double>(slot.gradient.nbytes()),
+                    .written = bytes});
 }
 
 }  // namespace
@@ -98,7 +109,11 @@ void Optimizer::step(std::span<const Slot> slots, double learning_rate, double s
   const at::NoGradGuard no_graph;
   ++steps_;
   for (const auto& slot : slots) {
-    if (slot.master.numel() == 0 || slot.master.is_meta()) continue;
+    if (slot.master.numel() == 0) continue;
+    if (slot.master.is_meta()) {
+      say_skipped(slot, states_.at(slot.name));
+      continue;
+    }
     const auto scalar = [&](double value) { return at::full({}, value, slot.master.options()); };
     Update how{.learning_rate = learning_rate,
                .step = scalar(static_cast<double>(steps_)),

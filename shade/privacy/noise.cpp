@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "shade/base/error.h"
+#include "shade/base/shaped_work.h"
 #include "shade/privacy/chacha20.h"
 #include "shade/privacy/device_noise.h"
 #include "shade/privacy/grid.h"
@@ -72,7 +73,11 @@ void Noise::add(at::Tensor flat, double deviation, uint64_t step, int64_t weight
   SHADE_CHECK(flat.dim() == 1 && flat.is_contiguous() &&
                   (flat.scalar_type() == at::kFloat || flat.scalar_type() == at::kDouble),
               "noise is added to flat fp32 or fp64 gradients, not to ", flat.toString(), " of shape ", flat.sizes());
-  if (flat.is_meta()) return;  // a plan of a step, without numbers
+  if (flat.is_meta()) {  // a plan of a step, without numbers
+    const auto bytes = static_cast<double>(flat.nbytes());
+    return WorkSkipped::say(
+        {.name = "noise", .element_size = static_cast<int64_t>(flat.element_size()), .read = bytes, .written = bytes});
+  }
   if (noise_on_device(flat.device())) {
     auto there = task(deviation, step, weight, begin, flat.numel());
     add_noise_on_device(there, flat);

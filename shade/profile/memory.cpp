@@ -223,14 +223,45 @@ class Counting final : public c10::Allocator {
   c10::Allocator* inner_;
 };
 
+// A storage on meta has no address; its context stands for one.
+void release_meta(void* context) {
+  book().take(context);
+  delete static_cast<char*>(context);
+}
+
+class CountingMeta final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    if (bytes == 0 || !counts) return {nullptr, nullptr, &c10::detail::deleteNothing, c10::Device(c10::kMeta)};
+    auto* const context = new char;
+    book().put(context, static_cast<int64_t>(bytes));
+    return {nullptr, context, &release_meta, c10::Device(c10::kMeta)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }  // the address is not the context
+  void copy_data(void*, const void*, size_t) const override {}
+};
+
+void listen_to_uses() {
+  MemoryUse::listen([](const void* address, MemoryKind kind) { book().retag(address, kind); });
+}
+
 }  // namespace
+
+void TensorMemory::track_meta() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    static CountingMeta counting;
+    c10::SetAllocator(c10::kMeta, &counting, /*priority=*/100);
+    listen_to_uses();
+  });
+}
 
 void TensorMemory::track() {
   static std::once_flag once;
   std::call_once(once, [] {
     static Counting counting(c10::GetCPUAllocator());
     c10::SetCPUAllocator(&counting, /*priority=*/100);
-    MemoryUse::listen([](const void* address, MemoryKind kind) { book().retag(address, kind); });
+    listen_to_uses();
   });
 }
 

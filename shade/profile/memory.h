@@ -40,6 +40,9 @@ class TensorMemory {
   // Tensors allocated from now on are counted until they are freed. Once per process, before the first tensor that
   // should count; later calls do nothing.
   static void track();
+  // Tensors on meta, which have sizes and no memory, are counted from now on as if they had some: what a plan of a run
+  // listens to.
+  static void track_meta();
 
   static Bytes current();
   static Bytes peak();     // since the last reset

@@ -10,6 +10,7 @@
 #include "shade/base/memory_scope.h"
 #include "shade/base/span.h"
 #include "shade/models/flops.h"
+#include "shade/nn/launches.h"
 #include "shade/nn/sample_rows.h"
 #include "shade/optim/gradient_norm.h"
 #include "shade/privacy/grid.h"
@@ -272,6 +273,7 @@ void Step::require_distinct(std::span<const nn::Batch> micro_batches) const {
   const auto sorted = std::get<0>(gathered(at::tensor(mine, at::kLong), "records").sort());
   const auto here = sorted.narrow(0, 1, sorted.numel() - 1), before = sorted.narrow(0, 0, sorted.numel() - 1);
   const auto twice = ((here == before) & (here >= 0)).nonzero();
+  if (runtime_->device().is_meta()) return;  // a plan: there are no records, and other ranks are copies of this one
   const auto unit = to_string(options_.privacy->unit);
   SHADE_REQUIRE(twice.numel() == 0, unit, " ", twice.numel() == 0 ? 0 : here[twice[0][0]].item<int64_t>(),
                 " comes twice in one private step, on two ranks or in two micro-batches, so it would move the sum by "
@@ -281,7 +283,9 @@ void Step::require_distinct(std::span<const nn::Batch> micro_batches) const {
 
 // With what else is released: the count of adaptive clipping, and the clip norm that both are made with.
 io::Digest Step::digest_of_sum(int64_t step, std::span<const shard::LocalShard> shards, double below) const {
-  if (!runtime_->device().is_cpu()) return {};  // checkpoint::kNotKnown: such a step is never made again
+  const auto device = runtime_->device();
+  const bool planned = device.is_meta() && !shards.empty() && !nn::few_launches(shards.front().gradient);  // for a CPU
+  if (!device.is_cpu() && !planned) return {};  // checkpoint::kNotKnown: such a step is never made again
   const Span span("hash");
   return sum_digest(options_.key(step), shards, {below, clipper().clip_norm()}, runtime_->groups().control);
 }

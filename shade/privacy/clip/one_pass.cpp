@@ -20,7 +20,7 @@ std::span<const MethodPass> OnePass::passes() const {
 
 void OnePass::keep(Kept kept, size_t group) {
   const auto mark = [](const at::Tensor& tensor) {
-    if (tensor.defined() && !tensor.is_meta()) MemoryUse::changed(tensor.storage().data(), MemoryKind::kept);
+    if (tensor.defined()) MemoryUse::changed(tensor.storage().data_ptr().get_context(), MemoryKind::kept);
   };
   std::visit([&](const auto& entry) { for_each_tensor(entry, mark); }, kept);
   kept_[group].push_back(std::move(kept));

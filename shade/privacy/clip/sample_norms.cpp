@@ -86,7 +86,7 @@ void SampleNorms::admit(const nn::LayerGrad& grad) {
 
 void SampleNorms::add(const nn::Weight& weight, const at::Tensor& squares_B) {
   const MemoryScope scope(MemoryKind::norms);
-  if (!squares_B.is_meta()) MemoryUse::changed(squares_B.storage().data(), MemoryKind::norms);
+  MemoryUse::changed(squares_B.storage().data_ptr().get_context(), MemoryKind::norms);
   ++seen_[static_cast<size_t>(weight.id())].measured;
   squares_[clipper_->group_of(weight)].push_back(squares_B.to(at::kDouble));
   auto& mine = by_weight_[weight.id()];

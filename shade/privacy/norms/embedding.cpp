@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "shade/base/error.h"
 #include "shade/base/memory_scope.h"
 #include "shade/nn/function.h"
@@ -19,11 +21,23 @@ at::Tensor counted(const nn::EmbeddingGrad& grad) {
   return grad.padding < 0 ? g : g.masked_fill((grad.ids_BT == grad.padding).unsqueeze(2), 0);
 }
 
-at::Tensor squares_one_by_one(const at::Tensor& ids_BT, const at::Tensor& g_BTD) {
+// Which of the rows each position looks up, by their number among those that are. On meta ids have no values: as many
+// rows as equally likely tokens would be on average.
+std::pair<int64_t, at::Tensor> distinct(const at::Tensor& ids_T, int64_t rows) {
+  if (ids_T.is_meta()) {
+    const auto all = static_cast<double>(rows);
+    const double missed = static_cast<double>(ids_T.numel()) * std::log1p(-1 / all);
+    return {rows < 2 ? rows : std::llround(-all * std::expm1(missed)), at::empty_like(ids_T)};
+  }
+  const auto [tokens, token_of, counts] = at::_unique2(ids_T, /*sorted=*/true, /*return_inverse=*/true);
+  return {tokens.size(0), token_of};
+}
+
+at::Tensor squares_one_by_one(const at::Tensor& ids_BT, const at::Tensor& g_BTD, int64_t rows) {
   auto squares = at::zeros({g_BTD.size(0)}, g_BTD.options().dtype(at::kDouble));
   for (int64_t b = 0; b < g_BTD.size(0); ++b) {
-    const auto [tokens, token_of, counts] = at::_unique2(ids_BT[b], /*sorted=*/true, /*return_inverse=*/true);
-    const auto sums = at::zeros({tokens.size(0), g_BTD.size(2)}, g_BTD.options()).index_add_(0, token_of, g_BTD[b]);
+    const auto [tokens, token_of] = distinct(ids_BT[b], rows);
+    const auto sums = at::zeros({tokens, g_BTD.size(2)}, g_BTD.options()).index_add_(0, token_of, g_BTD[b]);
     squares[b].copy_(squares_of(sums.unsqueeze(0))[0]);
   }
   return squares;
@@ -53,9 +67,22 @@ bool same_memory(const at::Tensor& x, const at::Tensor& y) {
 at::Tensor embedding_squares(const nn::EmbeddingGrad& grad) {
   const auto g_BTD = counted(grad);
   const bool together = nn::few_launches(g_BTD) && grad.ids_BT.numel() > 0;
-  const auto squares = together ? squares_together(grad.ids_BT, g_BTD) : squares_one_by_one(grad.ids_BT, g_BTD);
+  const auto rows = grad.table != nullptr ? grad.table->shape()[0] : std::max<int64_t>(1, grad.ids_BT.numel());
+  const auto squares = together ? squares_together(grad.ids_BT, g_BTD) : squares_one_by_one(grad.ids_BT, g_BTD, rows);
   return raised(squares, row_norms(g_BTD).sum(1), g_BTD.scalar_type());
 }
+
+namespace {
+
+// The positions whose row is in the head's slice. On meta, where ids have no values: its share of them.
+at::Tensor places_of(const at::Tensor& column_T, const nn::LinearGrad& head) {
+  const auto size = head.g_BTP.size(2);
+  if (!column_T.is_meta()) return ((column_T >= 0) & (column_T < size)).nonzero().squeeze(1);
+  const auto rows = head.weight->shape()[0];
+  return at::empty({(column_T.numel() * size + rows - 1) / rows}, column_T.options());
+}
+
+}  // namespace
 
 template <class Rows>
 void TiedRows::fill(const nn::LinearGrad& head, const Rows& rows_of) {
@@ -68,7 +95,7 @@ void TiedRows::fill(const nn::LinearGrad& head, const Rows& rows_of) {
   }
   for (int64_t b = 0; b < ids_BT.size(0); ++b) {
     const auto column = ids_BT[b] - head.row;
-    const auto here = ((column >= 0) & (column < head.g_BTP.size(2))).nonzero().squeeze(1);
+    const auto here = places_of(column, head);
     if (here.numel() > 0) rows_BTD_[b].index_copy_(0, here, rows_of(b, column.index_select(0, here)));
   }
 }

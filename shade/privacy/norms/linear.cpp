@@ -79,9 +79,10 @@ at::Tensor guarded(const GramSums& sums, const at::Tensor& a_BTD, const at::Tens
   const auto type = g_BTP.scalar_type();
   const auto& [squares, absolute] = sums;
   if (nn::few_launches(g_BTP)) return raised(at::maximum(squares, absolute * kCancelled), spread(a_BTD, g_BTP), type);
-  const auto lost = (squares < absolute * kCancelled).nonzero().squeeze(1);
+  const auto cancelled = squares < absolute * kCancelled;
+  const auto lost = cancelled.is_meta() ? at::Tensor() : cancelled.nonzero().squeeze(1);  // a plan has none
   auto out = raised(squares, spread(a_BTD, g_BTP), type);
-  if (lost.numel() > 0)
+  if (lost.defined() && lost.numel() > 0)
     out.index_copy_(0, lost, instantiated_squares(a_BTD.index_select(0, lost), g_BTP.index_select(0, lost), MiB(8)));
   return out;
 }
