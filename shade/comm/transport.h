@@ -2,6 +2,7 @@
 //
 //   exchange  our own algorithms on a backend's send and recv, one thread ("lane") per group         exchange/
 //   native    the backend's own collectives                                                         native.cpp
+//   planned   what exchange would do, counted in a simulated world exchange/planned.cpp
 #pragma once
 
 #include <exception>
@@ -55,6 +56,10 @@ class Transport {
 // `global_ranks[i]` is the world's rank of the group's i-th member, for messages.
 std::unique_ptr<Transport> make_exchange(c10::intrusive_ptr<c10d::Backend> backend, int rank,
                                          std::vector<int> global_ranks, std::string name, Bytes segment);
+// What exchange would send and allocate, on shapes alone, without peers; what tensors of a CPU hold in the end is
+// `solo`'s.
+std::unique_ptr<Transport> make_planned(c10::intrusive_ptr<c10d::Backend> backend, int rank,
+                                        std::vector<int> global_ranks, Bytes segment, std::unique_ptr<Transport> solo);
 // `device` is where the backend carries operations out.
 std::unique_ptr<Transport> make_native(c10::intrusive_ptr<c10d::Backend> backend, int rank, int size,
                                        c10::Device device = c10::kCPU);

@@ -21,6 +21,7 @@
 #include "shade/comm/job/sealed_store.h"
 #include "shade/comm/job/task.h"
 #include "shade/comm/job/watchdog.h"
+#include "shade/comm/planned.h"
 #include "shade/comm/socket.h"
 #include "shade/comm/store.h"
 
@@ -258,9 +259,12 @@ Group World::control(const std::string& name) {
 std::unique_ptr<Transport> World::State::transport(const std::string& name, const std::vector<int>& ranks, int rank,
                                                    Algorithms algorithms, BackendKind kind) {
   const int size = static_cast<int>(ranks.size());
-  if (kind == BackendKind::simulated)
-    return make_native(make_simulated(rank, size, {.cost = cost, .journal = journal, .global_ranks = ranks}), rank,
-                       size);
+  if (kind == BackendKind::simulated) {
+    auto alone = make_simulated(rank, size, {.cost = cost, .journal = journal, .global_ranks = ranks});
+    auto solo = make_native(alone, rank, size);
+    if (!AsExchange::active()) return solo;
+    return make_planned(std::move(alone), rank, ranks, config.segment, std::move(solo));
+  }
   if (size == 1) return make_exchange({}, rank, ranks, name, config.segment);
   // The watchdog knows the ranks' positions and speaks first; NCCL's own limit is for what it can't see.
   const BackendOptions options{.name = name,

@@ -179,7 +179,13 @@ class SimulatedBackend : public c10d::Backend {
     return record(Collective::barrier, {}, 0);
   }
 
+  // Of a plan (comm/planned.h): nothing arrives, and nothing is priced.
+  c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor>&, int, int) override { return message(); }
+  c10::intrusive_ptr<c10d::Work> recv(std::vector<at::Tensor>&, int, int) override { return message(); }
+
  private:
+  c10::intrusive_ptr<c10d::Work> message() const { return c10::make_intrusive<Done>(options_.journal, Seconds(0)); }
+
   // Complete from the start; waiting for it moves the rank's simulated clock to its end.
   class Done : public c10d::Work {
    public:

@@ -19,6 +19,9 @@ void all_to_all(Peers& peers, at::Tensor output, const at::Tensor& input, std::s
 void broadcast(Peers& peers, at::Tensor tensor, int root);
 void barrier(Peers& peers);
 
+// The one that the operation asks for.
+void carry_out(Peers& peers, Operation& operation, Bytes segment);
+
 // output = reduce over `parts` in the order given, accumulated in fp32 for narrower types, rounded once.
 void reduce_in_order(at::Tensor output, std::span<const at::Tensor> parts, Reduce reduce);
 

@@ -27,8 +27,9 @@ void reduce_in_order(at::Tensor output, std::span<const at::Tensor> parts, Reduc
   const auto type = parts[0].scalar_type();
   const bool narrow = narrow_float(type) && output.scalar_type() == type;
   // In place, the output may be one of the parts; it must not be overwritten before its turn.
-  const bool overwrites = std::any_of(parts.begin() + 2, parts.end(),
-                                      [&](const at::Tensor& part) { return part.data_ptr() == output.data_ptr(); });
+  const bool overwrites = std::any_of(parts.begin() + 2, parts.end(), [&](const at::Tensor& part) {
+    return part.is_alias_of(output) && part.data_ptr() == output.data_ptr();
+  });
   const auto sum = narrow || overwrites
                        ? at::empty(output.sizes(), output.options().dtype(narrow ? at::kFloat : output.scalar_type()))
                        : output;

@@ -27,18 +27,6 @@ class LanePending : public Pending {
   std::shared_future<void> result_;
 };
 
-void carry_out(Peers& peers, Operation& op, Bytes segment) {
-  switch (op.kind) {
-    case Collective::all_gather: return exchange::all_gather(peers, op.output, op.input);
-    case Collective::reduce_scatter: return exchange::reduce_scatter(peers, op.output, op.input, op.reduce, segment);
-    case Collective::all_reduce: return exchange::all_reduce(peers, op.output, op.reduce, segment);
-    case Collective::all_to_all:
-      return exchange::all_to_all(peers, op.output, op.input, op.output_splits, op.input_splits);
-    case Collective::broadcast: return exchange::broadcast(peers, op.output, op.root);
-    case Collective::barrier: return exchange::barrier(peers);
-  }
-}
-
 // The same error, saying which operation it struck.
 std::exception_ptr explained(const Operation& op, const std::string& group, std::exception_ptr cause) {
   const auto where = text(to_string(op.kind), op.label.empty() ? "" : " ", op.label, " of group ", group, ": ");
@@ -78,7 +66,7 @@ class Exchange : public Transport {
       try {
         if (auto reason = peers_.aborted()) std::rethrow_exception(reason);
         const at::NoGradGuard no_graph;
-        carry_out(peers_, op, segment_);
+        exchange::carry_out(peers_, op, segment_);
       } catch (...) {
         fault = explained(op, name_, std::current_exception());
         peers_.abort(std::current_exception());  // messages are out of step: nothing after this can be trusted
@@ -110,6 +98,17 @@ class Exchange : public Transport {
 };
 
 }  // namespace
+
+void exchange::carry_out(Peers& peers, Operation& op, Bytes segment) {
+  switch (op.kind) {
+    case Collective::all_gather: return all_gather(peers, op.output, op.input);
+    case Collective::reduce_scatter: return reduce_scatter(peers, op.output, op.input, op.reduce, segment);
+    case Collective::all_reduce: return all_reduce(peers, op.output, op.reduce, segment);
+    case Collective::all_to_all: return all_to_all(peers, op.output, op.input, op.output_splits, op.input_splits);
+    case Collective::broadcast: return broadcast(peers, op.output, op.root);
+    case Collective::barrier: return barrier(peers);
+  }
+}
 
 std::unique_ptr<Transport> make_exchange(c10::intrusive_ptr<c10d::Backend> backend, int rank,
                                          std::vector<int> global_ranks, std::string name, Bytes segment) {
