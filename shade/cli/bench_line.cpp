@@ -28,7 +28,7 @@ std::optional<int> BenchLine::parse(const Arguments& arguments) {
   if (!line.given("bench.enable_profiling") && !bench.bare && asks_for_profile()) bench.enable_profiling = true;
   SHADE_REQUIRE(!bench.bare || !bench.enable_profiling,
                 "--bare measures no phases, and --enable-profiling prints them; drop one of them");
-  notes = experiment.resolve(config, expected_place(line).size);
+  notes = experiment.resolve(config, planned_ranks ? *planned_ranks : expected_place(line).size);
   return std::nullopt;
 }
 

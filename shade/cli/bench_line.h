@@ -13,7 +13,8 @@ struct BenchLine {
   train::Recipe recipe;  // --config may be one
   Config recipe_config;
   CommandLine line;
-  std::vector<std::string> notes;  // what was chosen that was not stated
+  std::vector<std::string> notes;    // what was chosen that was not stated
+  std::optional<int> planned_ranks;  // of a world that is simulated, whatever --ranks and the environment say
 
   explicit BenchLine(std::string summary = "", std::string example = "");
   std::optional<int> parse(const Arguments& arguments);  // as CommandLine::parse, and what follows from it

@@ -36,6 +36,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
     {"generate", "text from a trained model", run_generate},
     {"launch", "start ranks of any command on this host", run_launch},
     {"ledger", "what private runs have spent of a data set, and what is left", run_ledger},
+    {"plan", "memory, traffic and work of a run, before it is run", run_plan},
     {"release", "what may leave the building, with the privacy statement", run_release},
     {"report", "table, pictures and HTML page from a folder of results", run_report},
     {"scan", "growth of each phase with the sequence length, and the bottleneck", run_scan},

@@ -40,6 +40,16 @@ size_t count_failed(const std::vector<Json>& results) {
       std::count_if(results.begin(), results.end(), [](const Json& result) { return result.value("failed", false); }));
 }
 
+Arguments bench_words(const std::vector<std::string>& remaining) {
+  Arguments out;
+  for (const auto& word : BenchLine().line.in_own_words(remaining)) {
+    const auto equals = word.starts_with("--") ? word.find('=') : std::string::npos;
+    out.push_back(measure::usual_spelling(word.substr(0, equals)));
+    if (equals != std::string::npos) out.push_back(word.substr(equals + 1));
+  }
+  return out;
+}
+
 MatrixLine::MatrixLine(const std::string& verb, const std::string& summary, const std::string& example)
     : app_(summary, "shade " + verb), example_(example) {
   app_.formatter(std::make_shared<HelpFormatter>());
@@ -89,11 +99,7 @@ std::optional<int> MatrixLine::parse(const Arguments& arguments) {
                   "' has no value; expected one after the equals sign");
   if (const auto status = parse_words(app_, arguments)) return status;
   log::set_level(log::parse_level(log_level_));
-  for (const auto& word : BenchLine().line.in_own_words(app_.remaining())) {
-    const auto equals = word.starts_with("--") ? word.find('=') : std::string::npos;
-    rest_.push_back(measure::usual_spelling(word.substr(0, equals)));
-    if (equals != std::string::npos) rest_.push_back(word.substr(equals + 1));
-  }
+  rest_ = bench_words(app_.remaining());
   json_file = json_target(json_file);
   options.folder = folder_.empty() ? dated_folder() : folder_;
   SHADE_REQUIRE(!options.resume || !folder_.empty(), "--resume needs --output-dir: which run is to be completed?");

@@ -8,6 +8,9 @@ namespace shade::cli {
 
 size_t count_failed(const std::vector<Json>& results);
 
+// What is left over on a line as words of `shade bench`: options by their usual names, values as words of their own.
+Arguments bench_words(const std::vector<std::string>& remaining);
+
 class MatrixLine {
  public:
   MatrixLine(const std::string& verb, const std::string& summary, const std::string& example);

@@ -40,6 +40,7 @@ int run_eval(const Arguments& arguments);
 int run_generate(const Arguments& arguments);
 int run_launch(const Arguments& arguments);
 int run_ledger(const Arguments& arguments);
+int run_plan(const Arguments& arguments);
 int run_release(const Arguments& arguments);
 int run_report(const Arguments& arguments);
 int run_scan(const Arguments& arguments);

@@ -6,6 +6,7 @@
 #include "shade/base/terminal.h"
 #include "shade/measure/bench.h"
 #include "shade/measure/exchanged.h"
+#include "shade/measure/experiment_job.h"
 #include "shade/measure/feed.h"
 #include "shade/measure/peer.h"
 #include "shade/measure/timeline.h"
@@ -92,8 +93,7 @@ void add_traffic(BenchResult& result, std::span<const comm::TrafficRecord> recor
 }  // namespace
 
 BenchResult measure_training(comm::World& world, const Experiment& experiment, const StageListener& stage_reached) {
-  const auto& [config, sizes, shard, optim, dp] =
-      std::tie(experiment.bench, experiment.sizes, experiment.shard, experiment.optim, experiment.dp);
+  const auto& [config, sizes, shard] = std::tie(experiment.bench, experiment.sizes, experiment.shard);
   if (!config.bare) profile::TensorMemory::track();
   const auto device = world.device();
   nn::use_device(device);
@@ -117,21 +117,10 @@ BenchResult measure_training(comm::World& world, const Experiment& experiment, c
   };
   reach("after data creation");
 
-  const int64_t samples = config.batch_size * config.grad_accum * world.size();
-  train::Job job(world, {.model = model.get(),
-                         .privacy = dp.event(static_cast<double>(samples)),
-                         .method = privacy::method_of(dp),
-                         .noise_seed = dp.seed(),
-                         .optimizer = optim,
-                         .shard = shard,
-                         .device = device,
-                         .dtype = train::dtype_of(config.dtype),
-                         .micro_batch = config.batch_size,
-                         .seed = static_cast<uint64_t>(config.seed),
-                         .groups = groups,
-                         .before_noise = [](int64_t, const io::Digest&) {},  // where training writes its ledger
-                         .unaccounted = true,
-                         .rehearsal = dp.norm_timing || shard.reduce_dtype != nn::DType::fp32});
+  auto job_options = measure::job_options(experiment, *model, world.size());
+  job_options.device = device;
+  job_options.groups = groups;
+  train::Job job(world, std::move(job_options));
   auto& runtime = job.runtime();
   profile::return_unused_heap();  // what only the beginning needed
   reach("after model creation");

@@ -1,0 +1,22 @@
+#include "shade/measure/experiment_job.h"
+
+namespace shade::measure {
+
+train::JobOptions job_options(const Experiment& experiment, models::Model& model, int ranks) {
+  const auto& [config, shard, dp] = std::tie(experiment.bench, experiment.shard, experiment.dp);
+  const int64_t samples = config.batch_size * config.grad_accum * ranks;
+  return {.model = &model,
+          .privacy = dp.event(static_cast<double>(samples)),
+          .method = privacy::method_of(dp),
+          .noise_seed = dp.seed(),
+          .optimizer = experiment.optim,
+          .shard = shard,
+          .dtype = train::dtype_of(config.dtype),
+          .micro_batch = config.batch_size,
+          .seed = static_cast<uint64_t>(config.seed),
+          .before_noise = [](int64_t, const io::Digest&) {},  // where training writes its ledger
+          .unaccounted = true,
+          .rehearsal = dp.norm_timing || shard.reduce_dtype != nn::DType::fp32};
+}
+
+}  // namespace shade::measure

@@ -1,0 +1,92 @@
+#include "shade/plan/dry_run.h"
+
+#include <ATen/ATen.h>
+
+#include "shade/comm/planned.h"
+#include "shade/measure/experiment_job.h"
+#include "shade/measure/feed.h"
+#include "shade/models/flops.h"
+#include "shade/nn/launches.h"
+#include "shade/plan/meta_kernels.h"
+#include "shade/plan/recorder.h"
+
+namespace shade::plan {
+namespace {
+
+// What the ledger knows as numbers, by name.
+PeakOwner owner_of(const profile::PeakPlace& place, const models::Model& model, const shard::Runtime& runtime) {
+  const auto unit_name = [&](int64_t unit) {
+    return unit < 0 ? std::string() : runtime.units()[static_cast<size_t>(unit)]->layout().name;
+  };
+  PeakOwner out{.phase = place.phase == nullptr ? "" : place.phase,
+                .unit = unit_name(place.unit),
+                .within = place.within == nullptr ? "" : place.within,
+                .kind = place.kind,
+                .bytes = place.bytes};
+  const std::string& inner = out.within.empty() ? out.phase : out.within;
+  if (place.index < 0) return out;
+  if (inner == "norm" || inner == "sample_gradients")
+    out.of = model.parameters().weights()[static_cast<size_t>(place.index)].name();
+  else if (inner == "gather_wait" || inner == "reduce_wait")
+    out.of = unit_name(place.index);
+  return out;
+}
+
+// Bytes that were there before the run, of whatever, are no part of it.
+void leave_out(profile::MemoryBreakdown& memory, const profile::MemoryBreakdown& before) {
+  memory.total.count -= before.total.count;
+  for (size_t i = 0; i < memory.kinds.size(); ++i) memory.kinds[i].count -= before.kinds[i].count;
+}
+
+}  // namespace
+
+StepRecord dry_run(const measure::Experiment& experiment, const DryRunOptions& options) {
+  const auto& config = experiment.bench;
+  SHADE_REQUIRE(config.work == measure::Work::step, "a plan is of whole steps; drop --work");
+  SHADE_REQUIRE(experiment.data.data_folder.empty(),
+                "a plan is made from sizes and reads no data; drop --data-folder, and state --seq-length");
+  SHADE_REQUIRE(options.ranks > 0, "a world of ", options.ranks, " ranks; expected at least 1");
+  profile::TensorMemory::track();
+  profile::TensorMemory::track_meta();
+  const MetaKernels kernels;
+  std::optional<nn::AsAccelerator> accelerator;
+  std::optional<comm::AsExchange> exchange;
+  if (options.accelerator)
+    accelerator.emplace(Bytes{options.accelerator->count / 64});
+  else
+    exchange.emplace();
+  const auto before = profile::TensorMemory::breakdown();
+  profile::TensorMemory::reset_peak();
+  auto world = comm::World::simulated(/*rank=*/0, options.ranks);
+  const at::Device device = at::kMeta;
+  const auto model = models::make_model(config.model, experiment.sizes, config.options());
+  measure::Feed feed(experiment, *model, world.place(), device);
+  auto job_options = measure::job_options(experiment, *model, world.size());
+  job_options.device = device;
+  job_options.noise_seed = 0;  // nothing is drawn
+  train::Job job(world, std::move(job_options));
+  StepRecord record{.ranks = options.ranks};
+  {
+    Recorder recorder(world, job.runtime());
+    job.step(feed.next());
+    recorder.restart();
+    job.step(feed.next());
+    record.events = recorder.take();
+  }
+  record.state = profile::TensorMemory::breakdown();
+  record.peak = profile::TensorMemory::peak_breakdown();
+  record.most = profile::TensorMemory::most();
+  record.owner = owner_of(profile::TensorMemory::peak_place(), *model, job.runtime());
+  for (auto* memory : {&record.state, &record.peak, &record.most}) leave_out(*memory, before);
+  add_totals(record);
+  const models::BatchShape shape{config.batch_size * config.grad_accum, config.seq_length};
+  record.parameters = model->parameters().count();
+  record.samples = shape.samples * options.ranks;
+  record.tokens = record.samples * model->tokens(shape);
+  record.model_flops = models::training_flops_per_token(*model, shape) * static_cast<double>(record.tokens) /
+                       static_cast<double>(options.ranks);
+  world.leave();
+  return record;
+}
+
+}  // namespace shade::plan

@@ -1,0 +1,24 @@
+// Shapes of operators for which libtorch has meta kernels in Python alone.
+#pragma once
+
+#include <memory>
+
+namespace torch {
+class Library;
+}
+
+namespace shade::plan {
+
+// Registered while it lives. One at a time in a process.
+class MetaKernels {
+ public:
+  MetaKernels();
+  ~MetaKernels();
+  MetaKernels(const MetaKernels&) = delete;
+  MetaKernels& operator=(const MetaKernels&) = delete;
+
+ private:
+  std::unique_ptr<torch::Library> library_;
+};
+
+}  // namespace shade::plan
