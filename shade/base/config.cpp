@@ -235,13 +235,11 @@ std::vector<std::string> Field::spellings() const {
 
 std::string Field::bound(double limit) const {
   const auto whole = [&] { return static_cast<int64_t>(limit); };
-  return std::visit(Overloaded{[&](const Seconds*) { return print(Seconds(limit)); },
-                               [&](const Bytes*) { return print(Bytes{whole()}); },
-                               [&](const std::vector<Bytes>*) { return print(Bytes{whole()}); },
-                               [&](const int64_t*) { return print(whole()); },
-                               [&](const std::vector<int64_t>*) { return print(whole()); },
-                               [&](const auto&) { return print(limit); }},
-                    value_);
+  return std::visit(
+      Overloaded{[&](Seconds*) { return print(Seconds(limit)); }, [&](Bytes*) { return print(Bytes{whole()}); },
+                 [&](std::vector<Bytes>*) { return print(Bytes{whole()}); }, [&](int64_t*) { return print(whole()); },
+                 [&](std::vector<int64_t>*) { return print(whole()); }, [&](const auto&) { return print(limit); }},
+      value_);
 }
 
 std::string Field::help() const {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
@@ -81,6 +82,8 @@ Asked from_file(AccountConfig& account, const CommandLine& line) {
     SHADE_REQUIRE(!line.given(text("account.", key)),
                   "--events has sigma, sample_rate, steps and sampler of every event, ", "and '", key,
                   "' is given too; drop one of them");
+  SHADE_REQUIRE(std::filesystem::exists(account.events), "there is no file ", account.events,
+                "; expected a JSON list of events, or what shade ledger FILE --json writes");
   privacy::EventList list;
   try {
     list = privacy::events_in(read_json(account.events));

@@ -1,6 +1,7 @@
 // shade ledger: the budget of a data set: made, and shown.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 
 #include "shade/base/output_file.h"
 #include "shade/base/terminal.h"
@@ -126,6 +127,8 @@ int run_ledger(const Arguments& arguments) {
   SHADE_REQUIRE(!ledger.create || capped, "--create needs the cap: --epsilon and --delta");
   SHADE_REQUIRE(ledger.create || (!line.given("ledger.epsilon") && !line.given("ledger.delta")),
                 "the cap is set when a data ledger is made, and stays; --epsilon and --delta belong to --create");
+  SHADE_REQUIRE(ledger.create || std::filesystem::exists(file), "there is no data ledger ", file,
+                "; make it once for a data set: shade ledger --create ", file, " --epsilon E --delta D");
   if (ledger.create) train::DataLedger::create(file, ledger.cap);
   const auto books = train::DataLedger(file).read();
   const auto runs = by_run(books);
