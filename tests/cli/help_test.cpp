@@ -17,14 +17,16 @@ struct Described {
   std::string names, words;
 };
 
-// Options of --help: names and type, then the description, on the same line or the next.
+// Options of --help: names and type, then the description from its column on, on the same line or the next.
 std::vector<Described> options_of(const std::string& help) {
   std::vector<Described> out;
   std::istringstream lines(help);
   for (std::string line; std::getline(lines, line) && line != "Aliases:" && !line.starts_with("Example");) {
     if (line.starts_with("  -")) {
-      const auto end = line.find("  ", 2);
-      out.push_back({line.substr(2, end - 2), end == std::string::npos ? "" : std::string(trim(line.substr(end)))});
+      const bool both = line.size() > cli::kHelpColumn && line[cli::kHelpColumn - 1] == ' ' &&
+                        line.find(' ', cli::kHelpColumn) != std::string::npos;
+      const auto names = std::string(trim(both ? line.substr(0, cli::kHelpColumn) : line));
+      out.push_back({names, both ? line.substr(cli::kHelpColumn) : ""});
     } else if (!out.empty() && out.back().words.empty()) {
       out.back().words = trim(line);
     }
