@@ -184,7 +184,8 @@ Check parquet(const Host& host) {
             .figures = {{"found", there}}};
   if (there) return out;
   out.verdict = Verdict::advice;
-  out.mend = text("convert such files to .jsonl, or: ", host.without_parquet);
+  out.mend = text("convert such files to .jsonl; with the wheel, pip install 'shade-dp[parquet]'; otherwise: ",
+                  host.without_parquet);
   return out;
 }
 
