@@ -122,7 +122,7 @@ TEST(Doctor, TrainsOnThisMachineAndSaysSo) {
   const auto seen =
       doctor({"--json", file},
              {.environment = {{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"TMPDIR", scratch.path().string()}},
-              .limit = Seconds(200)});
+              .limit = Seconds(600)});
   ASSERT_EQ(seen.status, 0) << seen.output;
   const auto json = read_json(file);
   EXPECT_EQ(json["can_train"], true);
@@ -148,7 +148,7 @@ TEST(Doctor, TrainsOnThisMachineAndSaysSo) {
 }
 
 TEST(Doctor, ASelfTestThatCannotRunIsAFailure) {
-  const auto missing = doctor({}, {.environment = {{"TMPDIR", "/nonexistent"}}, .limit = Seconds(200)});
+  const auto missing = doctor({}, {.environment = {{"TMPDIR", "/nonexistent"}}, .limit = Seconds(600)});
   EXPECT_EQ(missing.status, 1) << missing.output;
   EXPECT_NE(missing.output.find("failed  self-test"), std::string::npos) << missing.output;
   EXPECT_NE(missing.output.find("Training can't run on this machine"), std::string::npos) << missing.output;
