@@ -7,19 +7,21 @@ Writes a result file per audit, which `shade report OUTPUT_DIR` makes a table an
 whose file is there already is not repeated. About 20 minutes on one core.
 """
 import argparse
+import os
 import pathlib
 import subprocess
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SHADE = ROOT / "build/release/bin/shade"
+SHADE = pathlib.Path(os.environ.get("SHADE_BIN", ROOT / "build/release/bin/shade"))
 FAULTS = ["none", "half_noise", "no_clip", "rank0_noise", "no_sampling", "reused_noise", "clip_records"]
 MODELS = {  # each kind on what it is strong for
     "step": "--task lm --runs 20000",
-    "training": "--lora-rank 4 --dtype bf16 --max-grad-norm 0.001 --trainings 300 --steps 8 --sample-rate 0.5 --sigma 1.5",
-    "one_run": "--task lm --max-grad-norm 0.1 --canaries 1000 --steps 4 --sample-rate 0.5 --sigma 2",
-    "model": "--task lm --max-grad-norm 0.1 --canaries 1000 --steps 4 --sample-rate 0.5 --sigma 2",
+    "training": "--lora-rank 4 --dtype bf16 --max-grad-norm 0.001 --num-layers 1 --seq-length 6 --batch-size 3 --micro-batch 4 --trainings 600 --steps 8 --sample-rate 0.5 "
+                "--sigma 1.5",
+    "one_run": "--task lm --max-grad-norm 0.1 --canaries 500 --steps 4 --sample-rate 0.5 --sigma 4 --audit.confidence 0.95",
+    "model": "--task lm --max-grad-norm 0.1 --canaries 500 --steps 4 --sample-rate 0.5 --sigma 4 --audit.confidence 0.95",
 }
 NOT_OF_A_STEP = {"no_sampling", "reused_noise"}
 

@@ -44,7 +44,7 @@ inline std::span<const Name<AuditFault>> names_of(AuditFault) {
 struct AuditConfig : train::ModelConfig {
   AuditKind kind = AuditKind::step;
   int64_t seq_length = 12, batch_size = 7, max_records_per_user = 1, runs = 20000, seed = 1;
-  int64_t steps = 8, trainings = 300, canaries = 200, micro_batch = 8;  // of the other kinds
+  int64_t steps = 8, trainings = 600, canaries = 200, micro_batch = 8;  // of the other kinds
   double sample_rate = 0.5;
   double delta = 1e-5, confidence = 0.999;
   AuditFault fault = AuditFault::none;

@@ -161,7 +161,7 @@ struct Simulation {
 };
 
 TEST(TrainingAudit, TellsFaultsFromTheClaim) {
-  auto right = Simulation{}.audit(300, 1);
+  auto right = Simulation{}.audit(600, 1);
   EXPECT_EQ(right.verdict(), Verdict::stands) << right.json().dump();
   state_bounds(right, run_of(0.5, 1.5, 8));
   EXPECT_LT(right.lower_epsilon, right.claimed_epsilon);
@@ -170,7 +170,7 @@ TEST(TrainingAudit, TellsFaultsFromTheClaim) {
                                     {Simulation{.rate = 1}, "likelihood"},
                                     {Simulation{.reused = true}, "spread"},
                                     {Simulation{.last_is_quiet = true}, "last_rank"}}) {
-    auto wrong = fault.audit(300, 2);
+    auto wrong = fault.audit(600, 2);
     EXPECT_EQ(wrong.verdict(), Verdict::wrong) << wrong.json().dump();
     EXPECT_EQ(wrong.found_by, rule);
     if (fault.sigma == 1.5) continue;
