@@ -24,6 +24,7 @@ MODELS = {  # each kind on what it is strong for
     "model": "--task lm --max-grad-norm 0.1 --canaries 500 --steps 4 --sample-rate 0.5 --sigma 4 --audit.confidence 0.95",
 }
 NOT_OF_A_STEP = {"no_sampling", "reused_noise"}
+SUBTLE = {"none", "half_noise"}  # the others are found by a few trainings
 
 
 def audits(quick):
@@ -36,8 +37,10 @@ def audits(quick):
                 options += ["--ranks", "2", "--shard", "zero3"]
             if fault == "clip_records":
                 options += ["--max-records-per-user", "4"]
+            if kind == "training" and fault not in SUBTLE:
+                options += ["--trainings", "100"]
             if quick:
-                options += {"step": ["--runs", "4000"], "training": ["--trainings", "100"]}.get(kind, ["--canaries", "200"])
+                options += {"step": ["--runs", "4000"], "training": ["--trainings", "60"]}.get(kind, ["--canaries", "200"])
             yield f"{kind}_{fault}", options
     for kind in ("one_run", "model"):
         for canaries in (30, 100, 300) if not quick else (30, 100):

@@ -6,8 +6,8 @@
 // model     black box: only the losses of the canaries under the weights before and after the training are seen. The
 //           canary whose loss fell the most has the highest score.
 //
-// The bound holds for whatever is trained and however the scores are made. It is far from tight: for the Gaussian
-// mechanism a few hundred canaries show a fifth to a half of epsilon, so this audit finds faults that are large.
+// The bound holds for whatever is trained and however the scores are made. It is far from tight: of the Gaussian
+// mechanism's epsilon a few hundred canaries show a fraction, so this audit finds faults that are large.
 // cost: as many small gradients per step as there are canaries, for `model` two losses each.
 #pragma once
 

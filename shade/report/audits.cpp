@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "shade/base/error.h"
@@ -118,37 +119,45 @@ Json json_of(const std::vector<AuditRow>& rows) {
 
 Picture audits_picture(const std::vector<AuditRow>& rows) {
   std::map<std::tuple<size_t, bool, std::string>, std::vector<std::vector<double>>> found;  // by kind and fault
-  std::map<double, std::vector<std::vector<double>>> claimed;
-  double least = HUGE_VAL, most = 0;
+  std::set<double> claimed;
+  std::set<int64_t> sizes;
   for (const auto& row : rows) {
     if (row.canaries == 0) continue;
     const auto canaries = static_cast<double>(row.canaries);
     found[{place_of(row.kind), row.fault != "none", row.fault}].push_back({canaries, row.found});
-    least = std::min(least, canaries);
-    most = std::max(most, canaries);
-    claimed[row.claimed];
+    sizes.insert(row.canaries);
+    claimed.insert(row.claimed);
   }
   if (found.empty()) return {.name = "audits", .script = {}};
   std::string blocks;
   std::vector<std::string> lines;
   size_t id = 0;
-  for (const auto& [epsilon, none] : claimed) {
+  const double least = static_cast<double>(*sizes.begin()), most = static_cast<double>(*sizes.rbegin());
+  for (const auto epsilon : claimed) {
     blocks += block(text("claimed", ++id), {{least / 1.2, epsilon}, {most * 1.2, epsilon}});
     lines.push_back(text("$claimed", id, " using 1:2 with lines lw 2 dt 2 lc rgb '#303030' title ",
                          quoted_for_gnuplot(text("claimed: ", significant(epsilon)))));
   }
-  size_t colour = 0;
+  // A fault has one colour; audits that see only the model are dashed.
+  std::vector<std::string> faults;
   for (const auto& [series, points] : found) {
     const auto& [kind, faulty, fault] = series;
+    if (std::find(faults.begin(), faults.end(), fault) == faults.end()) faults.push_back(fault);
+    const auto colour = static_cast<size_t>(std::find(faults.begin(), faults.end(), fault) - faults.begin());
+    const bool black_box = kKinds[kind] == "model";
     blocks += block(text("found", ++id), points);
-    lines.push_back(text("$found", id, " using 1:2 with linespoints lw 2 pt 7 ps 0.9 lc rgb '", colour_of_run(colour++),
-                         "' title ", quoted_for_gnuplot(text(kKinds[kind], ": ", faulty ? fault : "as it is"))));
+    lines.push_back(text("$found", id, " using 1:2 with linespoints lw 2 pt ", black_box ? "6 dt 3" : "7",
+                         " ps 1 lc rgb '", colour_of_run(colour), "' title ",
+                         quoted_for_gnuplot(text(kKinds[kind], ": ", faulty ? fault : "as it is"))));
   }
+  std::vector<std::string> tics;
+  for (const auto canaries : sizes) tics.push_back(text("'", canaries, "' ", canaries));
   return {
       .name = "audits",
       .script = text(blocks, "set logscale x 10\nset key outside right top\nset xlabel 'canaries in one training'\n",
                      "set ylabel 'epsilon'\nset yrange [0:*]\nset xrange [", number(least / 1.2), ":",
-                     number(most * 1.2), "]\nset title 'Epsilon claimed, and found at least by one training'\nplot ",
+                     number(most * 1.2), "]\nset xtics (", join(tics, ", "),
+                     ")\nset title 'Epsilon claimed, and found at least by one training'\nplot ",
                      join(lines, ", \\\n  "), "\n"),
       .width = 1100,
       .height = 600};
