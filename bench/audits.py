@@ -39,6 +39,8 @@ def audits(quick):
                 options += ["--max-records-per-user", "4"]
             if kind == "training" and fault not in SUBTLE:
                 options += ["--trainings", "100"]
+            if kind == "training" and fault == "no_sampling":  # the smaller the claimed rate, the more is missing
+                options += ["--sample-rate", "0.2"]
             if quick:
                 options += {"step": ["--runs", "4000"], "training": ["--trainings", "60"]}.get(kind, ["--canaries", "200"])
             yield f"{kind}_{fault}", options
