@@ -55,19 +55,28 @@ TEST(PrivacyPlan, LargerBatchesLowerTheRatioEverMoreSlowly) {
   }
 }
 
-TEST(PrivacyPlan, KneeIsWhereHalvingBeginsToCostFourTimes) {
+TEST(PrivacyPlan, StepsAloneGetTheBatchOfTheKnee) {
   auto question = ordinary();
   question.batch = 0;
+  question.ratio_doublings = 1;
   const auto plan = plan_privacy(question);
   EXPECT_FALSE(plan.chosen.beyond_knee);
   EXPECT_TRUE(plan.chosen.knee);
+  EXPECT_FALSE(plan.by_cost.front().knee);
+  EXPECT_TRUE(plan.by_cost.back().beyond_knee);
+}
+
+TEST(PrivacyPlan, CostOfHalfTheRatioHalvesIt) {
+  auto question = ordinary();
+  question.batch = 256;
+  question.ratio_doublings = 0;
+  const auto plan = plan_privacy(question);
   ASSERT_TRUE(plan.halving);
-  EXPECT_GT(*plan.halving, 2);
-  // Between half the ratio's neighbours: the cost found does halve it.
+  EXPECT_GT(*plan.halving, 2) << "sigma grows with the batch";
+  EXPECT_LT(*plan.halving, 4) << "before the knee";
   auto half = question;
-  half.batch = std::llround(static_cast<double>(plan.chosen.batch) * *plan.halving);
-  half.ratio_doublings = 0;
-  EXPECT_NEAR(plan_privacy(half).chosen.ratio / plan.chosen.ratio, 0.5, 0.03);
+  half.batch = std::llround(256 * *plan.halving);
+  EXPECT_NEAR(plan_privacy(half).chosen.ratio / plan.chosen.ratio, 0.5, 0.02);
 }
 
 TEST(PrivacyPlan, RatioThatCantBeHalvedIsSaid) {
