@@ -1,14 +1,19 @@
 // shade calibrate: this machine as a device profile for shade plan.
 #include <cstdio>
+#include <ctime>
 
+#include "shade/base/log.h"
 #include "shade/base/terminal.h"
 #include "shade/cli/verb.h"
+#include "shade/measure/load.h"
 #include "shade/plan/calibrate.h"
 
 namespace shade::cli {
 namespace {
 
 constexpr int kDefaultRanks = 2;
+// Share of the cores that other processes may use before the profile is called into question.
+constexpr double kBusy = 0.05;
 
 void add(Table& table, const std::string& what, const plan::Rate& rate, const char* unit) {
   if (!rate.known()) return;
@@ -61,9 +66,16 @@ int run_calibrate(const Arguments& arguments) {
     say_device(world);
     use_threads(calibrate.threads, world.place(), world.device());
     const auto begin = Clock::now();
+    const measure::LoadMeter meter;
+    const auto before = std::clock();
     const auto profile = plan::calibrate(world, calibrate);
     if (world.rank() != 0) return;
     print(profile, Clock::now() - begin);
+    // Ranks do the same: their CPU times are alike.
+    const Seconds own(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC * world.place().local_size);
+    if (const auto load = meter.end(own); load.others > kBusy)
+      log::warning("other processes used ", significant(100 * load.others, 2),
+                   " % of the cores meanwhile, so the rates are too low; measure again on an idle machine");
     if (line.json_file.empty())
       std::printf("add --json FILE to keep the profile\n");
     else

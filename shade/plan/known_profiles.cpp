@@ -26,8 +26,9 @@ constexpr double kProductStart_us = 8, kPassStart_us = 2;
 constexpr double kLaunch_us = 5;
 // NCCL's own cost model (tuning.cc): a ring's start and its steps over NVLink, PCIe and the network.
 constexpr double kRingStart_us = 8.4, kNvlinkStep_us = 3.4, kPcieStep_us = 5.7, kNetworkStep_us = 14;
-// The host draws and adds the noise (docs/gpu.md): bytes per second of 8 of its cores, copies over PCIe included.
-constexpr double kHostNoise = 2e9;
+// The host draws and adds the noise (docs/gpu.md): 8 cores at 1.3 GB/s, as one of ours reaches, and the sum's way there
+// and back over PCIe at 25 GB/s.
+constexpr double kHostNoise = 7e9;
 // A product narrower than a tile of tensor cores pays for the whole tile.
 constexpr double kTile = 64;
 
