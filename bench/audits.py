@@ -4,7 +4,7 @@
 usage: bench/audits.py OUTPUT_DIR [--only SUBSTRING] [--quick]
 
 Writes a result file per audit, which `shade report OUTPUT_DIR` makes a table and a picture of (it is run at the end). An audit
-whose file is there already is not repeated. About 20 minutes on one core.
+whose file is there already is not repeated. About an hour on one core; --quick takes a few minutes.
 """
 import argparse
 import os
@@ -62,7 +62,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=pathlib.Path)
     parser.add_argument("--only", default="", help="audits whose name has this in it")
-    parser.add_argument("--quick", action="store_true", help="fewer trials: a few minutes")
+    parser.add_argument("--quick", action="store_true", help="fewer trials")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     for name, options in audits(arguments.quick):

@@ -49,7 +49,7 @@ TEST_F(AuditVerb, StatesConfidenceAndAssumptionsOfEveryKind) {
 
 TEST_F(AuditVerb, FindsAFault) {
   const auto seen = shade({"audit", "--kind", "training", "--model", "linear-nano", "--batch-size", "2", "--trainings",
-                           "60", "--max-grad-norm", "0.01", "--fault", "no_sampling"});
+                           "20", "--steps", "2", "--max-grad-norm", "0.01", "--fault", "no_clip"});
   EXPECT_EQ(seen.status, 1);
   EXPECT_TRUE(says(seen, "the claim is WRONG")) << seen.output;
   const auto step = shade({"audit", "--fault", "reused_noise"});
@@ -97,7 +97,7 @@ TEST_F(AuditVerb, OfAFinishedModelFindsWhatItHasLearntByHeart) {
   EXPECT_EQ(without_claim.status, 2);
   EXPECT_TRUE(says(without_claim, "needs --trained, --included, --excluded and --claimed-epsilon"));
   auto words = audit;
-  words.insert(words.end(), {"--claimed-epsilon", "0.5", "--json", place("found.json")});
+  words.insert(words.end(), {"--claimed-epsilon", "0.05", "--audit.confidence", "0.95", "--json", place("found.json")});
   const auto seen = shade(words);
   EXPECT_EQ(seen.status, 1) << seen.output;
   EXPECT_TRUE(says(seen, "the claim is WRONG")) << seen.output;
