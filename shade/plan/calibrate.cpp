@@ -26,6 +26,8 @@ using Run = std::function<void()>;
 
 constexpr int kTrials = 56;  // what the time is divided by
 constexpr int kMaxRepetitions = 200;
+// With less time for each of them things are tried, not measured: one repetition will do.
+constexpr Seconds kShort{0.05};
 // All ranks of a plan are taken to share this host, up to so many.
 constexpr int kRanksOfAHost = 64;
 
@@ -46,7 +48,8 @@ class Meter {
     Seconds spent{0};
     control_.barrier().wait();
     once(run);
-    for (int i = 0; i < 3 || (spent < each_ && i < kMaxRepetitions); ++i) {
+    const int least = each_ < kShort ? 1 : 3;
+    for (int i = 0; i < least || (spent < each_ && i < kMaxRepetitions); ++i) {
       const auto took = once(run);
       times.push_back(took.count());
       spent += took;
@@ -194,7 +197,7 @@ void measure_links(comm::World& world, Meter& meter, Seconds each, DeviceProfile
   const auto rows =
       measure::measure_collectives(world, {.sizes = sizes,
                                            .collectives = {"all_gather", "reduce_scatter", "all_reduce", "broadcast"},
-                                           .iterations = each.count() < 0.2 ? 3 : 7,
+                                           .iterations = each < kShort ? 1 : 7,
                                            .warmup = 1});
   std::map<comm::Collective, std::vector<RatePoint>> points;
   for (const auto& row : rows)

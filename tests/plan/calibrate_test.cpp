@@ -71,7 +71,8 @@ TEST(Calibrate, RanksAgreeOnTheProfile) {
 TEST(CalibrateVerb, WritesAProfileThatAPlanReads) {
   const auto file =
       (std::filesystem::temp_directory_path() / text("shade_calibrate_test_", ::getpid(), ".json")).string();
-  const auto seen = test::run({test::shade_binary(), "calibrate", "--time", "0.5", "--threads", "1", "--json", file});
+  const auto seen = test::run({test::shade_binary(), "calibrate", "--time", "0.5", "--threads", "1", "--json", file},
+                              {.limit = Seconds(240)});
   ASSERT_EQ(seen.status, 0) << seen.output;
   for (const auto* words : {"fp32 products", "all_gather, 2 ranks", "noise"})
     EXPECT_NE(seen.output.find(words), std::string::npos) << words << " in\n" << seen.output;
