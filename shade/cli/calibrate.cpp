@@ -58,8 +58,9 @@ int run_calibrate(const Arguments& arguments) {
       "the run to be planned, on an otherwise idle machine. Without --ranks: 2 local ranks.",
       "shade calibrate --json here.json\n  shade plan --device-profile here.json ...");
   line.add(config);
+  if (comm::place_from_environment().origin == "alone")
+    line.ranks = kDefaultRanks;  // before parse(): it asks who starts ranks
   if (const auto status = line.parse(arguments)) return *status;
-  if (!line.ranks && comm::place_from_environment().origin == "alone") line.ranks = kDefaultRanks;
   if (const auto status = start_ranks(line, "calibrate", arguments, comm_config)) return *status;
 
   in_world(line.ranks, comm_config, [&](comm::World& world) {
