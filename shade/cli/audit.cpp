@@ -97,6 +97,9 @@ void use_recipe(proof::AuditConfig& audit, const train::Recipe& recipe, const Co
   const auto take = [&](const char* key, const char* of, auto& into, const auto& value) {
     if (recipe_config.given(of) && !config.given(key)) into = value;
   };
+  if (recipe.budget.privacy_unit == privacy::PrivacyUnit::user)
+    take("audit.max_records_per_user", "dp.max_records_per_user", audit.max_records_per_user,
+         recipe.budget.max_records_per_user);
   if (audit.kind == proof::AuditKind::step) return;
   take("audit.sample_rate", "dp.sample_rate", audit.sample_rate, recipe.budget.sample_rate);
   if (audit.kind != proof::AuditKind::training) take("audit.steps", "train.steps", audit.steps, recipe.train.steps);

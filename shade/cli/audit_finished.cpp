@@ -19,11 +19,20 @@
 namespace shade::cli {
 namespace {
 
-// One loss per record of a folder; each is computed alone, so that no other record changes how it is rounded.
-std::vector<double> losses_of(serve::OpenedModel& model, const std::string& folder) {
+struct Canaries {
+  std::vector<double> losses;
+  std::vector<data::UserId> users;  // of a run that has them
+};
+
+// Each loss is computed alone, so that no other record changes how it is rounded.
+Canaries read_canaries(serve::OpenedModel& model, const std::string& folder) {
   const auto traits = model.model->text_traits();
   SHADE_REQUIRE(traits.has_value(), "canaries of a finished model are texts, and ", model.title,
                 " doesn't learn from texts");
+  SHADE_REQUIRE(
+      model.data.packing == data::Packing::records, model.title,
+      " was trained on packed texts: a window has tokens of several canaries, and no coin is its own; audit a "
+      "model trained with --packing records");
   auto data = model.data;
   data.data_folder = folder;
   data.max_records = 0;
@@ -34,10 +43,19 @@ std::vector<double> losses_of(serve::OpenedModel& model, const std::string& fold
   const auto length = model.seq_length > 0 ? std::min(model.seq_length, most) : most;
   const auto records = train::open_texts(data, length, *traits);
   const at::NoGradGuard no_graph;
-  std::vector<double> out;
-  for (int64_t i = 0; i < records->size(); ++i)
-    out.push_back(model.model->losses(records->padded_batch({&i, 1}, records->length_of(i))).item<double>());
+  Canaries out;
+  for (int64_t i = 0; i < records->size(); ++i) {
+    out.losses.push_back(model.model->losses(records->padded_batch({&i, 1}, records->length_of(i))).item<double>());
+    if (const auto user = records->user_of(i)) out.users.push_back(*user);
+  }
   return out;
+}
+
+// A run that protects users promises nothing about two records of one: each canary needs a user of its own.
+void require_own_users(std::vector<data::UserId> users) {
+  std::sort(users.begin(), users.end());
+  SHADE_REQUIRE(std::adjacent_find(users.begin(), users.end()) == users.end(),
+                "two canaries have the same user; expected each canary to have a user of its own");
 }
 
 std::vector<std::string> lines_of(const std::string& file) {
@@ -97,11 +115,16 @@ int split_canaries(const FinishedModel& what) {
   data::KeyedBits bits(privacy::secret_key().bytes(), data::KeyedBits::Purpose::poisson, 0);
   std::string sides[2];
   for (const auto& line : lines) sides[bits.below(2)] += line + "\n";
+  const auto folder_of = [&](bool included) {
+    return std::filesystem::path(what.output_dir) / (included ? "included" : "excluded");
+  };
+  // A second draw could be chosen by what the first one gave, and halves of two draws share canaries.
+  for (const bool included : {false, true})
+    SHADE_REQUIRE(!std::filesystem::exists(folder_of(included)), folder_of(included).string(),
+                  " exists; choose another --output-dir");
   for (const bool included : {false, true}) {
-    const auto folder = std::filesystem::path(what.output_dir) / (included ? "included" : "excluded");
+    const auto folder = folder_of(included);
     const auto file = folder / ("canaries" + ending.string());
-    // A second draw could be chosen by what the first one gave.
-    SHADE_REQUIRE(!std::filesystem::exists(file), file.string(), " exists; choose another --output-dir");
     make_folder(folder, Readers::owner);  // who knows which canaries are included has the answers
     write_output(file, sides[included ? 1 : 0], Readers::owner);
     std::printf(
@@ -114,20 +137,27 @@ int split_canaries(const FinishedModel& what) {
 proof::CanaryAuditResult audit_finished(const FinishedModel& what, const proof::AuditConfig& audit) {
   std::vector<double> scores;
   std::vector<bool> included;
-  const auto add = [&](const std::string& place, double sign) {
-    auto model = serve::open_model(place);
+  std::vector<data::UserId> users;
+  auto trained = serve::open_model(what.trained);
+  for (const bool in : {true, false}) {
+    const auto canaries = read_canaries(trained, in ? what.included : what.excluded);
+    for (const auto loss : canaries.losses) scores.push_back(-loss);
+    included.resize(scores.size(), in);
+    users.insert(users.end(), canaries.users.begin(), canaries.users.end());
+  }
+  const bool has_users = !users.empty();
+  require_own_users(std::move(users));
+  if (!what.reference.empty()) {
+    auto reference = serve::open_model(what.reference);
+    reference.data = trained.data;  // the same records, whatever that model was trained on
     size_t at = 0;
     for (const bool in : {true, false})
-      for (const auto loss : losses_of(model, in ? what.included : what.excluded)) {
-        if (at == scores.size()) {
-          scores.push_back(0);
-          included.push_back(in);
-        }
-        scores[at++] += sign * loss;
+      for (const auto loss : read_canaries(reference, in ? what.included : what.excluded).losses) {
+        SHADE_REQUIRE(at < scores.size(), "--reference reads more canaries than --trained does");
+        scores[at++] += loss;
       }
-  };
-  add(what.trained, -1);
-  if (!what.reference.empty()) add(what.reference, 1);
+    SHADE_REQUIRE(at == scores.size(), "--reference reads ", at, " canaries and --trained ", scores.size());
+  }
   SHADE_REQUIRE(scores.size() >= 10, scores.size(), " canaries; expected at least 10, and hundreds to show anything");
   return {.kind = proof::AuditKind::model,
           .canaries = std::ssize(scores),
@@ -136,7 +166,7 @@ proof::CanaryAuditResult audit_finished(const FinishedModel& what, const proof::
           .confidence = audit.confidence,
           .claimed_epsilon = what.claimed_epsilon,
           .bound = proof::one_run_bound(scores, included, audit.delta, audit.confidence),
-          .unit = "record"};
+          .unit = has_users ? "user" : "record"};
 }
 
 }  // namespace shade::cli

@@ -19,14 +19,14 @@ constexpr int kThresholds = 60;
 constexpr uint64_t kSimulationSeed = 20231;
 constexpr double kMiddle = 0.5;  // between a canary that was not drawn and one that was
 
-// Trainings as the accountant sees them.
-std::vector<Observations> simulated(const privacy::Steps& steps, double sigma, bool with, uint64_t seed) {
+// Trainings as the accountant sees them, with a canary of this many clip norms.
+std::vector<Observations> simulated(const privacy::Steps& steps, double sigma, double canary, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> noise(0, sigma);
   std::bernoulli_distribution drawn(steps.mechanism.sample_rate);
   std::vector<Observations> out(kSimulated);
   for (auto& training : out)
-    for (int64_t t = 0; t < steps.count; ++t) training.all.push_back((with && drawn(random) ? 1 : 0) + noise(random));
+    for (int64_t t = 0; t < steps.count; ++t) training.all.push_back((drawn(random) ? canary : 0) + noise(random));
   return out;
 }
 
@@ -56,12 +56,12 @@ bool ObserversRules::by_last_rank(const Observations& seen) {
   return std::any_of(seen.last_rank.begin(), seen.last_rank.end(), [](double drawn) { return drawn > kMiddle; });
 }
 
-ObserversRules::ObserversRules(const privacy::Steps& claimed, int64_t trainings, double confidence)
+ObserversRules::ObserversRules(const privacy::Steps& claimed, double canary, int64_t trainings, double confidence)
     : claimed_(claimed) {
   const auto scores = [&](bool with) {
     std::vector<double> out;
-    for (const auto& training :
-         simulated(claimed, claimed.mechanism.noise_multiplier / 2, with, kSimulationSeed + (with ? 1 : 0)))
+    for (const auto& training : simulated(claimed, claimed.mechanism.noise_multiplier / 2, with ? canary : 0,
+                                          kSimulationSeed + (with ? 1 : 0)))
       out.push_back(likelihood(training));
     std::sort(out.begin(), out.end());
     return out;
@@ -94,7 +94,7 @@ void judge(TrainingAuditResult& result, const privacy::Steps& claimed, const std
   const auto trainings = std::ssize(with);
   const bool ranks = !with.empty() && !with.front().last_rank.empty();
   const double each = 1 - (1 - result.confidence) / (ranks ? 3 : 2);  // all rules hold together
-  const ObserversRules rules(claimed, trainings, each);
+  const ObserversRules rules(claimed, std::min(1.0, result.shortest), trainings, each);
   const ClaimedCurve curve(claimed);
   const auto counted = [&](const char* name, const auto& says_with) {
     TrainingAuditResult::Rule out{.name = name,

@@ -31,7 +31,7 @@ struct Observations {
 // How the observer decides: from the claim alone, and by simulation.
 class ObserversRules {
  public:
-  ObserversRules(const privacy::Steps& claimed, int64_t trainings, double confidence);
+  ObserversRules(const privacy::Steps& claimed, double canary, int64_t trainings, double confidence);  // in clip norms
 
   bool by_likelihood(const Observations& seen) const { return likelihood(seen) > threshold_; }
   static bool by_spread(const Observations& seen);

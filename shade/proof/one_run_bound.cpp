@@ -42,6 +42,8 @@ double one_run_epsilon(const Guesses& guesses, double delta, double confidence) 
 
 Guesses guess(std::span<const double> scores, const std::vector<bool>& included, int64_t made) {
   SHADE_REQUIRE(scores.size() == included.size(), scores.size(), " scores of ", included.size(), " canaries");
+  SHADE_REQUIRE(std::all_of(scores.begin(), scores.end(), [](double score) { return std::isfinite(score); }),
+                "a canary's loss is not a finite number: the model is broken, and nothing can be shown about it");
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] < scores[b]; });

@@ -83,9 +83,13 @@ std::string write_growth_picture(const Json& scan, const std::filesystem::path& 
 WrittenReport write_audit_report(const std::filesystem::path& folder, const std::filesystem::path& output) {
   const auto rows = read_audits(folder);
   WrittenReport report;
+  // The audit of a run's records is closed to others, and so is what repeats it.
+  const bool any_closed =
+      std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return !open_to_others(folder / row.file); });
+  report.readers = any_closed ? Readers::owner : Readers::by_umask;
   report.summary = summary_of(rows);
   report.json = json_of(rows);
-  const auto pictures = pictures_folder(output);
+  const auto pictures = pictures_folder(output, report.readers);
   write_text(report, pictures / "summary.txt", report.summary);
   const auto picture = audits_picture(rows);
   remove_pictures(pictures, {picture.name});

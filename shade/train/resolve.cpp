@@ -227,7 +227,10 @@ Recipe& Recipe::resolve(const Config& config, int ranks) {
   choose_loss_mean(*this);
   if (budget.max_epsilon == 0) budget.max_epsilon = budget.target_epsilon;
   decisions.weights = choose_weights(*this) + left_out(*this);
+  // A recipe is resolved again where it is used: what the first time fitted stays announced.
+  const auto announced = decisions.tokenizer;
   decisions.tokenizer = choose_tokenizer(*this);
+  if (announced.starts_with(decisions.tokenizer + "; ")) decisions.tokenizer = announced;
   if (model.weights.empty())
     if (const auto fitted = fit_vocabulary(sizes, model.model, data, model.options()); !fitted.empty())
       decisions.tokenizer += "; " + fitted;

@@ -75,6 +75,10 @@ TEST_F(AuditVerb, OfAFinishedModelFindsWhatItHasLearntByHeart) {
   const auto again = shade(split);
   EXPECT_EQ(again.status, 2) << "a second draw could be chosen by its result";
   EXPECT_TRUE(says(again, "exists; choose another --output-dir")) << again.output;
+  std::filesystem::rename(place("split/excluded"), place("excluded"));
+  EXPECT_EQ(shade(split).status, 2);
+  EXPECT_FALSE(std::filesystem::exists(place("split/excluded"))) << "half of another draw";
+  std::filesystem::rename(place("excluded"), place("split/excluded"));
 
   const auto trained = shade({"train",         "--model", "llama-nano",    "--from-scratch",
                               "--task",        "lm",      "--vocab-size",  "260",
@@ -106,6 +110,48 @@ TEST_F(AuditVerb, OfAFinishedModelFindsWhatItHasLearntByHeart) {
   EXPECT_EQ(json["included"], included);
   ASSERT_EQ(::stat(place("found.json").c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 0777, 0600u);
+  std::filesystem::create_directory(place("results"));
+  std::filesystem::rename(place("found.json"), place("results/found.json"));
+  const auto report = shade({"report", place("results")});
+  ASSERT_EQ(report.status, 0) << report.output;
+  ASSERT_EQ(::stat(place("results/visualizations").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 0777, 0700u) << "the report repeats a closed file";
+  words.insert(words.end(), {"--reference", place("run")});
+  const auto unchanged = shade(words);
+  EXPECT_NE(unchanged.status, 2) << unchanged.output;
+  EXPECT_EQ(read_json(place("found.json"))["lower_epsilon"], 0) << "every loss is that of the reference";
+}
+
+TEST_F(AuditVerb, OfAFinishedModelNeedsARecordForEachCanary) {
+  std::string canaries;
+  for (int i = 0; i < 40; ++i) canaries += Json{{"text", text("canary ", i)}, {"owner", text(i / 2)}}.dump() + "\n";
+  std::filesystem::create_directory(place("in"));
+  scratch.write("in/canaries.jsonl", canaries);
+  const auto status_and_text = [&](const std::vector<std::string>& data, const std::string& run) {
+    std::vector<std::string> words{"train",        "--model", "llama-nano",    "--from-scratch", "--task",    "lm",
+                                   "--vocab-size", "260",     "--tokenizer",   "bytes",          "--steps",   "1",
+                                   "--seq-length", "24",      "--data-folder", place("in"),      "--threads", "1",
+                                   "--batch-size", "4",       "--output",      place(run)};
+    words.insert(words.end(), data.begin(), data.end());
+    const auto trained = shade(words);
+    EXPECT_EQ(trained.status, 0) << trained.output;
+    return shade({"audit", "--kind", "model", "--trained", place(run), "--included", place("in"), "--excluded",
+                  place("in"), "--claimed-epsilon", "3"});
+  };
+  const auto packed = status_and_text({"--packing", "packed"}, "packed");
+  EXPECT_EQ(packed.status, 2);
+  EXPECT_TRUE(says(packed, "was trained on packed texts")) << packed.output;
+  const auto users = status_and_text({"--user-field", "owner"}, "users");
+  EXPECT_EQ(users.status, 2);
+  EXPECT_TRUE(says(users, "two canaries have the same user")) << users.output;
+}
+
+TEST_F(AuditVerb, TakesTheUnitOfARecipe) {
+  const auto recipe = scratch.write("users.toml", "[dp]\nprivacy_unit = \"user\"\nmax_records_per_user = 3\n").string();
+  const auto seen = shade({"audit", "--config", recipe, "--model", "linear-nano", "--batch-size", "2", "--runs", "100",
+                           "--json", place("users.json")});
+  EXPECT_NE(seen.status, 2) << seen.output;
+  EXPECT_EQ(read_json(place("users.json"))["privacy_unit"], "user");
 }
 
 }  // namespace

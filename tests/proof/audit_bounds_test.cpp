@@ -179,6 +179,21 @@ TEST(TrainingAudit, TellsFaultsFromTheClaim) {
   }
 }
 
+TEST(OneRunBound, RefusesScoresThatAreNoNumbers) {
+  std::vector<double> scores(20, 1);
+  scores[7] = NAN;
+  EXPECT_THROW(one_run_bound(scores, std::vector<bool>(20, true), 1e-5, 0.95), UsageError);
+}
+
+// Half the noise is harder to see by a canary that is shorter than the clip norm.
+TEST(TrainingAudit, AShortCanaryPromisesLess) {
+  const auto claimed = run_of(0.5, 1.5, 8);
+  const ClaimedCurve curve(claimed);
+  const ObserversRules whole(claimed, 1, 600, 0.99), part(claimed, 0.6, 600, 0.99);
+  EXPECT_GT(curve.excess(whole.visible()), 0);
+  EXPECT_LT(curve.excess(part.visible()), curve.excess(whole.visible()));
+}
+
 TEST(TrainingAudit, TooFewTrainingsShowNothing) {
   const auto few = Simulation{}.audit(8, 1);
   EXPECT_EQ(few.verdict(), Verdict::nothing);
