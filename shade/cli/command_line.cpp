@@ -18,8 +18,7 @@ namespace shade::cli {
 
 CommandLine::CommandLine(std::string verb, std::string summary, std::string example)
     : verb_(std::move(verb)), example_(std::move(example)), app_(std::move(summary), "shade " + verb_) {
-  app_.formatter(std::make_shared<HelpFormatter>());
-  app_.set_help_flag("-h,--help", "print this help and exit");
+  use_help(app_);
   app_.allow_extras();  // ours name the nearest option
   app_.add_option(
           "--json", json_file,
@@ -30,9 +29,7 @@ CommandLine::CommandLine(std::string verb, std::string summary, std::string exam
                   "started, or one process")
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
-  app_.add_option("--log-level", log_level_,
-                  "least severe message to print: debug, info, warning, error or off [warning]")
-      ->type_name("LEVEL");
+  add_log_level(app_, log_level_);
 }
 
 void CommandLine::add(Config& config, const std::string& argument) {

@@ -2,22 +2,10 @@
 
 #include <algorithm>
 
+#include "shade/base/field_choices.h"
+
 namespace shade::cli {
 namespace {
-
-// Field::help() is the declared text, then ": a|b|c" of an enum, then the default in brackets.
-std::vector<std::string> choices_of(const Field& field) {
-  if (field.is_switch()) return {"true", "false"};
-  const auto whole = field.help();
-  const auto& declared = field.info().help;
-  if (!whole.starts_with(declared + ": ")) return {};
-  const auto from = declared.size() + 2, to = whole.find(" [", from);
-  auto names = split(whole.substr(from, to == std::string::npos ? to : to - from), '|');
-  const bool plain = names.size() > 1 && std::all_of(names.begin(), names.end(), [](const std::string& name) {
-                       return !name.empty() && name.find(' ') == std::string::npos;
-                     });
-  return plain ? names : std::vector<std::string>{};
-}
 
 const Field* field_named(Config* config, const std::string& name) {
   if (config == nullptr) return nullptr;

@@ -50,4 +50,14 @@ std::string HelpFormatter::make_option_desc(const CLI::Option* option) const {
   return wrapped(CLI::Formatter::make_option_desc(option), description_width());
 }
 
+void use_help(CLI::App& app) {
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.set_help_flag("-h,--help", "print this help and exit");
+}
+
+void add_log_level(CLI::App& app, std::string& level) {
+  app.add_option("--log-level", level, "least severe message to print: debug, info, warning, error or off [warning]")
+      ->type_name("LEVEL");
+}
+
 }  // namespace shade::cli

@@ -25,4 +25,7 @@ class HelpFormatter : public CLI::Formatter {
   bool usual_names_only_;
 };
 
+void use_help(CLI::App& app);  // this formatter, and -h, --help
+void add_log_level(CLI::App& app, std::string& level);
+
 }  // namespace shade::cli

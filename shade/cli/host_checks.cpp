@@ -10,12 +10,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <set>
 #include <thread>
 
 #include "shade/base/cuda_library.h"
+#include "shade/base/program_path.h"
 #include "shade/base/units.h"
 #include "shade/comm/backends/backends.h"
 #include "shade/data/arrow/arrow_library.h"
@@ -91,12 +91,11 @@ Check instructions(const Host& host) {
 
 Check memory(const Host& host) {
   const auto left = profile::host_memory(host.root);
-  const auto total = parse_integer(split(line_of(host.root / "proc/meminfo", "MemTotal"), ' ').front()).value_or(0);
   Check out{.name = "memory",
-            .found = text(to_string(left.available), " available of ", to_string(KiB(total)), "; swap ",
+            .found = text(to_string(left.available), " available of ", to_string(left.total), "; swap ",
                           left.swap.count == 0 ? "none" : to_string(left.swap)),
             .figures = {{"available_bytes", left.available.count},
-                        {"total_bytes", KiB(total).count},
+                        {"total_bytes", left.total.count},
                         {"swap_free_bytes", left.swap.count}}};
   if (left.available < kSmallMemory) {
     out.verdict = left.available < kLeastMemory ? Verdict::failed : Verdict::advice;
@@ -159,15 +158,8 @@ Check libtorch(const Host& host) {
   return out;
 }
 
-bool in_path(const Host& host, const std::string& program) {
-  const auto folders = split(host.search_path, ':');
-  return std::any_of(folders.begin(), folders.end(), [&](const std::string& folder) {
-    return !folder.empty() && ::access((fs::path(folder) / program).c_str(), X_OK) == 0;
-  });
-}
-
 Check gnuplot(const Host& host) {
-  const bool there = in_path(host, "gnuplot");
+  const bool there = program_in(host.search_path, "gnuplot").has_value();
   Check out{.name = "gnuplot",
             .found = there ? "found" : "not in PATH; shade report draws no pictures",
             .figures = {{"found", there}}};
@@ -228,8 +220,7 @@ Check locked(const Host& host) {
 
 Host Host::here() {
   Host out;
-  const char* path = std::getenv("PATH");
-  out.search_path = path == nullptr ? "" : path;
+  out.search_path = shade::search_path();
   out.is_root = ::geteuid() == 0;
   cpu_set_t set;
   out.cores = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
@@ -257,7 +248,7 @@ std::string install_command(const Host& host, const std::string& package) {
                                        {"zypper", "install -y"},
                                        {"apk", "add"},
                                        {"pacman", "-S"}})
-    if (in_path(host, program)) {
+    if (program_in(host.search_path, program)) {
       // Only Debian has the package without a window system under a name of its own.
       const auto name = std::string_view(program) == "apt-get" ? package : package.substr(0, package.find('-'));
       return text(sudo, program, " ", words, " ", name);

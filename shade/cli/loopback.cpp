@@ -3,12 +3,12 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <thread>
 
+#include "shade/base/descriptor.h"
 #include "shade/base/units.h"
 #include "shade/cli/self_test.h"
 #include "shade/comm/errors.h"
@@ -24,35 +24,32 @@ constexpr double kSlow = 0.5e9;  // bytes per second; ordinary machines have sev
 class Socket {
  public:
   explicit Socket(int descriptor) : descriptor_(descriptor) {
-    if (descriptor_ < 0) throw comm::CommError(std::strerror(errno));
+    if (!descriptor_) throw comm::CommError(std::strerror(errno));
     const int on = 1;
     const timeval limit{.tv_sec = 5, .tv_usec = 0};
-    ::setsockopt(descriptor_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    ::setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    ::setsockopt(descriptor_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    ::setsockopt(*descriptor_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    ::setsockopt(*descriptor_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    ::setsockopt(*descriptor_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   }
-  ~Socket() { ::close(descriptor_); }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
 
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return *descriptor_; }
   void send(const char* bytes, size_t count) const {
     for (size_t done = 0; done < count;) {
-      const auto sent = ::send(descriptor_, bytes + done, count - done, MSG_NOSIGNAL);
+      const auto sent = ::send(*descriptor_, bytes + done, count - done, MSG_NOSIGNAL);
       if (sent <= 0) throw comm::CommError(text("sending stopped: ", std::strerror(errno)));
       done += static_cast<size_t>(sent);
     }
   }
   void receive(char* bytes, size_t count) const {
     for (size_t done = 0; done < count;) {
-      const auto got = ::recv(descriptor_, bytes + done, count - done, 0);
+      const auto got = ::recv(*descriptor_, bytes + done, count - done, 0);
       if (got <= 0) throw comm::CommError(text("receiving stopped: ", got == 0 ? "closed" : std::strerror(errno)));
       done += static_cast<size_t>(got);
     }
   }
 
  private:
-  int descriptor_;
+  Descriptor descriptor_;
 };
 
 // Answers every piece with a byte, then every byte with one; ends when the other side does.

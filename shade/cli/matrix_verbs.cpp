@@ -50,10 +50,21 @@ Arguments bench_words(const std::vector<std::string>& remaining) {
   return out;
 }
 
+Description describe_with_bench(const CLI::App& app, const std::string& example) {
+  auto own = describe(app, nullptr, example);
+  for (const auto& option : BenchLine().line.description().options)
+    if (app.get_option_no_throw(option.names.front()) == nullptr) own.options.push_back(option);
+  return own;
+}
+
+std::string bench_footer(const CLI::App& app, const std::string& example, const std::string& more) {
+  return text("All options of `shade bench` are accepted too; one with a list of values is an axis of the matrix.",
+              more, "\n\n", BenchLine().line.aliases(&app), "Example:\n  ", example);
+}
+
 MatrixLine::MatrixLine(const std::string& verb, const std::string& summary, const std::string& example)
     : app_(summary, "shade " + verb), example_(example) {
-  app_.formatter(std::make_shared<HelpFormatter>());
-  app_.set_help_flag("-h,--help", "print this help and exit");
+  use_help(app_);
   app_.allow_extras();
   app_.add_option("--output-dir,--output", folder_, "folder of the results [results/run_YYYYMMDD_HHMMSS]")
       ->type_name("DIR");
@@ -79,21 +90,12 @@ MatrixLine::MatrixLine(const std::string& verb, const std::string& summary, cons
           "--json", json_file,
           "file that a summary is also written to as JSON; -: standard output, with everything else on standard error")
       ->type_name("FILE");
-  app_.add_option("--log-level", log_level_,
-                  "least severe message to print: debug, info, warning, error or off [warning]")
-      ->type_name("LEVEL");
+  add_log_level(app_, log_level_);
 }
 
 std::optional<int> MatrixLine::parse(const Arguments& arguments) {
-  if (asks_to_describe(arguments)) {
-    auto own = describe(app_, nullptr, example_);
-    for (const auto& option : BenchLine().line.description().options)
-      if (app_.get_option_no_throw(option.names.front()) == nullptr) own.options.push_back(option);
-    throw own;
-  }
-  app_.footer(
-      text("All options of `shade bench` are accepted too; one with a list of values is an axis of the matrix.\n\n",
-           BenchLine().line.aliases(&app_), "Example:\n  ", example_));
+  if (asks_to_describe(arguments)) throw describe_with_bench(app_, example_);
+  app_.footer(bench_footer(app_, example_));
   for (const auto& word : arguments)
     SHADE_REQUIRE(!word.starts_with("--") || !word.ends_with('='), "'", word,
                   "' has no value; expected one after the equals sign");

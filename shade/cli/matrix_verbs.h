@@ -1,4 +1,4 @@
-// What compare and scan share: their own options, and the rest as a matrix of `shade bench` rows.
+// What compare, scan and plan share: their own options, and the rest as a matrix of `shade bench` rows.
 #pragma once
 
 #include "shade/cli/verb.h"
@@ -10,6 +10,10 @@ size_t count_failed(const std::vector<Json>& results);
 
 // What is left over on a line as words of `shade bench`: options by their usual names, values as words of their own.
 Arguments bench_words(const std::vector<std::string>& remaining);
+
+// What a verb with all options of `shade bench` says of itself: its own options and those, and the end of its --help.
+Description describe_with_bench(const CLI::App& app, const std::string& example);
+std::string bench_footer(const CLI::App& app, const std::string& example, const std::string& more = "");
 
 class MatrixLine {
  public:

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "shade/base/csv.h"
 #include "shade/base/log.h"
 #include "shade/base/output_file.h"
 #include "shade/base/strings.h"
@@ -191,7 +192,11 @@ void write_csv(const std::string& file, const std::vector<Planned>& rows) {
       "launches,avg_time_ms,tokens_per_second,refused\n";
   for (const auto& planned : rows) {
     const auto json = planned.json();
-    const auto cell = [&](const char* key) { return json.contains(key) ? json.at(key).dump() : std::string(); };
+    const auto cell = [&](const char* key) {
+      if (!json.contains(key)) return std::string();
+      const auto& value = json.at(key);
+      return csv_cell(value.is_string() ? value.get<std::string>() : value.dump());
+    };
     std::vector<std::string> cells;
     for (const auto* key :
          {"name", "model", "dp", "shard", "seq_length", "batch_size", "num_ranks", "peak_memory_mb", "state_memory_mb"})
@@ -214,8 +219,7 @@ int run_plan(const Arguments& arguments) {
       "Memory, traffic, work and time of training steps of any size, before they are run: the real step on tensors "
       "without values, in a simulated world of up to 16384 ranks.",
       "shade plan");
-  app.formatter(std::make_shared<HelpFormatter>());
-  app.set_help_flag("-h,--help", "print this help and exit");
+  use_help(app);
   app.allow_extras();
   std::string json_file, csv_file, log_level = "warning";
   PlanTime time;
@@ -227,19 +231,9 @@ int run_plan(const Arguments& arguments) {
                  "error")
       ->type_name("FILE");
   app.add_option("--csv", csv_file, "file that the rows are also written to as CSV")->type_name("FILE");
-  app.add_option("--log-level", log_level,
-                 "least severe message to print: debug, info, warning, error or off [warning]")
-      ->type_name("LEVEL");
-  if (asks_to_describe(arguments)) {
-    auto own = describe(app, nullptr, example);
-    for (const auto& option : BenchLine().line.description().options)
-      if (app.get_option_no_throw(option.names.front()) == nullptr) own.options.push_back(option);
-    throw own;
-  }
-  app.footer(
-      text("All options of `shade bench` are accepted too; one with a list of values is an axis of the matrix. --ranks "
-           "are simulated, not started.\n\n",
-           BenchLine().line.aliases(&app), "Example:\n  ", example));
+  add_log_level(app, log_level);
+  if (asks_to_describe(arguments)) throw describe_with_bench(app, example);
+  app.footer(bench_footer(app, example, " --ranks are simulated, not started."));
   if (const auto status = parse_words(app, arguments)) return *status;
   log::set_level(log::parse_level(log_level));
   json_file = json_target(json_file);

@@ -1,13 +1,10 @@
 #include "shade/cli/self_test.h"
 
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <fstream>
 
+#include "shade/base/temporary_folder.h"
 #include "shade/base/visible_text.h"
+#include "shade/comm/job/forget_place.h"
 #include "shade/measure/runner.h"
 
 namespace shade::cli {
@@ -18,27 +15,6 @@ namespace fs = std::filesystem;
 constexpr Seconds kLimit{300};  // of each command; an idle machine takes a few seconds
 
 constexpr const char* kRepeat = "repeat it and read its output: shade ";
-
-class ScratchFolder {
- public:
-  ScratchFolder() : path_((fs::temp_directory_path() / "shade_doctor_XXXXXX").string()) {
-    if (::mkdtemp(path_.data()) == nullptr)
-      throw Error(text("cannot make the folder ", path_, ": ", std::strerror(errno),
-                       "; set TMPDIR to a folder that can "
-                       "be written"));
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  fs::path operator/(const char* name) const { return fs::path(path_) / name; }
-
- private:
-  std::string path_;
-};
 
 struct Ran {
   Check check;
@@ -74,7 +50,7 @@ Ran run(const std::string& name, const std::vector<std::string>& words, const fs
   return out;
 }
 
-Check gradients(const std::vector<std::string>& where, const ScratchFolder& folder) {
+Check gradients(const std::vector<std::string>& where, const TemporaryFolder& folder) {
   std::vector<std::string> words{"verify",  "--model", "llama-nano",   "--dtype", "fp32",
                                  "--shard", "zero3",   "--clip-style", "flat"};
   words.insert(words.end(), where.begin(), where.end());
@@ -95,7 +71,7 @@ Check gradients(const std::vector<std::string>& where, const ScratchFolder& fold
   return out;
 }
 
-Check step(const std::vector<std::string>& where, const ScratchFolder& folder) {
+Check step(const std::vector<std::string>& where, const TemporaryFolder& folder) {
   std::vector<std::string> words{"train",
                                  "--model",
                                  "llama-nano",
@@ -138,13 +114,11 @@ Check step(const std::vector<std::string>& where, const ScratchFolder& folder) {
 
 std::vector<Check> self_test(const profile::Gpus& gpus) {
   // The ranks are the launcher's, also where this process is a task of Slurm or mpirun.
-  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
-                           "OMPI_COMM_WORLD_SIZE", "SLURM_PROCID", "TORCHELASTIC_USE_AGENT_STORE"})
-    ::unsetenv(name);
+  comm::forget_place();
   std::vector<std::string> where{"--ranks", "2"};
   if (gpus.visible < 2) where.insert(where.end(), {"--device", "cpu"});
   try {
-    const ScratchFolder folder;
+    const TemporaryFolder folder("shade_doctor");
     return {gradients(where, folder), step(where, folder)};
   } catch (const std::exception& fault) {
     return {{.name = "self-test",

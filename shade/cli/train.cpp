@@ -8,6 +8,7 @@
 #include "shade/base/strings.h"
 #include "shade/base/without_folders.h"
 #include "shade/cli/origin.h"
+#include "shade/train/changes.h"
 #include "shade/train/model_states.h"
 #include "shade/train/records.h"
 
@@ -38,21 +39,10 @@ void require_stated_privacy(const train::Recipe& recipe, const Config& config, c
                 " was given on the command line; add --dp auto for a private run or drop --", option);
 }
 
-// Without a recipe every run has the same default directory: another experiment there would continue this one's
-// weights.
-void require_own_directory(const train::Recipe& recipe, const Config& config) {
-  const auto file = std::filesystem::path(recipe.train.output) / "recipe.toml";
-  if (!std::filesystem::exists(file)) return;
-  train::Recipe before;
-  Config earlier;
-  before.declare(earlier);
-  try {
-    earlier.read_toml(file);
-  } catch (const UsageError&) {  // of another version, or damaged: resuming says so
-    return;
-  }
-  const auto had = earlier.json(), now = config.json();
-  std::vector<std::string> differences;
+// The fields that tell experiments apart, as train::changes() compares settings.
+Json experiment_of(const Config& config) {
+  const auto all = config.json();
+  auto fields = Json::object();
   for (const auto& [section, field] : {std::pair("model", "model"),
                                        {"model", "weights"},
                                        {"model", "task"},
@@ -66,10 +56,25 @@ void require_own_directory(const train::Recipe& recipe, const Config& config) {
                                        {"train", "synthetic"},
                                        {"train", "batch_size"},
                                        {"train", "seq_length"},
-                                       {"train", "seed"}}) {
-    const auto &a = had.at(section).at(field), &b = now.at(section).at(field);
-    if (a != b) differences.push_back(text(section, ".", field, " ", a.dump(), " -> ", b.dump()));
+                                       {"train", "seed"}})
+    fields[section][field] = all.at(section).at(field);
+  return {{"recipe", fields}, {"digests", Json::object()}};
+}
+
+// Without a recipe every run has the same default directory: another experiment there would continue this one's
+// weights.
+void require_own_directory(const train::Recipe& recipe, const Config& config) {
+  const auto file = std::filesystem::path(recipe.train.output) / "recipe.toml";
+  if (!std::filesystem::exists(file)) return;
+  train::Recipe before;
+  Config earlier;
+  before.declare(earlier);
+  try {
+    earlier.read_toml(file);
+  } catch (const UsageError&) {  // of another version, or damaged: resuming says so
+    return;
   }
+  const auto differences = train::changes(experiment_of(earlier), experiment_of(config));
   SHADE_REQUIRE(differences.empty(), recipe.train.output, " holds another experiment (", join(differences, ", "),
                 "); name a directory for this one, e.g. --output runs/second, or continue the other with these "
                 "settings: --output ",

@@ -47,25 +47,6 @@ std::vector<std::string> environment_with(std::map<std::string, std::string> add
 
 }  // namespace
 
-// A folder of its own, gone with this object.
-class Peer::Folder {
- public:
-  Folder() : path_((std::filesystem::temp_directory_path() / "shade_peer_XXXXXX").string()) {
-    SHADE_CHECK(::mkdtemp(path_.data()) != nullptr, "cannot make ", path_, ": ", std::strerror(errno));
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string file(const char* name) const { return text(path_, "/", name); }
-
- private:
-  std::string path_;
-};
-
 // A program whose standard input and output are one socket of ours.
 class Peer::Process {
  public:
@@ -149,8 +130,8 @@ Peer Peer::start(const Options& options) {
   command.insert(command.end(), options.arguments.begin(), options.arguments.end());
   Peer peer;
   if (options.ranks > 1) {
-    peer.folder_ = std::make_unique<Folder>();
-    command.insert(command.end(), {"--store", peer.folder_->file("store")});
+    peer.folder_ = std::make_unique<TemporaryFolder>("shade_peer");
+    command.insert(command.end(), {"--store", (*peer.folder_ / "store").string()});
   }
   for (int rank = 0; rank < options.ranks; ++rank) {
     std::map<std::string, std::string> place;  // as torchrun states it; whatever place we have ourselves is not theirs

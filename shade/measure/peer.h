@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "shade/base/json.h"
+#include "shade/base/temporary_folder.h"
 #include "shade/base/units.h"
 
 namespace shade::measure {
@@ -31,13 +32,12 @@ class Peer {
 
  private:
   class Process;
-  class Folder;
 
   Peer();
   std::vector<Json> ask(const std::string& command);
   std::vector<Json> answers();
 
-  std::unique_ptr<Folder> folder_;  // where the ranks meet
+  std::unique_ptr<TemporaryFolder> folder_;  // where the ranks meet
   std::vector<std::unique_ptr<Process>> processes_;
 };
 

@@ -76,7 +76,7 @@ HostMemory host_memory(const fs::path& root) {
   auto kib = numbers_in(file);
   if (!kib.contains("MemAvailable:"))
     throw Error(text("cannot read how much memory is available from ", file.string(), "; set --memory-limit"));
-  HostMemory out{.available = KiB(kib["MemAvailable:"]), .swap = KiB(kib["SwapFree:"])};
+  HostMemory out{.available = KiB(kib["MemAvailable:"]), .swap = KiB(kib["SwapFree:"]), .total = KiB(kib["MemTotal:"])};
   if (const auto left = left_by_groups(root)) out.available.count = std::min(out.available.count, *left);
   return out;
 }

@@ -1,4 +1,4 @@
-// How much memory this host could still give to this process.
+// How much memory this host has, and how much of it it could still give to this process.
 #pragma once
 
 #include <filesystem>
@@ -10,6 +10,7 @@ namespace shade::profile {
 struct HostMemory {
   Bytes available;  // without swapping: the kernel's estimate, or less if a control group allows less
   Bytes swap;       // that is free
+  Bytes total;      // of the host; 0: the kernel doesn't say
 };
 
 // `root` is where proc and sys are found. Throws Error if the kernel says nothing.

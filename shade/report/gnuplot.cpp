@@ -6,10 +6,10 @@
 
 #include <array>
 #include <cctype>
-#include <cstdlib>
 
 #include "shade/base/error.h"
 #include "shade/base/output_file.h"
+#include "shade/base/program_path.h"
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
 
@@ -79,14 +79,7 @@ std::string run_gnuplot(const std::filesystem::path& program, const std::filesys
 
 }  // namespace
 
-std::optional<std::filesystem::path> find_gnuplot() {
-  const char* path = std::getenv("PATH");
-  for (const auto& folder : split(path == nullptr ? "" : path, ':')) {
-    const auto file = std::filesystem::path(folder) / "gnuplot";
-    if (::access(file.c_str(), X_OK) == 0) return std::filesystem::absolute(file);
-  }
-  return std::nullopt;
-}
+std::optional<std::filesystem::path> find_gnuplot() { return program_in(search_path(), "gnuplot"); }
 
 std::string draw(const Picture& picture, const std::filesystem::path& folder) {
   const auto program = find_gnuplot();

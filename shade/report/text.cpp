@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "shade/base/csv.h"
 #include "shade/base/error.h"
 #include "shade/base/percent.h"
 #include "shade/base/strings.h"
@@ -27,21 +28,6 @@ std::vector<std::string> table_line(const Results& results, const ResultRow& row
           exposed,
           cost ? time_cost_text(row, *results.without_privacy(row)) : kNone,
           cost ? signed_percent(cost->memory_percent) : kNone};
-}
-
-// A spreadsheet would run a cell that begins like a formula; behind an apostrophe it is text. Numbers stay numbers.
-std::string as_text(const std::string& cell) {
-  const bool formula = !cell.empty() && std::string_view("=+-@").find(cell.front()) != std::string_view::npos;
-  return (formula && !parse_real(cell) ? "'" : "") + visible(cell);
-}
-
-// RFC 4180; there are no line ends in a cell.
-std::string quoted(const std::string& words) {
-  const auto cell = as_text(words);
-  if (cell.find_first_of(",\"") == std::string::npos) return cell;
-  std::string out = "\"";
-  for (const char c : cell) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
 }
 
 // Every digit that was measured: this one is for programs.
@@ -107,7 +93,7 @@ Line csv_line(const Results& results, const ResultRow& row) {
 
 std::string joined(const Line& line, std::string Line::value_type::* part) {
   std::string out;
-  for (const auto& column : line) out += (out.empty() ? "" : ",") + quoted(column.*part);
+  for (const auto& column : line) out += (out.empty() ? "" : ",") + csv_cell(column.*part);
   return out + "\r\n";
 }
 

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "shade/base/json.h"
 #include "shade/cli/host_checks.h"
@@ -14,20 +13,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void write(const fs::path& file, const std::string& words) {
-  fs::create_directories(file.parent_path());
-  std::ofstream(file) << words;
-}
-
 // A machine that lacks nothing, in the folder.
 Host whole(const fs::path& root) {
-  write(root / "proc/cpuinfo", "model name\t: Test 9000\nflags\t\t: fpu avx2 avx512f avx512_bf16 amx_bf16\n");
-  write(root / "proc/meminfo", "MemTotal: 33554432 kB\nMemAvailable: 16777216 kB\nSwapFree: 0 kB\n");
-  write(root / "proc/self/cgroup", "0::/\n");
+  io::write_file(root / "proc/cpuinfo", "model name\t: Test 9000\nflags\t\t: fpu avx2 avx512f avx512_bf16 amx_bf16\n");
+  io::write_file(root / "proc/meminfo", "MemTotal: 33554432 kB\nMemAvailable: 16777216 kB\nSwapFree: 0 kB\n");
+  io::write_file(root / "proc/self/cgroup", "0::/\n");
   fs::create_directories(root / "dev/shm");
-  write(root / "torch/version.py", "__version__ = '2.15.0+cpu'\n");
-  write(root / "bin/gnuplot", "");
-  write(root / "bin/apt-get", "");
+  io::write_file(root / "torch/version.py", "__version__ = '2.15.0+cpu'\n");
+  io::write_file(root / "bin/gnuplot", "");
+  io::write_file(root / "bin/apt-get", "");
   for (const char* program : {"bin/gnuplot", "bin/apt-get"}) fs::permissions(root / program, fs::perms::owner_all);
   return {.root = root,
           .search_path = (root / "bin").string(),
@@ -70,14 +64,15 @@ TEST(Doctor, EveryMissingThingHasItsRemedy) {
     EXPECT_NE(check.mend.find(mend), std::string::npos) << name << ": " << check.mend;
   };
   expect("cores", Verdict::advice, "--threads 1,",
-         [](Host& host) { write(host.root / "sys/fs/cgroup/cpu.max", "150000 100000\n"); });
+         [](Host& host) { io::write_file(host.root / "sys/fs/cgroup/cpu.max", "150000 100000\n"); });
   expect("processor", Verdict::advice, "AVX2",
-         [](Host& host) { write(host.root / "proc/cpuinfo", "model name\t: Old\nflags\t\t: fpu sse2\n"); });
+         [](Host& host) { io::write_file(host.root / "proc/cpuinfo", "model name\t: Old\nflags\t\t: fpu sse2\n"); });
   expect("processor", Verdict::advice, "--dtype fp32",
-         [](Host& host) { write(host.root / "proc/cpuinfo", "model name\t: Middle\nflags\t\t: fpu avx2\n"); });
+         [](Host& host) { io::write_file(host.root / "proc/cpuinfo", "model name\t: Middle\nflags\t\t: fpu avx2\n"); });
   const auto memory = [](int64_t kib) {
     return [kib](Host& host) {
-      write(host.root / "proc/meminfo", text("MemTotal: 9999999 kB\nMemAvailable: ", kib, " kB\nSwapFree: 0 kB\n"));
+      io::write_file(host.root / "proc/meminfo",
+                     text("MemTotal: 9999999 kB\nMemAvailable: ", kib, " kB\nSwapFree: 0 kB\n"));
     };
   };
   expect("memory", Verdict::advice, "--micro-batch 1", memory(2 << 20));
@@ -89,7 +84,7 @@ TEST(Doctor, EveryMissingThingHasItsRemedy) {
   });
   expect("NCCL", Verdict::advice, "nccl", [](Host& host) { host.gpus.installed = 2; });
   expect("libtorch", Verdict::failed, "pip install 'torch==2.15.*'",
-         [](Host& host) { write(host.root / "torch/version.py", "__version__ = '2.14.1'\n"); });
+         [](Host& host) { io::write_file(host.root / "torch/version.py", "__version__ = '2.14.1'\n"); });
   expect("gnuplot", Verdict::advice, "apt-get install -y gnuplot-nox",
          [](Host& host) { fs::remove(host.root / "bin/gnuplot"); });
   expect("gnuplot", Verdict::advice, "sudo apt-get", [](Host& host) {

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "shade/base/strings.h"
+#include "tests/io/scratch.h"
 #include "tests/support/process.h"
 
 namespace shade {
@@ -39,30 +40,27 @@ std::vector<Mistake> mistakes() {
   return out;
 }
 
-void write(const fs::path& file, std::string_view content) {
-  fs::create_directories(file.parent_path());
-  std::ofstream(file) << content;
-}
-
 // What rows of the table read.
 void prepare(const fs::path& folder) {
-  write(folder / "records/r.jsonl", "{\"text\": \"one text\"}\n{\"text\": \"another text\"}\n");
-  write(folder / "broken/bad.jsonl", "{\"text\": \"one text\"}\n{\"text\": \n");
-  write(folder / "strange/s.jsonl", "{\"body\": \"one text\"}\n");
-  write(folder / "cut/cut_result.json", "{\"mode\": ");
+  io::write_file(folder / "records/r.jsonl", "{\"text\": \"one text\"}\n{\"text\": \"another text\"}\n");
+  io::write_file(folder / "broken/bad.jsonl", "{\"text\": \"one text\"}\n{\"text\": \n");
+  io::write_file(folder / "strange/s.jsonl", "{\"body\": \"one text\"}\n");
+  io::write_file(folder / "cut/cut_result.json", "{\"mode\": ");
   fs::create_directories(folder / "nothing");
-  write(folder / "empty.toml", "");
-  write(folder / "three.toml", "[model]\nmodel = \"llama-nano\"\nfrom_scratch = true\n[train]\nsteps = three\n");
-  write(folder / "unquoted.toml", "[model]\nmodel = llama-nano\n");
-  write(folder / "valueless.toml", "[model]\nmodel =\n");
-  write(folder / "colon.toml", "[model]\nmodel: \"llama-nano\"\n");
-  write(folder / "sectionless.toml", "steps = 3\n");
-  write(folder / "typo.toml", "[train]\nsynthetic = true\nstesp = 3\n");
-  write(folder / "wrong_section.toml", "[train]\nlr = 0.1\n");
-  write(folder / "wrong_type.toml", "[train]\nsynthetic = true\nsteps = \"many\"\n");
-  write(folder / "plain.toml",
-        "[model]\nmodel = \"llama-nano\"\nfrom_scratch = true\n[dp]\ndp = \"none\"\n[train]\nsynthetic = true\n"
-        "steps = 1\n");
+  io::write_file(folder / "empty.toml", "");
+  io::write_file(folder / "three.toml",
+                 "[model]\nmodel = \"llama-nano\"\nfrom_scratch = true\n[train]\nsteps = three\n");
+  io::write_file(folder / "unquoted.toml", "[model]\nmodel = llama-nano\n");
+  io::write_file(folder / "valueless.toml", "[model]\nmodel =\n");
+  io::write_file(folder / "colon.toml", "[model]\nmodel: \"llama-nano\"\n");
+  io::write_file(folder / "sectionless.toml", "steps = 3\n");
+  io::write_file(folder / "typo.toml", "[train]\nsynthetic = true\nstesp = 3\n");
+  io::write_file(folder / "wrong_section.toml", "[train]\nlr = 0.1\n");
+  io::write_file(folder / "wrong_type.toml", "[train]\nsynthetic = true\nsteps = \"many\"\n");
+  io::write_file(
+      folder / "plain.toml",
+      "[model]\nmodel = \"llama-nano\"\nfrom_scratch = true\n[dp]\ndp = \"none\"\n[train]\nsynthetic = true\n"
+      "steps = 1\n");
 }
 
 test::Outcome in_shell(const std::string& command, const fs::path& folder) {

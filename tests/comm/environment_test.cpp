@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <map>
 
 #include "shade/base/error.h"
+#include "shade/comm/job/forget_place.h"
 
 namespace shade::comm {
 namespace {
@@ -103,6 +105,19 @@ TEST(Environment, AWorldIsStatedAndChecked) {
   EXPECT_EQ(place(two, 2).size, 2);
   EXPECT_EQ(fault(two, 4), "--ranks 4 was asked for, but torchrun made a world of 2; start 4 ranks or drop --ranks");
   EXPECT_EQ(fault({}, 4), "--ranks 4 was asked for, but alone made a world of 1; start 4 ranks or drop --ranks");
+}
+
+TEST(Environment, APlaceCanBeForgotten) {
+  for (const auto& [origin, variables] :
+       {std::pair<std::string, Variables>{"torchrun", {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}}},
+        {"slurm", {{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}}},
+        {"mpirun", {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}}}) {
+    for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+    EXPECT_EQ(place_from_environment().origin, origin);
+    forget_place();
+    EXPECT_EQ(place_from_environment().origin, "alone") << origin;
+    for (const auto& [name, value] : variables) ::unsetenv(name.c_str());
+  }
 }
 
 TEST(Environment, HalfAWorldIsAnError) {

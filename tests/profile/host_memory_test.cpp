@@ -14,8 +14,7 @@ namespace {
 class Host : public testing::Test {
  protected:
   void has(const std::string& file, const std::string& content) const {
-    std::filesystem::create_directories((scratch_.path() / file).parent_path());
-    scratch_.write(file, content);
+    io::write_file(scratch_.path() / file, content);
   }
   HostMemory memory() const { return host_memory(scratch_.path()); }
 
@@ -29,6 +28,7 @@ TEST_F(Host, WhatTheKernelSays) {
   has("proc/meminfo", kMeminfo);
   EXPECT_EQ(memory().available, MiB(8));
   EXPECT_EQ(memory().swap, MiB(2));
+  EXPECT_EQ(memory().total, KiB(24682740));
   has("proc/meminfo", "MemTotal: 5 kB\n");
   EXPECT_THROW(memory(), Error);
   EXPECT_GT(host_memory().available.count, 0) << "of this machine";

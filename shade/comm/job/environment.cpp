@@ -4,6 +4,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
+#include "shade/comm/job/forget_place.h"
 
 namespace shade::comm {
 namespace {
@@ -115,6 +116,12 @@ Place place_from(const Getenv& get, std::optional<int> stated) {
 
 Place place_from_environment(std::optional<int> stated) {
   return place_from([](const char* name) { return std::getenv(name); }, stated);
+}
+
+void forget_place() {
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+                           "OMPI_COMM_WORLD_SIZE", "SLURM_PROCID", "TORCHELASTIC_USE_AGENT_STORE"})
+    ::unsetenv(name);
 }
 
 std::string first_slurm_host(const std::string& nodelist) {
