@@ -7,9 +7,8 @@
 #include "shade/base/error.h"
 #include "shade/base/log.h"
 #include "shade/privacy/accounting/gaussian.h"
+#include "shade/proof/observed_training.h"
 #include "shade/train/deal.h"
-#include "shade/train/job.h"
-#include "shade/train/made_up_data.h"
 
 namespace shade::proof {
 
@@ -117,8 +116,6 @@ double lower_mu(int64_t false_alarms, int64_t misses, int64_t runs, double confi
 
 double epsilon_of(double mu, double delta) { return mu > 0 ? privacy::gaussian_epsilon(delta, mu) : 0; }
 
-using Parts = std::vector<at::Tensor>;  // one for each shard of this rank
-
 // User i has records [i each, (i + 1) each); they are one sample, or by a fault a sample each.
 struct UserRecords {
   const data::Dataset& records;
@@ -143,16 +140,7 @@ Parts sums_of(train::Job& job, const UserRecords& users, int64_t count) {
   for (const auto& mine :
        train::deal(users.records, numbers, std::max<int64_t>(1, count), {control.size(), control.rank()}))
     batches.push_back(users.batch(mine.records).to(job.device()));
-  job.gradients(batches);
-  Parts out;
-  for (const auto& shard : job.runtime().shards()) out.push_back(shard.gradient.clone());
-  return out;
-}
-
-double dot(const Parts& a, const Parts& b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) sum += a[i].to(at::kDouble).dot(b[i].to(at::kDouble)).item<double>();
-  return sum;
+  return gradient_sums(job, batches);
 }
 
 }  // namespace
@@ -214,14 +202,7 @@ AuditResult audit(comm::World& world, const Audit& what) {
   Parts canary;
   for (size_t i = 0; i < with.size(); ++i) canary.push_back(with[i] - without[i]);
 
-  // Every rank sees its shards; copies of a shard see the same, so each counts for its part.
-  const auto& control = runtime.groups().control;
-  const auto copies = static_cast<double>(runtime.policy().replicate);
-  const auto everybody = [&](at::Tensor partial) {
-    control.all_reduce(partial, {.label = "audit"}).wait();
-    return partial / copies;
-  };
-  const double length = everybody(at::full({1}, dot(canary, canary), at::kDouble)).item<double>();
+  const double length = over_ranks(at::full({1}, dot(canary, canary), at::kDouble), job.groups()).item<double>();
   out.canary = std::sqrt(length) / clip_norm;
   const bool noisy = config.fault != AuditFault::rank0_noise || world.rank() == 0;
   const auto shards = runtime.shards();
@@ -236,7 +217,7 @@ AuditResult audit(comm::World& world, const Audit& what) {
         along += (shards[i].gradient - without[i]).dot(canary[i]).item<double>();
       seen[world_number][run] = along;
     }
-  const auto observed = everybody(seen);
+  const auto observed = over_ranks(seen, job.groups());
   out.false_alarms = (observed[0] > length / 2).sum().item<int64_t>();
   out.misses = (observed[1] <= length / 2).sum().item<int64_t>();
   out.lower_mu = lower_mu(out.false_alarms, out.misses, config.runs, config.confidence);

@@ -56,7 +56,8 @@ bool ObserversRules::by_last_rank(const Observations& seen) {
   return std::any_of(seen.last_rank.begin(), seen.last_rank.end(), [](double drawn) { return drawn > kMiddle; });
 }
 
-ObserversRules::ObserversRules(const privacy::Steps& claimed, double canary, int64_t trainings, double confidence)
+ObserversRules::ObserversRules(const privacy::Steps& claimed, const ClaimedCurve& curve, double canary,
+                               int64_t trainings, double confidence)
     : claimed_(claimed) {
   const auto scores = [&](bool with) {
     std::vector<double> out;
@@ -67,7 +68,6 @@ ObserversRules::ObserversRules(const privacy::Steps& claimed, double canary, int
     return out;
   };
   const auto without = scores(false), with = scores(true);
-  const ClaimedCurve curve(claimed);
   // Rates of the simulation are themselves uncertain: by three deviations of a binomial, and a little more near 0.
   const auto rate = [](int64_t count) {
     const double n = kSimulated, p = static_cast<double>(count) / n;
@@ -94,8 +94,8 @@ void judge(TrainingAuditResult& result, const privacy::Steps& claimed, const std
   const auto trainings = std::ssize(with);
   const bool ranks = !with.empty() && !with.front().last_rank.empty();
   const double each = 1 - (1 - result.confidence) / (ranks ? 3 : 2);  // all rules hold together
-  const ObserversRules rules(claimed, std::min(1.0, result.shortest), trainings, each);
   const ClaimedCurve curve(claimed);
+  const ObserversRules rules(claimed, curve, std::min(1.0, result.shortest), trainings, each);
   const auto counted = [&](const char* name, const auto& says_with) {
     TrainingAuditResult::Rule out{.name = name,
                                   .false_alarms = std::count_if(without.begin(), without.end(), says_with),

@@ -43,6 +43,13 @@ double dot(const Parts& a, const Parts& b) {
   return sum;
 }
 
+Parts gradient_sums(train::Job& job, std::span<const nn::Batch> batches) {
+  job.gradients(batches);
+  Parts out;
+  for (const auto& shard : job.runtime().shards()) out.push_back(shard.gradient.clone());
+  return out;
+}
+
 at::Tensor over_ranks(at::Tensor partial, const shard::Groups& groups) {
   groups.control.all_reduce(partial, {.label = "audit"}).wait();
   return partial / static_cast<double>(groups.policy.replicate);
@@ -112,9 +119,7 @@ Parts Observer::sum(const std::vector<int64_t>& samples) {
     batch.rows_per_sample = event_.rows;
     batches.push_back(batch.to(job_.device()));
   }
-  job_.gradients(batches);
-  Parts out;
-  for (const auto& shard : job_.runtime().shards()) out.push_back(shard.gradient.clone());
+  auto out = gradient_sums(job_, batches);
   job_.runtime().updated();
   return out;
 }

@@ -19,6 +19,10 @@ namespace shade::proof {
 using Parts = std::vector<at::Tensor>;  // one for each shard of this rank
 double dot(const Parts& a, const Parts& b);
 
+// Clipped sums of this rank's micro-batches and those of all others; collective. Until updated() is called, the job's
+// shards hold them too.
+Parts gradient_sums(train::Job& job, std::span<const nn::Batch> batches);
+
 // What is claimed of a training, and what is made in its place by a fault.
 struct AuditedEvent {
   AuditedEvent(const Audit& what, int64_t units);  // so many units besides canaries

@@ -189,7 +189,7 @@ TEST(OneRunBound, RefusesScoresThatAreNoNumbers) {
 TEST(TrainingAudit, AShortCanaryPromisesLess) {
   const auto claimed = run_of(0.5, 1.5, 8);
   const ClaimedCurve curve(claimed);
-  const ObserversRules whole(claimed, 1, 600, 0.99), part(claimed, 0.6, 600, 0.99);
+  const ObserversRules whole(claimed, curve, 1, 600, 0.99), part(claimed, curve, 0.6, 600, 0.99);
   EXPECT_GT(curve.excess(whole.visible()), 0);
   EXPECT_LT(curve.excess(part.visible()), curve.excess(whole.visible()));
 }
