@@ -3,7 +3,7 @@
 types, adapters, checkpointing and ranks. Writes a table and its summary in Markdown, and every row as JSON.
 
   bench/plan_error.py --output docs/results/planning
-  bench/plan_error.py --only ranks=2 --output /tmp/x      # rows whose words contain it
+  bench/plan_error.py --only "ranks 2" --output results      # rows whose words contain it
 
 Runs that are in rows.json already are not made again.
 """

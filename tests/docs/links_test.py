@@ -3,9 +3,9 @@
 
     links_test.py SOURCE_ROOT
 """
-import pathlib
 import re
-import sys
+
+from scan import finish, source_root
 
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.S | re.M)
@@ -38,12 +38,9 @@ def main(root):
                 broken.append(f"{page.relative_to(root)}: {target}: no such file")
             elif anchor and place.suffix == ".md" and anchor not in anchors(place):
                 broken.append(f"{page.relative_to(root)}: {target}: no such heading")
-    print("\n".join(broken))
-    print(f"{len(broken)} of {number} links lead nowhere")
-    if number < 100:
-        sys.exit(f"only {number} links were found; expected those of all documents")
-    sys.exit(1 if broken else 0)
+    finish(broken, f"{len(broken)} of {number} links lead nowhere", number, least=100,
+           expected="links were found; expected those of all documents")
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]).resolve())
+    main(source_root())

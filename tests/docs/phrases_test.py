@@ -3,9 +3,10 @@
 
     phrases_test.py SOURCE_ROOT
 """
-import pathlib
 import re
 import sys
+
+from scan import finish, source_root
 
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 # Comments, raw strings and character literals are no messages; adjacent literals are one text.
@@ -78,13 +79,9 @@ def main(root):
                 line = first + (text.count("\n", 0, hit.start()) if place.suffix in (".md", ".toml") else 0)
                 words = " ".join(hit.group().split())
                 found.append(f"{place.relative_to(root)}:{line}: '{words}'; write: {instead}")
-    print("\n".join(found))
-    print(f"{len(found)} phrases of tests/docs/phrases.txt in {number} texts")
-    # A scanner that reads nothing finds nothing.
-    if number < 1000:
-        sys.exit(f"only {number} texts were read; expected documents, recipes and over a thousand messages")
-    sys.exit(1 if found else 0)
+    finish(found, f"{len(found)} phrases of tests/docs/phrases.txt in {number} texts", number, least=1000,
+           expected="texts were read; expected documents, recipes and over a thousand messages")
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]).resolve())
+    main(source_root())
