@@ -12,11 +12,6 @@ namespace {
 
 using io::Scratch;
 
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 struct ExportedRuns : testing::Test {
   std::string place(const std::string& name) const { return (scratch.path() / name).string(); }
 

@@ -15,20 +15,22 @@ namespace fs = std::filesystem;
 using io::Scratch;
 
 Words small(const Words& more) {
-  Words out{{"model.task", "lm"},        {"train.steps", "4"},           {"train.batch_size", "8"},
-            {"train.seq_length", "12"},  {"train.records", "40"},        {"train.micro_batch", "4"},
-            {"train.save_every", "2"},   {"optim.optimizer", "sgd"},     {"optim.lr", "1e-1"},
-            {"optim.weight_decay", "0"}, {"dp.dp", "flash_bookkeeping"}, {"dp.sigma", "2"},
-            {"dp.delta", "1e-3"}};
-  out.insert(out.end(), more.begin(), more.end());
-  return out;
+  return with({{"model.task", "lm"},
+               {"train.steps", "4"},
+               {"train.batch_size", "8"},
+               {"train.seq_length", "12"},
+               {"train.records", "40"},
+               {"train.micro_batch", "4"},
+               {"train.save_every", "2"},
+               {"optim.optimizer", "sgd"},
+               {"optim.lr", "1e-1"},
+               {"optim.weight_decay", "0"},
+               {"dp.dp", "flash_bookkeeping"},
+               {"dp.sigma", "2"},
+               {"dp.delta", "1e-3"}},
+              more);
 }
 const Words kEmpty{{"dp.sample_rate", "1e-9"}};
-
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
 
 void place_copy(const fs::path& from, const fs::path& to) {
   fs::remove_all(to);

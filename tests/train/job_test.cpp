@@ -1,16 +1,13 @@
-// A job as another program builds it: its own data set and clipping method, and what it refuses.
-#include "shade/train/job.h"
-
-#include <ATen/ATen.h>
+// A job as another program builds it, with its own data set and clipping method.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 
-#include "shade/models/linear_stack.h"
 #include "shade/train/run_folder.h"
 #include "tests/support/fault.h"
 #include "tests/support/ranks.h"
+#include "tests/train/job_parts.h"
 #include "tests/train/own_method.h"
 #include "tests/train/remains.h"
 
@@ -19,71 +16,6 @@ namespace {
 
 using privacy::MethodName;
 using test::fault;
-
-constexpr int64_t kRecords = 40, kWidth = 4;
-
-// y = 2 x, from memory.
-class Doubles final : public data::Dataset {
- public:
-  explicit Doubles(std::string fingerprint = "x in sines, y twice that") : fingerprint_(std::move(fingerprint)) {}
-  int64_t size() const override { return kRecords; }
-  nn::Batch batch(std::span<const int64_t> records) const override {
-    nn::Batch out;
-    const auto numbers = at::tensor(std::vector<int64_t>(records.begin(), records.end()), at::kLong);
-    out.x_BD = (numbers.view({-1, 1}) * kWidth + at::arange(kWidth)).to(at::kFloat).sin();
-    out.y_BD = 2 * out.x_BD;
-    return out;
-  }
-  std::string describe() const override { return "40 pairs"; }
-  std::string fingerprint() const override { return fingerprint_; }
-  uint64_t content_of(int64_t record) const override { return static_cast<uint64_t>(record + 1) * 0x9e3779b97f4a7c15; }
-  data::SampleUnit unit() const override { return is; }
-
-  data::SampleUnit is = data::SampleUnit::record;
-
- private:
-  std::string fingerprint_;
-};
-
-privacy::PrivacyEvent event() {
-  return {.mechanism = {.sample_rate = 0.2, .noise_multiplier = 1},
-          .clip_norm = 0.5,
-          .divisor = 8,
-          .steps = 6,
-          .delta = 1e-5};
-}
-
-struct Parts {
-  models::LinearStack model{{.width = kWidth, .depth = 2}, {}};
-  Doubles data;
-  JobOptions options() {
-    JobOptions out{.model = &model, .data = &data, .batch_size = 8, .steps = 6, .seed = 3};
-    out.optimizer.optimizer = optim::Algorithm::sgd;
-    out.optimizer.lr = 0.1;
-    return out;
-  }
-  JobOptions private_options() {
-    auto out = options();
-    out.privacy = event();
-    out.noise_seed = 7;
-    return out;
-  }
-  std::vector<at::Tensor> weights(Job& job) {
-    std::vector<at::Tensor> out;
-    for (const auto& weight : model.parameters().weights()) out.push_back(job.runtime().whole(weight));
-    return out;
-  }
-};
-
-std::vector<at::Tensor> trained(comm::World& world, const std::function<void(JobOptions&)>& change) {
-  Parts parts;
-  auto options = parts.private_options();
-  change(options);
-  Job job(world, options);
-  while (job.step()) {
-  }
-  return parts.weights(job);
-}
 
 // Whatever the ranks and the micro-batch, each drawn record is somewhere exactly once, and held-out ones are nowhere.
 TEST(Loader, DealsEveryDrawnRecordOnce) {
@@ -175,124 +107,6 @@ TEST(Job, AMethodFromOutsideMakesTheSteps) {
   for (size_t w = 0; w < ours.size(); ++w) EXPECT_TRUE(at::allclose(ours[w], outside[w], 1e-5, 1e-6));
 }
 
-TEST(Job, RefusesAMethodThatForgetsAWeight) {
-  const auto said = [](const privacy::MakeMethod& method) {
-    auto world = comm::World::simulated(0, 1);
-    return fault([&] { trained(world, [&](JobOptions& options) { options.method = method; }); });
-  };
-  EXPECT_EQ(said(own_method({.forgets = "layers.0.weight"})),
-            "the clipping method wrote no gradient of weight layers.0.weight in a private step; every trainable weight "
-            "needs one (sink.buffer and mark_written), or freeze it");
-  EXPECT_NE(said(own_method({.says_complete = false})).find("gradient of weight layers.0.weight is complete"),
-            std::string::npos);
-  EXPECT_NE(said(privacy::method_of(MethodName::none)).find("a method that bounds no sample"), std::string::npos);
-}
-
-// Its noise would be another than the one that is accounted for.
-TEST(Job, RefusesAMethodMadeForAnotherEvent) {
-  const auto said = [](double sigma, double clip_norm) {
-    auto other = event();
-    other.mechanism.noise_multiplier = sigma;
-    other.clip_norm = clip_norm;
-    auto world = comm::World::simulated(0, 1);
-    return fault([&] { trained(world, [&](JobOptions& options) { options.method = own_method({.event = other}); }); });
-  };
-  EXPECT_EQ(said(1, 0.5), "no error");
-  EXPECT_EQ(said(0, 0.5),
-            "the clipping method was made for sigma 0 and clip norm 0.5, and the privacy event has 1 and 0.5; make its "
-            "base from the setup that it gets (privacy::MethodSetup::event)");
-  EXPECT_NE(said(1, 5).find("clip norm 5, and the privacy event has 1 and 0.5"), std::string::npos);
-}
-
-TEST(Job, RefusesAMethodThatMeasuresOrWritesOutOfTurn) {
-  const auto said = [](const OwnFaults& faults) {
-    auto world = comm::World::simulated(0, 1);
-    return fault([&] { trained(world, [&](JobOptions& options) { options.method = own_method(faults); }); });
-  };
-  EXPECT_EQ(
-      said({.unmeasured = "layers.1.weight"}),
-      "weight layers.1.weight was handed over 1 times, and the clipping method added norms of it 0 times, so "
-      "samples would be clipped by less than their gradients; call add_norms (clip/layer_norms.h) for each layer");
-  EXPECT_NE(said({.weighs_early = true}).find("no layer handed over its gradient in this pass"), std::string::npos);
-  EXPECT_EQ(said({.writes_late = true}),
-            "the clipping method writes the gradient of weight layers.1.weight after it said that it is complete, so "
-            "what it adds may miss the sum over ranks; call sink.complete after the last write");
-}
-
-TEST(Job, RefusesWhatWouldWeakenIt) {
-  const auto said = [](const std::function<void(Parts&, JobOptions&)>& change, bool steps = false) {
-    auto world = comm::World::simulated(0, 1);
-    Parts parts;
-    auto options = parts.private_options();
-    change(parts, options);
-    return fault([&] {
-      Job job(world, options);
-      const std::vector<int64_t> records{1, 2};
-      if (steps) job.step(std::vector{parts.data.batch(records)});
-    });
-  };
-  EXPECT_EQ(said([](Parts&, JobOptions&) {}), "no error");
-  EXPECT_NE(said([](Parts& parts, JobOptions&) { parts.data = Doubles(""); }).find("(40 pairs) has no fingerprint"),
-            std::string::npos);
-  EXPECT_NE(said([](Parts&, JobOptions& o) { o.steps = 7; }).find("7 steps, of which the privacy event counts 6"),
-            std::string::npos);
-  EXPECT_NE(said([](Parts&, JobOptions& o) { o.privacy->mechanism.noise_multiplier = 0; }).find("sigma 0"),
-            std::string::npos);
-  EXPECT_NE(said([](Parts&, JobOptions& o) {
-              o.privacy->mechanism.sampler = privacy::Sampler::shuffled;
-            }).find("no accountant answers for shuffled batches"),
-            std::string::npos);
-  EXPECT_NE(said([](Parts&, JobOptions& o) {
-              o.folder = "run";
-              o.rehearsal = true;
-            }).find("a rehearsal has no ledger"),
-            std::string::npos);
-  EXPECT_NE(said([](Parts&, JobOptions&) {}, /*steps=*/true).find("batches from outside in a private job"),
-            std::string::npos);
-  EXPECT_NE(said(
-                [](Parts&, JobOptions& o) {
-                  o.privacy.reset();
-                  o.method = own_method();
-                  o.data = nullptr;
-                },
-                /*steps=*/true)
-                .find("a clipping method without a privacy event"),
-            std::string::npos);
-}
-
-// One record more must not move others from one use to the other, nor be in two samples.
-TEST(Job, RefusesDataWhoseNeighboursDifferInMoreThanASample) {
-  const auto said = [](const std::function<void(Parts&, JobOptions&)>& change) {
-    auto world = comm::World::simulated(0, 1);
-    Parts parts;
-    auto options = parts.private_options();
-    change(parts, options);
-    return fault([&] { const Job job(world, options); });
-  };
-  const auto split = [&](const HeldOut& split) {
-    return said([&](Parts&, JobOptions& options) { options.split = split; });
-  };
-  EXPECT_EQ(split(HeldOut::by_content(Doubles(), 8)), "no error");
-  EXPECT_EQ(split(HeldOut::by_position(kRecords, 0)), "no error");
-  EXPECT_NE(split(HeldOut::by_position(kRecords, 5)).find("held out by position"), std::string::npos);
-  EXPECT_NE(split(HeldOut::behind(kRecords, 5, "")).find("held out by position"), std::string::npos);
-  EXPECT_NE(split(HeldOut::by_position(30, 0)).find("the split is of 30 records, the data set has 40"),
-            std::string::npos);
-  const auto units = [&](data::SampleUnit sample, privacy::PrivacyUnit unit) {
-    return said([&](Parts& parts, JobOptions& options) {
-      parts.data.is = sample;
-      options.privacy->unit = unit;
-    });
-  };
-  EXPECT_EQ(units(data::SampleUnit::window, privacy::PrivacyUnit::window), "no error");
-  EXPECT_EQ(units(data::SampleUnit::window, privacy::PrivacyUnit::record),
-            "a sample of the data set (40 pairs) is a window, and the privacy event protects a record; set "
-            "PrivacyEvent::unit to what a sample is");
-  EXPECT_NE(units(data::SampleUnit::record, privacy::PrivacyUnit::window).find("is a record"), std::string::npos);
-  EXPECT_NE(units(data::SampleUnit::overlapping_window, privacy::PrivacyUnit::window).find("must not share a token"),
-            std::string::npos);
-}
-
 TEST(Job, StatesAnEpsilonOnlyForSecretNoiseThatIsAccounted) {
   const auto why = [](const std::function<void(JobOptions&)>& change) {
     auto world = comm::World::simulated(0, 1);
@@ -352,64 +166,6 @@ TEST(Job, EndsNoLaterThanItsOptionsSay) {
   while (job.step()) {
   }
   EXPECT_EQ(job.steps(), 2);
-}
-
-TEST(Job, RefusesRanksWithOtherOptions) {
-  const auto said = [](const std::function<void(JobOptions&)>& change) {
-    std::vector<std::string> by_rank(2);
-    test::run_ranks(2, test::As::threads, [&](comm::World& world) {
-      by_rank[static_cast<size_t>(world.rank())] = fault([&] {
-        trained(world, [&](JobOptions& options) {
-          options.shard.shard = shard::Strategy::ddp;
-          if (world.rank() == 1) change(options);
-        });
-      });
-    });
-    EXPECT_EQ(by_rank[0], by_rank[1]) << "both know";
-    return by_rank[0];
-  };
-  EXPECT_EQ(said([](JobOptions& o) { o.privacy->mechanism.noise_multiplier = 2; }),
-            "comparing the job's options with rank 0's failed on rank 1: privacy/sigma is 2.0, rank 0 has 1.0; give "
-            "every rank the same JobOptions");
-  EXPECT_NE(said([](JobOptions& o) { o.optimizer.lr = 0.2; }).find("rank 1: optimizer/lr is 0.2, rank 0 has 0.1"),
-            std::string::npos);
-  EXPECT_NE(said([](JobOptions& o) {
-              o.method = privacy::method_of(MethodName::automatic, {.style = privacy::ClipStyle::automatic});
-            }).find("rank 1: clip/style is \"automatic\", rank 0 has \"flat\""),
-            std::string::npos);
-}
-
-// A record that is another number on another rank could be drawn twice in a step.
-TEST(Job, RefusesRanksWithOtherRecords) {
-  std::vector<std::string> by_rank(2);
-  test::run_ranks(2, test::As::threads, [&](comm::World& world) {
-    const Doubles other("cosines");
-    by_rank[static_cast<size_t>(world.rank())] = fault([&] {
-      trained(world, [&](JobOptions& options) {
-        options.shard.shard = shard::Strategy::zero3;
-        if (world.rank() == 1) options.data = &other;
-      });
-    });
-  });
-  EXPECT_EQ(by_rank[0], by_rank[1]);
-  EXPECT_NE(by_rank[0].find("the records of this rank (40 pairs) or those it holds out are not those of rank 0"),
-            std::string::npos)
-      << by_rank[0];
-  EXPECT_EQ(by_rank[0].find("cosines"), std::string::npos) << "nothing that follows from the records";
-}
-
-TEST(Job, RefusesARankWithoutRecords) {
-  std::vector<std::string> by_rank(2);
-  test::run_ranks(2, test::As::threads, [&](comm::World& world) {
-    by_rank[static_cast<size_t>(world.rank())] = fault([&] {
-      trained(world, [&](JobOptions& options) {
-        options.shard.shard = shard::Strategy::zero3;
-        if (world.rank() == 1) options.data = nullptr;
-      });
-    });
-  });
-  EXPECT_EQ(by_rank[0], by_rank[1]);
-  EXPECT_NE(by_rank[0].find("job/data is false, rank 0 has true"), std::string::npos) << by_rank[0];
 }
 
 // What one job in a folder spends counts for the next one, whose noise is its own.

@@ -38,6 +38,11 @@ struct Trained {
 
 using Words = std::vector<std::pair<std::string, std::string>>;
 
+inline Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 // A word of key "recipe" is a file to be read first. Without it training starts from random weights unless the words
 // name some, on synthetic records unless they name a folder.
 inline void set_words(Config& config, const Words& words) {
