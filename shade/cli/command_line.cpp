@@ -105,14 +105,7 @@ std::string CommandLine::aliases(const CLI::App* outer) const {
   return words.empty() ? words : words + "\n";
 }
 
-const Field* CommandLine::field_of(const std::string& option) const {
-  if (config_ == nullptr) return nullptr;
-  for (const auto& field : config_->fields()) {
-    const auto names = field.spellings();
-    if (std::find(names.begin(), names.end(), option) != names.end()) return &field;
-  }
-  return nullptr;
-}
+const Field* CommandLine::field_of(const std::string& option) const { return field_named(config_, option); }
 
 // A switch takes the next word as its value only if it is one: in `--synthetic RECIPE` the recipe is the argument.
 // Nothing takes it after `--option=`, which is an empty text or an empty list.

@@ -5,7 +5,6 @@
 #include "shade/base/field_choices.h"
 
 namespace shade::cli {
-namespace {
 
 const Field* field_named(Config* config, const std::string& name) {
   if (config == nullptr) return nullptr;
@@ -15,8 +14,6 @@ const Field* field_named(Config* config, const std::string& name) {
   }
   return nullptr;
 }
-
-}  // namespace
 
 Description describe(const CLI::App& app, Config* config, const std::string& example) {
   Description out{.summary = app.get_description(), .example = example, .options = {}};

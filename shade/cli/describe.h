@@ -30,6 +30,9 @@ struct Description {
   std::vector<OptionWords> options;
 };
 
+// The field that is spelled so on the command line; null: none, or no configuration.
+const Field* field_named(Config* config, const std::string& name);
+
 Description describe(const CLI::App& app, Config* config, const std::string& example);
 
 struct VerbWords {

@@ -62,6 +62,11 @@ std::string bench_footer(const CLI::App& app, const std::string& example, const 
               more, "\n\n", BenchLine().line.aliases(&app), "Example:\n  ", example);
 }
 
+void print_once(const std::vector<std::string>& notes) {
+  for (auto note = notes.begin(); note != notes.end(); ++note)
+    if (std::find(notes.begin(), note, *note) == note) std::printf("%s\n", visible(*note).c_str());
+}
+
 MatrixLine::MatrixLine(const std::string& verb, const std::string& summary, const std::string& example)
     : app_(summary, "shade " + verb), example_(example) {
   use_help(app_);
@@ -128,15 +133,14 @@ Arguments MatrixLine::words() const {
 
 std::vector<measure::MatrixRow> MatrixLine::rows(const Arguments& arguments) const {
   auto rows = measure::expand(arguments);
-  std::vector<std::string> notes;  // of all rows, each once
+  std::vector<std::string> notes;
   for (auto& row : rows) {
     BenchLine bench;
     SHADE_REQUIRE(!bench.parse(row.arguments), "--help stands between the options of a matrix");
-    for (const auto& note : bench.notes)
-      if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
+    notes.insert(notes.end(), bench.notes.begin(), bench.notes.end());
     row.model_name = models::model_title(bench.experiment.bench.model, bench.experiment.sizes);
   }
-  for (const auto& note : notes) std::printf("%s\n", visible(note).c_str());
+  print_once(notes);
   return rows;
 }
 

@@ -15,6 +15,8 @@ Arguments bench_words(const std::vector<std::string>& remaining);
 Description describe_with_bench(const CLI::App& app, const std::string& example);
 std::string bench_footer(const CLI::App& app, const std::string& example, const std::string& more = "");
 
+void print_once(const std::vector<std::string>& notes);  // those of several rows that are the same
+
 class MatrixLine {
  public:
   MatrixLine(const std::string& verb, const std::string& summary, const std::string& example);

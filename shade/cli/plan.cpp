@@ -88,18 +88,17 @@ Arguments without_ranks(const Arguments& words) {
 
 std::vector<Planned> read_rows(const Arguments& words) {
   std::vector<Planned> out;
-  std::vector<std::string> notes;  // of all rows, each once
+  std::vector<std::string> notes;
   for (auto& row : measure::expand(words)) {
     Planned planned{.row = row, .ranks = ranks_of(row)};
     BenchLine line;
     line.planned_ranks = planned.ranks;
     SHADE_REQUIRE(!line.parse(without_ranks(row.arguments)), "--help stands between the options of a matrix");
     planned.experiment = line.experiment;
-    for (const auto& note : line.notes)
-      if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
+    notes.insert(notes.end(), line.notes.begin(), line.notes.end());
     out.push_back(std::move(planned));
   }
-  for (const auto& note : notes) std::printf("%s\n", visible(note).c_str());
+  print_once(notes);
   return out;
 }
 

@@ -14,31 +14,21 @@
 #include <string_view>
 #include <typeinfo>
 
+#include "shade/base/temporary_folder.h"
+
 namespace shade::io {
 
 class Scratch {
  public:
-  Scratch() {
-    std::string name = (std::filesystem::temp_directory_path() / "shade_io_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make a folder in the temporary folder");
-    path_ = name;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return folder_.path(); }
 
   std::filesystem::path write(const std::string& name, std::string_view content) const {
-    std::ofstream(path_ / name, std::ios::binary) << content;
-    return path_ / name;
+    std::ofstream(path() / name, std::ios::binary) << content;
+    return path() / name;
   }
 
  private:
-  std::filesystem::path path_;
+  TemporaryFolder folder_{"shade_io"};
 };
 
 // The safetensors files that tools/golden/make_safetensors_corpus.py wrote.

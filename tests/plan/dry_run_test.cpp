@@ -123,10 +123,15 @@ TEST(Plan, SaysWhatItCannotPlan) {
   EXPECT_EQ(profile.status, 2);
   EXPECT_NE(profile.output.find("h100-80g"), std::string::npos) << profile.output;
   // A row that a run would refuse is a result; the others are planned.
-  const auto some =
-      ask({"--model", "llama-nano", "--seq", "16", "--shard", "hsdp", "--replicate", "2", "--ranks", "3,4"});
+  const io::Scratch here;
+  const auto file = here.path() / "rows.csv";
+  const auto some = ask({"--model", "llama-nano", "--seq", "16", "--shard", "hsdp", "--replicate", "2", "--ranks",
+                         "3,4", "--csv", file.string()});
   EXPECT_EQ(some.status, 1);
   EXPECT_NE(some.output.find("refused"), std::string::npos) << some.output;
+  const auto lines = split(io::content(file), '\n');
+  ASSERT_EQ(lines.size(), 4u) << "names, two rows, and the end of the last line";
+  for (size_t row = 1; row < 3; ++row) EXPECT_NE(lines[row].find(",llama-nano,"), std::string::npos) << lines[row];
 }
 
 }  // namespace

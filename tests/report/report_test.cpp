@@ -1,18 +1,17 @@
 // shade report from made-up results: every file is there, says what it should, and bad files are named.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 
 #include "shade/base/error.h"
 #include "shade/report/findings.h"
 #include "shade/report/gnuplot.h"
 #include "shade/report/pictures.h"
 #include "shade/report/report.h"
+#include "tests/io/scratch.h"
 
 namespace shade::report {
 namespace {
@@ -50,22 +49,8 @@ Json result_of(const Case& c) {
       {"config", {{"bench", bench}, {"privacy", {{"dp", c.dp}, {"sigma", c.dp == "none" ? 1.0 : 0.5}}}}}};
 }
 
-std::string content(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 class Report : public testing::Test {
  protected:
-  Report() {
-    std::string name = (fs::temp_directory_path() / "shade_report_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make a folder in the temporary folder");
-    folder_ = name;
-  }
-  ~Report() override {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
   void add(const std::string& name, const Json& json) const { write_json(folder_ / name, json); }
   void add_methods() const {
     for (const int64_t seq : {64, 128}) {
@@ -87,12 +72,13 @@ class Report : public testing::Test {
   }
   WrittenReport write() const { return write_report(folder_, folder_ / "out"); }
 
-  fs::path folder_;
+  const io::Scratch scratch_;
+  const fs::path folder_ = scratch_.path();
 };
 
 // Signature, the size in its header, and bytes enough that it can't be a plain colour.
 void expect_picture(const fs::path& file) {
-  const auto bytes = content(file);
+  const auto bytes = io::content(file);
   ASSERT_GT(bytes.size(), 4000U) << file;
   EXPECT_EQ(bytes.substr(0, 8), "\x89PNG\r\n\x1a\n") << file;
   EXPECT_GT(static_cast<unsigned char>(bytes[18]), 1U) << file << " is less than 512 points wide";
@@ -137,7 +123,7 @@ TEST_F(Report, TableHasALineForEveryResultAndFailure) {
                       {"log_key", "ghost_seq256"},
                       {"arguments", {"--dp", "ghost", "--shard", "zero3", "--seq-length", "256", "--ranks", "2"}}});
   write();
-  const auto csv = content(folder_ / "out/results.csv");
+  const auto csv = io::content(folder_ / "out/results.csv");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 6 + 1) << csv;
   EXPECT_NE(csv.find("\"out of memory, \"\"really\"\"\""), std::string::npos) << csv;
 }
@@ -147,7 +133,7 @@ TEST_F(Report, PageNeedsNoNetworkAndHoldsTheRows) {
   add("failed.json",
       {{"failed", true}, {"reason", "</script><b>killed"}, {"log_key", "x"}, {"config", Json::object()}});
   write();
-  const auto page = content(folder_ / "out/report.html");
+  const auto page = io::content(folder_ / "out/report.html");
   for (const auto* word : {"http://", "https://", "</script><b>"})
     EXPECT_EQ(page.find(word), std::string::npos) << word;
   for (const auto* word : {"ghost_fsdp, seq 64", "bookkeeping, seq 128", "none_64.json", "killed"})
@@ -170,7 +156,7 @@ TEST_F(Report, CallsAModelByWhatItIs) {
       << results.common;
   write();
   for (const auto* file : {"results.csv", "report.html", "visualizations/summary.txt"})
-    EXPECT_NE(content(folder_ / "out" / file).find("llama 256 x 4, shape of llama3-8b"), std::string::npos) << file;
+    EXPECT_NE(io::content(folder_ / "out" / file).find("llama 256 x 4, shape of llama3-8b"), std::string::npos) << file;
   // Beside another model each row says its own.
   add("other.json", result_of({}));
   for (const auto& row : read_results(folder_).rows)
@@ -211,7 +197,7 @@ TEST_F(Report, KnowsEveryRankAndDrawsTheStagesOfOne) {
   EXPECT_EQ(row.snapshots[0].allocated_mb, 30);
   EXPECT_EQ(row.rank_peaks_mb, (std::vector{100.0, 90.0}));
   const auto report = write();
-  const auto csv = content(folder_ / "out/results.csv");
+  const auto csv = io::content(folder_ / "out/results.csv");
   EXPECT_NE(csv.find("max_gram_matrices_mb,peak_memory_by_rank_mb"), std::string::npos) << csv;
   EXPECT_NE(csv.find("12.5,100.0 90.0"), std::string::npos) << csv;
 }
