@@ -7,21 +7,14 @@ import re
 
 from scan import finish, source_root
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+from pages import FENCE, headings  # noqa: E402
+
 LINK = re.compile(r"\]\(([^()\s]+)\)")
-FENCE = re.compile(r"^```.*?^```", re.S | re.M)
 
 
 def anchors(page):
-    """The names that GitHub gives to headings."""
-    out = set()
-    for heading in re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text()), re.M):
-        text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
-        name = re.sub(r"[^\w\- ]", "", text.lower()).strip().replace(" ", "-")
-        number = 0
-        while (name if number == 0 else f"{name}-{number}") in out:
-            number += 1
-        out.add(name if number == 0 else f"{name}-{number}")
-    return out
+    return {anchor for _, anchor in headings(page.read_text())}
 
 
 def main(root):
