@@ -14,6 +14,7 @@
 #include "shade/base/units.h"
 #include "shade/base/utc.h"
 #include "shade/report/palette.h"
+#include "shade/report/run_settings.h"
 
 namespace shade::report {
 namespace {
@@ -115,6 +116,27 @@ std::string lowest_of(const Curve& curve) {
   return lowest == curve.end() ? kNone : text(significant(lowest->second, 4), " at step ", lowest->first);
 }
 
+Json differences_of(const std::vector<TrainingRun>& runs) {
+  std::vector<Settings> settings;
+  for (const auto& run : runs) settings.push_back(run.settings);
+  return differing_settings(settings);
+}
+
+// Empty: they don't differ, or don't say.
+std::string table_of_differences(const std::vector<TrainingRun>& runs) {
+  const auto differences = differences_of(runs);
+  if (differences.empty()) return "";
+  std::vector<std::string> header{"setting"};
+  for (const auto& run : runs) header.push_back(run.name);
+  Table table(header);
+  for (const auto& one : differences) {
+    std::vector<std::string> row{one["setting"].get<std::string>()};
+    for (const auto& value : one["values"]) row.push_back(value.get<std::string>());
+    table.add(row);
+  }
+  return "\nsettings that differ:\n" + table.str();
+}
+
 }  // namespace
 
 int64_t TrainingRun::steps() const {
@@ -140,6 +162,7 @@ std::vector<TrainingRun> read_training_runs(const std::vector<std::filesystem::p
     runs.push_back(read_run(folder));
     runs.back().date = written_at(metrics_of(folder));
     read_environment(runs.back(), folder);
+    runs.back().settings = read_run_settings(folder);
   }
   name_runs(runs, folders);
   return runs;
@@ -153,7 +176,8 @@ std::string summary_of(const std::vector<TrainingRun>& runs) {
   return table.str() +
          "\nloss: of the last reported batch. held-out loss: of the last evaluation. epsilon: at the last reported "
          "step; "
-         "the ledger of the run counts those after it too.\n";
+         "the ledger of the run counts those after it too.\n" +
+         table_of_differences(runs);
 }
 
 Json json_of(const std::vector<TrainingRun>& runs) {
@@ -177,6 +201,7 @@ Json json_of(const std::vector<TrainingRun>& runs) {
                            {"held_out_loss", points(run.held_out)},
                            {"epsilon", points(run.epsilon)}});
   }
+  out["differing_settings"] = differences_of(runs);
   return out;
 }
 

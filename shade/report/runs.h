@@ -24,6 +24,7 @@ struct TrainingRun {
   double delta = 0;
   std::string unit;      // what it protects, if that is not a record
   Settings environment;  // of its last start; of a private run without host and command
+  Settings settings;     // of its last start: "optim.lr" -> "0.01"
   bool is_private = false;
   bool void_epsilon = false;             // the noise has a seed
   std::optional<int64_t> first_without;  // a step that no epsilon was stated of; what came before has none any more

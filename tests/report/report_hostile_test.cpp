@@ -215,6 +215,8 @@ TEST_F(HostileReport, NamesOfRunsAndLinesAreShownAndNotRun) {
     const Json step{
         {"step", 1}, {"not_private", {{"loss", 2.0}}}, {"epsilon", 1.0}, {"delta", 1e-5}, {"privacy_unit", payload}};
     std::ofstream(runs.back() / "metrics.jsonl") << step.dump() << "\n";
+    std::ofstream(runs.back() / "recipe.toml") << "[dp\xff]\n"
+                                               << payload << " = 1\nname = " << Json(payload).dump() << "\n";
     lines.push_back({.value = 1.0 + static_cast<double>(lines.size()), .words = payload});
   }
   expect_drawn(write_training_report(runs, lines, "out"));

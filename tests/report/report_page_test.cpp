@@ -117,13 +117,14 @@ TEST_F(Page, TrainingRunsHaveOneToo) {
         line.update({{"not_private", losses}, {"epsilon", 0.1 * std::sqrt(step)}, {"delta", 1e-5}});
       out << line.dump() << "\n";
     }
+    std::ofstream(runs.back() / "recipe.toml") << "[optim]\nlr = " << 0.01 * static_cast<double>(runs.size()) << "\n";
   }
   const auto report =
       write_training_report(runs, {{.value = 2.89, .words = "bytes by frequency"}}, scratch_.path() / "out");
   EXPECT_NE(std::find(report.files.begin(), report.files.end(), scratch_.path() / "out/report.html"),
             report.files.end());
   expect_readable({"2 training runs", "Epsilon spent", "epsilon 0.7746 at delta 1e-05", "bytes by frequency: 2.890",
-                   "last written", "Z", "not private"});
+                   "last written", "Z", "not private", "Settings that differ", "optim.lr"});
 }
 
 // One style on the terminal and on the page.

@@ -69,6 +69,26 @@ TEST_F(Runs, SayWhereTheyComeFromUnlessPrivate) {
   EXPECT_EQ(write({older}).json["facts"], Json::array());
 }
 
+TEST_F(Runs, ShowTheSettingsInWhichTheyDiffer) {
+  const auto one = add_plain("one"), two = add_private("two"), older = add_plain("older");
+  scratch_.write("one/recipe.toml",
+                 "[optim]\nlr = 0.01\nbeta1 = 0.9\n\n[dp]\n# found for target_epsilon: sigma = 0.6\ndp = \"none\"\n"
+                 "[train]\noutput = \"runs/one\"\n[data]\nclasses = [\"a\",\"b\"]\nno line of ours\nbroken = [1,\n");
+  scratch_.write("two/recipe.toml",
+                 "[optim]\nlr = 0.005\nbeta1 = 0.9\n\n[dp]\ndp = \"auto\"\n[train]\noutput = \"runs/two\"\n"
+                 "[data]\ndata_folder = \"/home/ann/letters\"\nclasses = [\"a\",\"b\"]\n");
+  const Json expected{{{"setting", "data.data_folder"}, {"values", {"-", ".../letters", "-"}}},
+                      {{"setting", "dp.dp"}, {"values", {"none", "auto", "-"}}},
+                      {{"setting", "optim.lr"}, {"values", {"0.01", "0.005", "-"}}}};
+  const auto report = write({one, two, older});
+  EXPECT_EQ(report.json["differing_settings"], expected);
+  EXPECT_NE(report.summary.find("settings that differ:"), std::string::npos);
+  EXPECT_EQ(report.summary.find("beta1"), std::string::npos);
+  EXPECT_EQ(write({one, older}).json["differing_settings"], Json::array())
+      << "a run that says nothing differs in nothing";
+  EXPECT_EQ(write({older}).summary.find("settings that differ"), std::string::npos);
+}
+
 TEST_F(Runs, AreDrawnWithACurveEach) {
   if (!find_gnuplot()) GTEST_SKIP() << "gnuplot is not installed";
   const auto plain = add_plain("plain"), secret = add_private("secret");

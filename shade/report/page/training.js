@@ -11,6 +11,10 @@ function trainingRuns() {
     ["privacy", r => r.privacy, r => safe(r.privacy || "none")],
     ["last written", r => r.date, r => safe(r.date)],
   ], runs);
+  if (report.differing_settings?.length) {
+    const column = (run, i) => [run.name, d => d.values[i], d => safe(d.values[i])];
+    sortable(section("Settings that differ"), [["setting", d => d.setting, d => safe(d.setting)], ...runs.map(column)], report.differing_settings);
+  }
   const part = section("Curves", runs.some(r => r.private) ? "Losses of private runs are not private: they are for those who may see the data." : "");
   const chart = (title, curves, format, options) => {
     const lines = curves.filter(c => c.points.length);
