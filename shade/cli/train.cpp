@@ -5,10 +5,9 @@
 #include <limits>
 
 #include "shade/base/output_file.h"
-#include "shade/base/strings.h"
 #include "shade/base/without_folders.h"
 #include "shade/cli/origin.h"
-#include "shade/train/changes.h"
+#include "shade/cli/run_name.h"
 #include "shade/train/model_states.h"
 #include "shade/train/records.h"
 
@@ -39,48 +38,6 @@ void require_stated_privacy(const train::Recipe& recipe, const Config& config, c
                 " was given on the command line; add --dp auto for a private run or drop --", option);
 }
 
-// The fields that tell experiments apart, as train::changes() compares settings.
-Json experiment_of(const Config& config) {
-  const auto all = config.json();
-  auto fields = Json::object();
-  for (const auto& [section, field] : {std::pair("model", "model"),
-                                       {"model", "weights"},
-                                       {"model", "task"},
-                                       {"model", "lora_rank"},
-                                       {"data", "data_folder"},
-                                       {"data", "tokenizer"},
-                                       {"dp", "dp"},
-                                       {"dp", "privacy_unit"},
-                                       {"optim", "optimizer"},
-                                       {"optim", "lr"},
-                                       {"train", "synthetic"},
-                                       {"train", "batch_size"},
-                                       {"train", "seq_length"},
-                                       {"train", "seed"}})
-    fields[section][field] = all.at(section).at(field);
-  return {{"recipe", fields}, {"digests", Json::object()}};
-}
-
-// Without a recipe every run has the same default directory: another experiment there would continue this one's
-// weights.
-void require_own_directory(const train::Recipe& recipe, const Config& config) {
-  const auto file = std::filesystem::path(recipe.train.output) / "recipe.toml";
-  if (!std::filesystem::exists(file)) return;
-  train::Recipe before;
-  Config earlier;
-  before.declare(earlier);
-  try {
-    earlier.read_toml(file);
-  } catch (const UsageError&) {  // of another version, or damaged: resuming says so
-    return;
-  }
-  const auto differences = train::changes(experiment_of(earlier), experiment_of(config));
-  SHADE_REQUIRE(differences.empty(), recipe.train.output, " holds another experiment (", join(differences, ", "),
-                "); name a directory for this one, e.g. --output runs/second, or continue the other with these "
-                "settings: --output ",
-                recipe.train.output);
-}
-
 }  // namespace
 
 int run_train(const Arguments& arguments) {
@@ -103,11 +60,12 @@ int run_train(const Arguments& arguments) {
                 "no model to train; name a recipe (shade train RECIPE.toml), or a model and its data (--model FOLDER "
                 "--data-folder FOLDER)");
   const bool unnamed = recipe.train.output.empty() && !line.has_file();
-  if (recipe.train.output.empty()) recipe.train.output = "runs/" + line.config_name();
+  if (recipe.train.output.empty())
+    recipe.train.output = "runs/" + line.config_name();  // unnamed: until all is resolved
   require_stated_privacy(recipe, config, line);
   recipe.resolve(config, expected_place(line).size);
+  if (unnamed) recipe.train.output = "runs/" + run_name(config.json());
   train::require_data(recipe);
-  if (unnamed) require_own_directory(recipe, config);
   optim::make_schedule(recipe.optim);  // better refused now than when all data has been read
   if (!on_gpus(recipe.comm)) require_memory(recipe, expected_place(line));
   if (const auto status = start_ranks(line, "train", arguments, recipe.comm)) return *status;

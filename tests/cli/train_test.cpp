@@ -80,6 +80,36 @@ TEST(Train, WritesARunDirectory) {
   EXPECT_FALSE(std::filesystem::exists(folder / "key"));
 }
 
+// Of runs without a recipe and an --output.
+TEST(Train, AnExperimentHasADirectoryOfItsOwn) {
+  const Scratch scratch;
+  const auto train = [&](const std::string& more) {
+    const auto seen = run({"sh", "-c",
+                           text("cd '", scratch.path().string(), "' && '", shade_binary(),
+                                "' train --model llama-nano --from-scratch --synthetic --records 16 --batch-size 4 "
+                                "--micro-batch 4 --seq-length 8 --threads 1 --peak-gflops 100 ",
+                                more)},
+                          kPatient);
+    EXPECT_EQ(seen.status, 0) << seen.output;
+    return seen;
+  };
+  const auto directories = [&] {
+    std::vector<std::string> out;
+    for (const auto& entry : std::filesystem::directory_iterator(scratch.path() / "runs"))
+      out.push_back(entry.path().filename().string());
+    return out;
+  };
+  train("--steps 1");
+  ASSERT_EQ(directories().size(), 1u);
+  EXPECT_TRUE(directories().front().starts_with("llama-nano-synthetic-")) << directories().front();
+  EXPECT_TRUE(says(train("--steps 2"), "continued after step 1")) << "more steps of the same run";
+  EXPECT_TRUE(says(train("--steps 2 --ranks 2 --shard ddp"), "continued after step 2")) << "ranks are no setting of it";
+  EXPECT_EQ(directories().size(), 1u);
+  for (const auto* other : {"--lr 0.5", "--batch-size 8", "--sigma 1 --delta 1e-2", "--sigma 2 --delta 1e-2"})
+    EXPECT_TRUE(says(train(text("--steps 1 ", other)), "from the beginning")) << other;
+  EXPECT_EQ(directories().size(), 5u);
+}
+
 TEST(Train, ReportDrawsItsRuns) {
   if (run({"sh", "-c", "command -v gnuplot"}).status != 0) GTEST_SKIP() << "gnuplot is not installed";
   const Scratch scratch;
