@@ -7,6 +7,7 @@ from mkdocs.structure.files import File
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = {"README.md": "index.md", "CHANGELOG.md": "CHANGELOG.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "SECURITY.md": "SECURITY.md"}
+STYLES = {"deploy/site/contrast.css": "contrast.css"}
 IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)#\s:]+)\)")
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s:]+)((?:#[^)\s]*)?)\)")
 
@@ -29,7 +30,7 @@ def page_of(path):
 
 
 def on_files(files, config):
-    for source, page in PAGES.items():
+    for source, page in (PAGES | STYLES).items():
         files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
     return files
 
