@@ -6,6 +6,7 @@
 
 #include "shade/base/error.h"
 #include "shade/nn/device.h"
+#include "shade/nn/launches.h"
 
 namespace shade::shard {
 namespace {
@@ -17,6 +18,16 @@ void wait(std::vector<comm::Work>& works, std::vector<comm::TrafficRecord>& into
     if (auto record = work.record()) into.push_back(std::move(*record));
   }
   works.clear();
+}
+
+// What is owned is in memory that the device computes in. Shapes alone stand for a CPU's unless they are planned for an
+// accelerator, whose offloaded weights are on the host.
+bool within_reach(const UnitContext& context, const at::Tensor& owned) {
+  return owned.is_meta() ? !context.offload || !nn::few_launches(owned) : owned.device() == context.device;
+}
+
+bool gradients_offloaded(const UnitContext& context, const at::Tensor& owned) {
+  return context.offloaded() || (context.offload && owned.is_meta() && within_reach(context, owned));
 }
 
 }  // namespace
@@ -35,9 +46,10 @@ ShardedUnit::ShardedUnit(const UnitLayout& layout, const UnitContext& context) :
   if (!resident()) return;
   weights_ = Weights::gathered;
   for (auto& flat : flats_) {
-    const bool same = flat.owned.scalar_type() == context.compute && flat.owned.device() == context.device;
+    const bool same = flat.owned.scalar_type() == context.compute && within_reach(context, flat.owned);
     const MemoryScope scope(MemoryKind::gathered);
-    flat.full = same ? flat.owned : flat.owned.to(context.device, context.compute);
+    flat.full =
+        same ? flat.owned : flat.owned.to(context.device, context.compute, /*non_blocking=*/false, /*copy=*/true);
     bind(flat);
   }
 }
@@ -102,8 +114,8 @@ void ShardedUnit::release() {
 
 void ShardedUnit::refresh() {
   // Nobody needs the gradients any more, and the next step's activations want the room. A mapped file has it anyway.
-  if (!context_->offloaded())
-    for (auto& flat : flats_) flat.gradient.reset();
+  for (auto& flat : flats_)
+    if (!gradients_offloaded(*context_, flat.owned)) flat.gradient.reset();
   if (resident()) {
     for (auto& flat : flats_)
       if (!flat.full.is_same(flat.owned)) flat.full.copy_(flat.owned);
@@ -115,10 +127,11 @@ void ShardedUnit::refresh() {
 
 // Its content is garbage: what is reduced is written, and shards() clears what was not.
 void ShardedUnit::own_gradient(FlatState& flat) {
-  const auto place = context_->offloaded() ? flat.owned.device() : context_->device;
+  const bool offloaded = gradients_offloaded(*context_, flat.owned);
+  const auto place = offloaded ? flat.owned.device() : context_->device;
   if (flat.gradient.defined() && flat.gradient.device().type() == place.type()) return;
   const MemoryScope scope(MemoryKind::gradients);
-  flat.gradient = context_->offloaded()
+  flat.gradient = offloaded
                       ? context_->storage->zeros(flat.owned.numel(), context_->master, MemoryKind::gradients)
                       : at::empty({flat.owned.numel()}, at::TensorOptions(context_->device).dtype(context_->master));
 }

@@ -57,10 +57,22 @@ class MappedStorage : public Storage {
   off_t end_ = 0;
 };
 
+// A plan's: what is offloaded has a shape, and takes no memory of the device.
+class PlannedStorage : public Storage {
+ public:
+  at::Tensor zeros(int64_t elements, at::ScalarType type, MemoryKind) override {
+    const auto bytes = static_cast<size_t>(elements) * c10::elementSize(type);
+    const c10::Storage elsewhere(c10::Storage::use_byte_size_t{}, bytes, c10::DataPtr(nullptr, at::kMeta),
+                                 /*allocator=*/nullptr, /*resizable=*/false);
+    return at::empty({0}, at::TensorOptions(at::kMeta).dtype(type)).set_(elsewhere, 0, {elements}, {1});
+  }
+};
+
 }  // namespace
 
 std::unique_ptr<Storage> make_storage(const ShardConfig& config, at::Device device) {
-  if (!config.offload || device.is_meta()) return std::make_unique<DeviceStorage>(device, false);
+  if (!config.offload) return std::make_unique<DeviceStorage>(device, false);
+  if (device.is_meta()) return std::make_unique<PlannedStorage>();
   if (device.is_cpu()) return std::make_unique<MappedStorage>(config.offload_folder);
   return std::make_unique<DeviceStorage>(at::kCPU, true);
 }

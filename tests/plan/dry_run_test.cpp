@@ -34,6 +34,8 @@ const std::vector<const char*> kCases{
     "--model dit-s --hidden-dim 96 --num-layers 2 --num-heads 3 --dp streaming --ranks 1 --dtype bf16",
     "--model linear --hidden-dim 256 --num-layers 3 --dp auto --ranks 1",
     "--model llama-nano --task lm --dp none --ranks 2 --shard zero3",
+    "--model llama-nano --task lm --dp auto --ranks 1 --offload",
+    "--model llama-nano --task lm --dp none --ranks 2 --shard zero2 --offload",
     "--model llama-nano --task lm --dp flash --ranks 2 --shard zero2 --dtype bf16",
     "--model qwen2-nano --task lm --dp auto --ranks 2 --shard zero3 --grad-accum 2",
     "--model dit-s --hidden-dim 96 --num-layers 2 --num-heads 3 --dp flash_bookkeeping --ranks 2 --shard ddp",
