@@ -1,6 +1,4 @@
 // shade plan: memory, traffic, work and time of training steps of any size, before they are run.
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -11,113 +9,25 @@
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
-#include "shade/base/without_folders.h"
 #include "shade/cli/bench_line.h"
 #include "shade/cli/describe.h"
 #include "shade/cli/help_formatter.h"
 #include "shade/cli/matrix_verbs.h"
 #include "shade/cli/origin.h"
+#include "shade/cli/plan_advice.h"
 #include "shade/cli/plan_privacy.h"
-#include "shade/cli/plan_time.h"
-#include "shade/measure/matrix.h"
-#include "shade/plan/dry_run.h"
+#include "shade/cli/planned.h"
 #include "shade/plan/record_json.h"
 
 namespace shade::cli {
 namespace {
 
-// One row of the matrix: what was asked for, and what a dry run of it found.
-struct Planned {
-  measure::MatrixRow row;
-  measure::Experiment experiment;
-  int ranks = 1;
-  plan::StepRecord record;
-  std::optional<PlanTime::Row> time;  // with a device profile
-  std::string refused;                // why it can't be run at all; empty: it can
-
-  Json json() const {
-    const auto& [bench, shard, dp] = std::tie(experiment.bench, experiment.shard, experiment.dp);
-    Json out{{"name", row.name},
-             {"model", without_folders(bench.model)},
-             {"mode", experiment.mode},
-             {"dp", to_string(dp.dp)},
-             {"shard", to_string(shard.shard)},
-             {"seq_length", bench.seq_length},
-             {"batch_size", bench.batch_size},
-             {"grad_accum", bench.grad_accum},
-             {"num_ranks", ranks}};
-    if (!refused.empty()) {
-      out.update({{"failed", true}, {"reason", refused}});
-      return out;
-    }
-    out.update(plan::to_json(record));
-    if (time)
-      out.update({{"avg_time_ms", Millis(time->time.step).count()},
-                  {"tokens_per_second", time->tokens_per_second},
-                  {"fits", time->fits},
-                  {"time", time->json()}});
-    return out;
-  }
-};
-
-// Ranks of a plan are not started: there may be more of them than processes of a host.
-constexpr int kMostRanks = 16384;
-
-int ranks_of(const measure::MatrixRow& row) {
-  int ranks = 1;
-  for (size_t i = 0; i + 1 < row.arguments.size(); ++i) {
-    if (row.arguments[i] != "--ranks") continue;
-    const auto& word = row.arguments[i + 1];
-    const auto number = parse_integer(word);
-    SHADE_REQUIRE(number && *number >= 1 && *number <= kMostRanks, "--ranks ", word, "; expected a number from 1 to ",
-                  kMostRanks);
-    ranks = static_cast<int>(*number);
-  }
-  return ranks;
-}
-
-Arguments without_ranks(const Arguments& words) {
-  Arguments out;
-  for (size_t i = 0; i < words.size(); ++i)
-    if (words[i] == "--ranks")
-      ++i;
-    else
-      out.push_back(words[i]);
-  return out;
-}
-
 std::vector<Planned> read_rows(const Arguments& words) {
   std::vector<Planned> out;
   std::vector<std::string> notes;
-  for (auto& row : measure::expand(words)) {
-    Planned planned{.row = row, .ranks = ranks_of(row)};
-    BenchLine line;
-    line.planned_ranks = planned.ranks;
-    SHADE_REQUIRE(!line.parse(without_ranks(row.arguments)), "--help stands between the options of a matrix");
-    planned.experiment = line.experiment;
-    notes.insert(notes.end(), line.notes.begin(), line.notes.end());
-    out.push_back(std::move(planned));
-  }
+  for (const auto& row : measure::expand(words)) out.push_back(Planned::read(row, notes));
   print_once(notes);
   return out;
-}
-
-// As `shade bench` would start it: some kernels of a CPU have scratch memory for each thread.
-void use_planned_threads(const Planned& planned) {
-  static const int all = at::get_num_threads();
-  const auto wanted = static_cast<int>(planned.experiment.bench.threads);
-  at::set_num_threads(wanted > 0 ? wanted : planned.ranks > 1 ? 1 : all);
-}
-
-// The events of a row are needed for its time alone; kept, those of many rows would fill the memory.
-void make(Planned& planned, const PlanTime& time) {
-  use_planned_threads(planned);
-  planned.record = plan::dry_run(planned.experiment, {.ranks = planned.ranks, .accelerator = time.accelerator()});
-  if (time.device()) {
-    planned.time = time.predict(planned.row.name, planned.record);
-    planned.time->time.events = {};
-  }
-  planned.record.events = {};
 }
 
 std::string tera(double flops) { return text(significant(flops / 1e12), " TFLOP"); }
@@ -213,7 +123,8 @@ void write_csv(const std::string& file, const std::vector<Planned>& rows) {
 int run_plan(const Arguments& arguments) {
   const std::string example =
       "shade plan --model llama3-8b --dp none,flash,auto --shard zero2,zero3 --seq 1024,2048 --batch-size 2 "
-      "--ranks 8,64 --device-profile h100-80g";
+      "--ranks 8,64 --device-profile h100-80g\n"
+      "  shade plan --model llama3-8b --dp any --dtype bf16 --ranks 8 --device-profile h100-80g --advise";
   CLI::App app(
       "Memory, traffic, work and time of training steps of any size, before they are run: the real step on tensors "
       "without values, in a simulated world of up to 16384 ranks.",
@@ -223,6 +134,8 @@ int run_plan(const Arguments& arguments) {
   std::string json_file, csv_file, log_level = "warning";
   PlanTime time;
   time.add_to(app);
+  PlanAdvice advice;
+  advice.add_to(app);
   PlanPrivacy privacy;
   privacy.add_to(app);
   app.add_option("--json", json_file,
@@ -238,21 +151,30 @@ int run_plan(const Arguments& arguments) {
   json_file = json_target(json_file);
   if (!csv_file.empty()) check_output(csv_file);
   time.read();
+  advice.read(time);
   const auto words = bench_words(app.remaining());
   SHADE_REQUIRE(!words.empty(),
                 "what is to be planned? Give a model and how it is trained, e.g. --model llama3-8b --dp auto --shard "
                 "zero3 --ranks 8");
+  const auto write_result = [&](Json out) {
+    out["environment"] = origin("plan", arguments, c10::kCPU);
+    if (time.device()) out["device_profile"] = time.device()->name;
+    write_json(json_file, out);
+  };
+  if (advice.asked()) {
+    SHADE_REQUIRE(!privacy.asked(), "--advise is about memory and time; ask for a privacy budget in a plan of its own");
+    const bool found = advice.run(words, time);
+    if (!csv_file.empty()) write_output(csv_file, advice.csv());
+    if (!json_file.empty()) write_result(advice.json());
+    return found ? 0 : 1;
+  }
   auto rows = read_rows(words);
   size_t refused = 0;
   {
     Progress progress("plan", static_cast<int64_t>(rows.size()), rows.size() > 1);
     for (auto& planned : rows) {
-      try {
-        make(planned, time);
-      } catch (const UsageError& fault) {
-        planned.refused = fault.what();
-        ++refused;
-      }
+      planned.make(time);
+      if (!planned.refused.empty()) ++refused;
       progress.advance(planned.row.name);
     }
   }
@@ -263,11 +185,10 @@ int run_plan(const Arguments& arguments) {
   if (budget) std::printf("\n%s", budget->str().c_str());
   if (!csv_file.empty()) write_csv(csv_file, rows);
   if (!json_file.empty()) {
-    Json out{{"rows", Json::array()}, {"environment", origin("plan", arguments, c10::kCPU)}};
-    if (time.device()) out["device_profile"] = time.device()->name;
+    Json out{{"rows", Json::array()}};
     if (budget) out["privacy"] = budget->json();
     for (const auto& planned : rows) out["rows"].push_back(planned.json());
-    write_json(json_file, out);
+    write_result(std::move(out));
   }
   return refused == 0 ? 0 : 1;
 }

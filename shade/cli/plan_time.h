@@ -17,6 +17,7 @@ class PlanTime {
   void read();                 // the profile that was named; throws UsageError
 
   const std::optional<plan::DeviceProfile>& device() const { return device_; }
+  const plan::TimeOptions& options() const { return options_; }
   // For plan::DryRunOptions: none where no accelerator was named.
   std::optional<Bytes> accelerator() const;
 

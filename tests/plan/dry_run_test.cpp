@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "shade/base/json.h"
 #include "shade/base/strings.h"
@@ -110,6 +111,46 @@ TEST(Plan, OfSixteenThousandRanks) {
   for (const auto& one : row.at("communication").at("collectives"))
     replicates = replicates || (one.at("collective") == "all_reduce" && one.at("axis") == "replicate");
   EXPECT_TRUE(replicates) << row.at("communication");
+}
+
+// What it recommends runs within the limit; what it says is over the limit by more than a twentieth does not.
+TEST(Plan, AdviceHolds) {
+  const io::Scratch here;
+  const Words common{"--model", "llama-nano", "--task", "lm", "--seq", "64", "--ranks", "2", "--threads", "1"};
+  auto words = common;
+  words.insert(words.end(), {"--dp", "flash,auto", "--advise", "--memory-limit", "24MiB"});
+  const auto advice = result_of("plan", words, here.path() / "advice.json");
+  const auto peak = [&](const Json& settings, int64_t batch) {
+    auto run = common;
+    for (const auto& [option, value] : settings.items())
+      run.insert(run.end(), {"--" + option, value.get<std::string>()});
+    run.insert(run.end(), {"--batch-size", std::to_string(batch), "--num-iter", "1"});
+    return result_of("bench", run, here.path() / "bench.json").at("peak_memory_mb").get<double>();
+  };
+  std::map<std::string, int> seen;
+  for (const auto& row : advice.at("rows")) {
+    const auto verdict = row.at("verdict").get<std::string>();
+    const bool recommended = row.at("name") == advice.at("recommended").at("name");
+    const bool far = verdict == "over" && row.at("peak_memory_mb").get<double>() > 1.05 * 24;
+    if (!recommended && (!far || seen[verdict] > 0)) continue;
+    ++seen[verdict];
+    const double found = peak(row.at("settings"), row.at("batch_size"));
+    EXPECT_EQ(found <= 24, recommended) << row << "\nmeasured " << found;
+  }
+  EXPECT_EQ(seen, (std::map<std::string, int>{{"front", 1}, {"over", 1}}));
+  EXPECT_GE(advice.at("largest_batch_size").get<int64_t>(), advice.at("rows")[0].at("batch_size").get<int64_t>());
+  EXPECT_GE(advice.at("largest_seq_length").get<int64_t>(), 64);
+}
+
+TEST(Plan, AdviceNeedsALimit) {
+  const auto none = run({shade_binary(), "plan", "--model", "llama-nano", "--advise"});
+  EXPECT_EQ(none.status, 2);
+  EXPECT_NE(none.output.find("--memory-limit"), std::string::npos) << none.output;
+  const auto tight =
+      run({shade_binary(), "plan", "--model", "llama-nano", "--seq", "16", "--advise", "--memory-limit", "1MiB"});
+  EXPECT_EQ(tight.status, 1);
+  EXPECT_NE(tight.output.find("nothing fits"), std::string::npos) << tight.output;
+  EXPECT_NE(tight.output.find("over the limit by"), std::string::npos) << tight.output;
 }
 
 TEST(Plan, SaysWhatItCannotPlan) {

@@ -1,0 +1,99 @@
+#include "shade/cli/planned.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "shade/base/strings.h"
+#include "shade/base/without_folders.h"
+#include "shade/cli/bench_line.h"
+#include "shade/plan/dry_run.h"
+#include "shade/plan/record_json.h"
+
+namespace shade::cli {
+namespace {
+
+// Ranks of a plan are not started: there may be more of them than processes of a host.
+constexpr int kMostRanks = 16384;
+
+int ranks_of(const measure::MatrixRow& row) {
+  int ranks = 1;
+  for (size_t i = 0; i + 1 < row.arguments.size(); ++i) {
+    if (row.arguments[i] != "--ranks") continue;
+    const auto& word = row.arguments[i + 1];
+    const auto number = parse_integer(word);
+    SHADE_REQUIRE(number && *number >= 1 && *number <= kMostRanks, "--ranks ", word, "; expected a number from 1 to ",
+                  kMostRanks);
+    ranks = static_cast<int>(*number);
+  }
+  return ranks;
+}
+
+Arguments without_ranks(const Arguments& words) {
+  Arguments out;
+  for (size_t i = 0; i < words.size(); ++i)
+    if (words[i] == "--ranks")
+      ++i;
+    else
+      out.push_back(words[i]);
+  return out;
+}
+
+// As `shade bench` would start it: some kernels of a CPU have scratch memory for each thread.
+void use_planned_threads(const Planned& planned) {
+  static const int all = at::get_num_threads();
+  const auto wanted = static_cast<int>(planned.experiment.bench.threads);
+  at::set_num_threads(wanted > 0 ? wanted : planned.ranks > 1 ? 1 : all);
+}
+
+}  // namespace
+
+Planned Planned::read(const measure::MatrixRow& row, std::vector<std::string>& notes) {
+  Planned out{.row = row, .ranks = ranks_of(row)};
+  BenchLine line;
+  line.planned_ranks = out.ranks;
+  SHADE_REQUIRE(!line.parse(without_ranks(row.arguments)), "--help stands between the options of a matrix");
+  out.experiment = line.experiment;
+  for (const auto& note : line.notes)
+    if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
+  return out;
+}
+
+void Planned::make(const PlanTime& predicted, Events events) {
+  use_planned_threads(*this);
+  try {
+    record = plan::dry_run(experiment, {.ranks = ranks, .accelerator = predicted.accelerator()});
+    if (predicted.device()) time = predicted.predict(row.name, record);
+  } catch (const UsageError& fault) {
+    refused = fault.what();
+    return;
+  }
+  if (time) time->time.events = {};
+  if (events == Events::drop) record.events = {};
+}
+
+Json Planned::json() const {
+  const auto& [bench, shard, dp] = std::tie(experiment.bench, experiment.shard, experiment.dp);
+  Json out{{"name", row.name},
+           {"model", without_folders(bench.model)},
+           {"mode", experiment.mode},
+           {"dp", to_string(dp.dp)},
+           {"shard", to_string(shard.shard)},
+           {"seq_length", bench.seq_length},
+           {"batch_size", bench.batch_size},
+           {"grad_accum", bench.grad_accum},
+           {"num_ranks", ranks}};
+  if (!refused.empty()) {
+    out.update({{"failed", true}, {"reason", refused}});
+    return out;
+  }
+  out.update(plan::to_json(record));
+  if (time)
+    out.update({{"avg_time_ms", Millis(time->time.step).count()},
+                {"tokens_per_second", time->tokens_per_second},
+                {"fits", time->fits},
+                {"time", time->json()}});
+  return out;
+}
+
+}  // namespace shade::cli

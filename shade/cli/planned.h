@@ -1,0 +1,34 @@
+// One row of `shade plan`: what was asked for, and what a dry run of it found.
+#pragma once
+
+#include <optional>
+
+#include "shade/cli/plan_time.h"
+#include "shade/cli/verb.h"
+#include "shade/measure/bench.h"
+#include "shade/measure/matrix.h"
+#include "shade/plan/step_record.h"
+
+namespace shade::cli {
+
+struct Planned {
+  measure::MatrixRow row;
+  measure::Experiment experiment;
+  int ranks = 1;
+  plan::StepRecord record;
+  std::optional<PlanTime::Row> time;  // with a device profile
+  std::string refused;                // why it can't be run at all; empty: it can
+
+  // The words of a row as `shade bench` reads them, --ranks as ranks that are simulated. What was chosen that was not
+  // stated is added to `notes`, once. Throws UsageError.
+  static Planned read(const measure::MatrixRow& row, std::vector<std::string>& notes);
+
+  // The dry run, and its time on the device that was named. A row that a run would refuse has `refused`. The events of
+  // a step are kept only if they are asked for: those of many rows would fill the memory.
+  enum class Events { drop, keep };
+  void make(const PlanTime& time, Events events = Events::drop);
+
+  Json json() const;
+};
+
+}  // namespace shade::cli

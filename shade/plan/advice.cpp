@@ -1,0 +1,158 @@
+#include "shade/plan/advice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <tuple>
+
+#include "shade/base/error.h"
+
+namespace shade::plan {
+namespace {
+
+constexpr int64_t kLargestBatch = 4096;
+constexpr double kWorthDoubling = 0.98;  // time per sample of twice the batch, relative
+constexpr double kAlike = 0.99;          // a saving of less than 1 % is none
+
+double share(Bytes of, Bytes whole) { return static_cast<double>(of.count) / static_cast<double>(whole.count); }
+
+class Search {
+ public:
+  Search(const SearchSpace& space, const Estimator& estimate) : space_(space), estimate_(estimate) {}
+
+  Advice run() {
+    for (const auto& family : space_.families) try_family(family);
+    for (const auto& resort : space_.last_resorts)
+      if (!anything_fits())
+        for (const auto& family : space_.families) try_family({with(family.settings, resort), family.batch});
+    judge();
+    refine();
+    return std::move(out_);
+  }
+
+ private:
+  bool fits(const Estimate& found) const { return found.refused.empty() && found.peak <= space_.limit; }
+  bool anything_fits() const {
+    return std::any_of(out_.tried.begin(), out_.tried.end(), [&](const Tried& one) { return fits(one.estimate); });
+  }
+
+  const Estimate& attempt(Candidate candidate) {
+    auto found = estimate_(candidate);
+    out_.tried.push_back({.candidate = std::move(candidate), .estimate = std::move(found)});
+    return out_.tried.back().estimate;
+  }
+
+  void try_family(const Family& family) {
+    if (family.batch) {
+      attempt({family.settings, *family.batch});
+      return;
+    }
+    double before = 0;
+    for (int64_t batch = 1; batch <= kLargestBatch; batch *= 2) {
+      const auto& found = attempt({family.settings, batch});
+      if (!fits(found) || (batch > 1 && found.time > kWorthDoubling * before)) return;
+      before = found.time;
+    }
+  }
+
+  void refine() {
+    const auto best = out_.front;
+    for (const auto index : best)
+      for (const auto& refinement : space_.refinements) {
+        const auto [settings, batch] = out_.tried[index].candidate;
+        attempt({with(settings, refinement), batch});
+      }
+    if (!best.empty() && !space_.refinements.empty()) judge();
+  }
+
+  // Fastest first; of equals the leaner, the cheaper, the one that was tried first.
+  std::vector<size_t> by_time() const {
+    std::vector<size_t> order(out_.tried.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::erase_if(order, [&](size_t i) { return !fits(out_.tried[i].estimate); });
+    const auto key = [&](size_t i) {
+      const auto& found = out_.tried[i].estimate;
+      return std::tuple(found.time, found.peak.count, found.cost, i);
+    };
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
+    return order;
+  }
+
+  void judge() {
+    for (auto& one : out_.tried) one.verdict = one.estimate.refused.empty() ? Verdict::over : Verdict::refused;
+    out_.front.clear();
+    for (const auto index : by_time()) {
+      auto& one = out_.tried[index];
+      const auto better = std::find_if(out_.front.begin(), out_.front.end(), [&](size_t faster) {
+        const auto& other = out_.tried[faster].estimate;
+        return static_cast<double>(one.estimate.peak.count) >= kAlike * static_cast<double>(other.peak.count) &&
+               one.estimate.cost >= kAlike * other.cost;
+      });
+      one.verdict = better == out_.front.end() ? Verdict::front : Verdict::slower;
+      if (better == out_.front.end())
+        out_.front.push_back(index);
+      else
+        one.beaten_by = *better;
+    }
+  }
+
+  const SearchSpace& space_;
+  const Estimator& estimate_;
+  Advice out_;
+};
+
+std::string percent(double share) { return text(significant(100 * share, 2), " %"); }
+
+}  // namespace
+
+Settings with(Settings settings, const Setting& one) {
+  const auto known =
+      std::find_if(settings.begin(), settings.end(), [&](const auto& s) { return s.first == one.first; });
+  if (known == settings.end())
+    settings.push_back(one);
+  else
+    *known = one;
+  return settings;
+}
+
+Advice advise(const SearchSpace& space, const Estimator& estimate) {
+  SHADE_REQUIRE(space.limit.count > 0, "advice needs a memory limit above 0");
+  return Search(space, estimate).run();
+}
+
+std::string reason(const Advice& advice, const Tried& tried, Bytes limit,
+                   const std::function<std::string(const Candidate&)>& name) {
+  const auto& found = tried.estimate;
+  switch (tried.verdict) {
+    case Verdict::front: return {};
+    case Verdict::refused: return found.refused;
+    case Verdict::over:
+      return text(to_string(found.peak), ": over the limit by ", to_string(found.peak - limit), "; ", found.blame);
+    case Verdict::slower: break;
+  }
+  const auto& winner = advice.tried[tried.beaten_by];
+  const auto& best = winner.estimate;
+  const double slower = found.time / best.time - 1, more = share(found.peak, best.peak) - 1;
+  const auto time = slower < 0.005 ? std::string("as fast as ") : text(percent(slower), " slower than ");
+  const auto memory =
+      more < 0.01 ? std::string("no leaner") : text("needs ", to_string(found.peak - best.peak), " more");
+  return text(time, name(winner.candidate), ", and ", memory);
+}
+
+int64_t largest_that_fits(int64_t known, int64_t step, int64_t most, const std::function<bool(int64_t)>& fits) {
+  int64_t low = known, high = known;
+  while (low < most) {
+    high = std::min(2 * low, most);
+    if (!fits(high)) break;
+    low = high;
+  }
+  if (low >= most) return low;
+  while (high - low > step) {
+    const int64_t middle = (low + (high - low) / 2) / step * step;
+    if (middle <= low) break;
+    (fits(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+}  // namespace shade::plan

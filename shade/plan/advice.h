@@ -1,0 +1,81 @@
+// The best settings within a memory limit, each tried by a dry run.
+//
+// Settings that differ in the batch alone are a family. A family is tried with 1, 2, 4, ... samples until one doesn't
+// fit, or twice as many are hardly faster per sample. What is best so far is then tried with each refinement, and if
+// nothing fits every family with each last resort. What fits is ordered by time; on the front is what saves memory or
+// cost against everything faster.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shade/base/names.h"
+#include "shade/base/units.h"
+
+namespace shade::plan {
+
+using Setting = std::pair<std::string, std::string>;  // {"--shard", "zero3"}
+using Settings = std::vector<Setting>;
+
+struct Candidate {
+  Settings settings;  // all but the batch
+  int64_t batch = 1;  // samples that a rank computes at a time
+
+  bool operator==(const Candidate&) const = default;
+};
+
+// What a dry run of a candidate found. Time and cost are of a sample; their units are the caller's.
+struct Estimate {
+  Bytes peak;
+  double time = 0, cost = 0;
+  std::string blame;    // what makes the peak, and which option lowers it
+  std::string refused;  // why it can't be run at all; empty: it can
+};
+using Estimator = std::function<Estimate(const Candidate& candidate)>;
+
+struct Family {
+  Settings settings;
+  std::optional<int64_t> batch;  // stated; none: it is searched
+};
+
+struct SearchSpace {
+  std::vector<Family> families;
+  std::vector<Setting> refinements, last_resorts;
+  Bytes limit;
+};
+
+enum class Verdict { front, slower, over, refused };
+inline std::span<const Name<Verdict>> names_of(Verdict) {
+  static constexpr Name<Verdict> kNames[] = {
+      {"front", Verdict::front}, {"slower", Verdict::slower}, {"over", Verdict::over}, {"refused", Verdict::refused}};
+  return kNames;
+}
+
+struct Tried {
+  Candidate candidate;
+  Estimate estimate;
+  Verdict verdict = Verdict::refused;
+  size_t beaten_by = 0;  // of a slower one: its index
+};
+
+struct Advice {
+  std::vector<Tried> tried;   // in the order of the search
+  std::vector<size_t> front;  // fastest first; empty: nothing fits
+};
+
+Advice advise(const SearchSpace& space, const Estimator& estimate);
+
+Settings with(Settings settings, const Setting& one);  // in the place of an earlier value
+
+// Why it is not on the front, in a line; `name` says what a candidate is called.
+std::string reason(const Advice& advice, const Tried& tried, Bytes limit,
+                   const std::function<std::string(const Candidate&)>& name);
+
+// The largest multiple of `step` up to `most` for which `fits` holds, if it holds for `known` and for all below the
+// answer: doubled until it fails, then halved in between.
+int64_t largest_that_fits(int64_t known, int64_t step, int64_t most, const std::function<bool(int64_t)>& fits);
+
+}  // namespace shade::plan
