@@ -8,6 +8,7 @@
 #include "shade/base/visible_text.h"
 #include "shade/cli/bench_line.h"
 #include "shade/cli/bench_tables.h"
+#include "shade/cli/memory_warning.h"
 #include "shade/cli/origin.h"
 #include "shade/train/model_states.h"
 
@@ -119,6 +120,7 @@ int run_bench(const Arguments& arguments) {
     device = world.device();
     if (world.rank() == 0)
       for (const auto& note : own.notes) std::printf("%s\n", visible(note).c_str());
+    warn_of_memory(experiment, world);
     bool first = true;
     const auto result = measure::measure_training(world, experiment, [&](const auto& by_rank, bool on_gpu) {
       print_stage(by_rank, on_gpu, std::exchange(first, false));

@@ -6,6 +6,7 @@
 
 #include "shade/base/output_file.h"
 #include "shade/base/without_folders.h"
+#include "shade/cli/memory_warning.h"
 #include "shade/cli/origin.h"
 #include "shade/cli/run_name.h"
 #include "shade/train/model_states.h"
@@ -71,6 +72,8 @@ int run_train(const Arguments& arguments) {
   if (const auto status = start_ranks(line, "train", arguments, recipe.comm)) return *status;
   in_world(line.ranks, recipe.comm, [&](comm::World& world) {
     use_threads(recipe.train.threads, world.place(), world.device());
+    if (const auto planned = experiment_of(recipe, world.size()))
+      warn_of_memory(*planned, world, recipe.train.memory_limit);
     train::Trainer trainer(world, recipe, config, nullptr,
                            {.answer_signals = true, .environment = origin("train", arguments, world.device())});
     const auto result = trainer.run();

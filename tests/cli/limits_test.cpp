@@ -83,6 +83,44 @@ TEST(Limits, AMemoryLimitIsKeptByTheStates) {
   EXPECT_EQ(fits.status, 0) << fits.output;
 }
 
+// It says so once and runs: the limit of a user is one for the choice of a micro-batch, and a plan may be wrong.
+TEST(Limits, APlanBeyondTheMemoryWarnsOnce) {
+  const auto train = [](const Words& more) {
+    const io::Scratch scratch;
+    Words words{"train",
+                "--model",
+                "linear",
+                "--from-scratch",
+                "--synthetic",
+                "--hidden-dim",
+                "256",
+                "--steps",
+                "1",
+                "--batch-size",
+                "4096",
+                "--micro-batch",
+                "2048",
+                "--threads",
+                "1",
+                "--peak-gflops",
+                "100",
+                "--output",
+                (scratch.path() / "run").string()};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto seen = test::run_shade(words);
+    EXPECT_EQ(seen.status, 0) << seen.output;
+    return seen.output;
+  };
+  const std::string warning = "memory will probably not suffice: by the plan a rank needs ";
+  const auto one = train({"--memory-limit", "9MB"});
+  EXPECT_EQ(count(one, warning), 1u) << one;
+  EXPECT_EQ(count(one, "largest part: "), 1u) << one;
+  const auto two = train({"--memory-limit", "9MB", "--ranks", "2", "--shard", "ddp"});
+  EXPECT_EQ(count(two, warning), 1u) << two;
+  EXPECT_EQ(count(train({"--memory-limit", "4GB"}), warning), 0u);
+  EXPECT_EQ(count(train({"--memory-limit", "9MB", "--log-level", "error"}), warning), 0u);
+}
+
 TEST(Limits, AHostileConfigurationIsAnsweredAtOnce) {
   const io::Scratch scratch;
   Json config{{"model_type", "llama"},     {"hidden_size", 4096},        {"num_hidden_layers", 100'000},

@@ -1,0 +1,130 @@
+#include "shade/cli/memory_warning.h"
+
+#include <ATen/Parallel.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <csignal>
+#include <functional>
+
+#include "shade/base/descriptor.h"
+#include "shade/base/log.h"
+#include "shade/base/strings.h"
+#include "shade/plan/dry_run.h"
+#include "shade/plan/peak_remedy.h"
+#include "shade/plan/record_json.h"
+#include "shade/profile/device.h"
+#include "shade/profile/host_memory.h"
+
+namespace shade::cli {
+namespace {
+
+constexpr Seconds kPatience{3};
+
+// What a child process answers in time; empty: nothing, whatever the reason.
+std::string answer_of_child(const std::function<std::string()>& body) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {};
+  const auto child = ::fork();
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC); nowhere >= 0) {
+      ::dup2(nowhere, STDOUT_FILENO);
+      ::dup2(nowhere, STDERR_FILENO);
+    }
+    try {
+      const auto said = body();
+      if (::write(ends[1], said.data(), said.size()) != std::ssize(said)) ::_exit(1);
+    } catch (...) {
+      ::_exit(1);
+    }
+    ::_exit(0);
+  }
+  const Descriptor in(ends[0]);
+  ::close(ends[1]);
+  if (child < 0) return {};
+  std::string said;
+  std::array<char, 4096> part{};
+  const auto end = Clock::now() + kPatience;
+  for (;;) {
+    pollfd waiting{.fd = *in, .events = POLLIN, .revents = 0};
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+    if (left <= 0 || ::poll(&waiting, 1, static_cast<int>(left)) <= 0) break;
+    const auto count = ::read(*in, part.data(), part.size());
+    if (count <= 0) break;
+    said.append(part.data(), static_cast<size_t>(count));
+  }
+  ::kill(child, SIGKILL);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? said : std::string();
+}
+
+// Sixteen bytes of states for each parameter, and activations as wide as a square matrix of all of them, a hundred
+// bytes each: far above what a small model needs.
+bool is_tiny(const MemoryQuestion& question) {
+  const auto& bench = question.experiment.bench;
+  const auto size = models::size_of(bench.model, question.experiment.sizes, bench.options());
+  const auto parameters = static_cast<double>(size.parameters);
+  const double tokens = static_cast<double>(bench.batch_size) * static_cast<double>(bench.seq_length);
+  return 16 * (16 * parameters + 100 * tokens * std::sqrt(parameters)) < static_cast<double>(question.limit.count);
+}
+
+std::string answer(const MemoryQuestion& question) {
+  at::set_num_threads(1);  // threads of a parent don't exist in its child
+  const auto record =
+      plan::dry_run(question.experiment, {.ranks = question.ranks, .accelerator = question.accelerator});
+  if (record.peak.total <= question.limit) return {};
+  const auto remedy = plan::peak_remedy(record, question.experiment);
+  return text("memory will probably not suffice: by the plan a rank needs ", to_string(record.peak.total),
+              " of tensors, and has ", to_string(question.limit), "; largest part: ", plan::largest_part(record),
+              "; the peak is ", plan::owner_text(record.owner),
+              remedy.empty() ? "" : text("; ", remedy, " needs less"));
+}
+
+}  // namespace
+
+std::string memory_warning(const MemoryQuestion& question) noexcept {
+  try {
+    if (question.experiment.bench.work != measure::Work::step || is_tiny(question)) return {};
+    return answer_of_child([&] { return answer(question); });
+  } catch (...) {  // a run that can't be planned may still run
+    return {};
+  }
+}
+
+std::optional<measure::Experiment> experiment_of(const train::Recipe& recipe, int ranks) {
+  if (recipe.budget.privacy_unit == privacy::PrivacyUnit::user) return std::nullopt;
+  measure::Experiment out{.sizes = recipe.sizes, .shard = recipe.shard, .optim = recipe.optim, .dp = recipe.dp};
+  static_cast<train::ModelConfig&>(out.bench) = recipe.model;
+  const auto of_rank = (recipe.train.batch_size + ranks - 1) / ranks;
+  out.bench.batch_size = std::min(parse_integer(recipe.train.micro_batch).value_or(1), of_rank);
+  out.bench.grad_accum = out.bench.batch_size < of_rank ? 2 : 1;
+  out.bench.seq_length = recipe.train.seq_length;
+  if (out.dp.is_private() && out.dp.sigma <= 0) out.dp.sigma = 1;  // computed from epsilon, later; it changes no size
+  return out;
+}
+
+void warn_of_memory(const measure::Experiment& experiment, const comm::World& world, Bytes stated) {
+  if (world.rank() != 0 || !log::enabled(log::Level::warning)) return;
+  const auto device = world.device();
+  MemoryQuestion question{.experiment = experiment, .ranks = world.size(), .limit = stated};
+  question.experiment.data = {};  // a plan is made from sizes
+  try {
+    const auto available = device.is_cpu()
+                               ? Bytes{profile::host_memory().available.count / world.place().local_size}
+                               : profile::available_memory(device) + profile::device_memory(device).allocated;
+    if (!device.is_cpu()) question.accelerator = available;
+    if (stated.count == 0) question.limit = available;
+  } catch (const Error&) {  // nobody knows how much there is
+    return;
+  }
+  if (const auto words = memory_warning(question); !words.empty()) log::warning(words);
+}
+
+}  // namespace shade::cli

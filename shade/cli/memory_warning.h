@@ -1,0 +1,30 @@
+// A warning before a run starts whose plan says that memory will not suffice.
+#pragma once
+
+#include <optional>
+
+#include "shade/comm/world.h"
+#include "shade/measure/bench.h"
+
+namespace shade::cli {
+
+struct MemoryQuestion {
+  measure::Experiment experiment;
+  int ranks = 1;
+  Bytes limit;                         // for the tensors of a rank
+  std::optional<Bytes> accelerator{};  // its memory; none: a CPU
+};
+
+// The peak of a rank, its largest part and the option that lowers it, if a dry run says that the peak exceeds the
+// limit. Empty: it doesn't, the model is far too small for that, or a dry run can't say it within a few seconds. The
+// dry run is made by a child process, so that it leaves no trace in this one's counters. Throws nothing.
+std::string memory_warning(const MemoryQuestion& question) noexcept;
+
+// A recipe's step, of two micro-batches at most: peaks of later ones are the same. None: samples of several records,
+// whose number differs. A micro-batch that is to be chosen counts as one sample.
+std::optional<measure::Experiment> experiment_of(const train::Recipe& recipe, int ranks);
+
+// Logged by rank 0. `stated`: a limit that the user gave; 0: what the host or the device has.
+void warn_of_memory(const measure::Experiment& experiment, const comm::World& world, Bytes stated = {});
+
+}  // namespace shade::cli
