@@ -86,7 +86,14 @@ TEST_F(Folder, ARowThatFailsDoesntStopTheOthers) {
   EXPECT_TRUE(read_json(path / "no_dp_hsdp_result.json").at("failed").get<bool>());
   EXPECT_NE(read_json(path / "no_dp_hsdp_result.json").at("reason").get<std::string>().find("replicate"),
             std::string::npos);
-  EXPECT_GT(read_json(path / "no_dp_zero3_result.json").at("avg_time_ms").get<double>(), 0);
+  const auto zero3 = read_json(path / "no_dp_zero3_result.json");
+  EXPECT_GT(zero3.at("avg_time_ms").get<double>(), 0);
+  // What a plan says of it stands beside it, and nothing beside what can't be run.
+  EXPECT_NEAR(zero3.at("predicted").at("peak_memory_mb").get<double>() / zero3.at("peak_memory_mb").get<double>(), 1,
+              0.1);
+  EXPECT_EQ(zero3.at("predicted").at("sent_bytes"), zero3.at("communication").at("bytes"));
+  EXPECT_FALSE(read_json(path / "no_dp_hsdp_result.json").contains("predicted"));
+  EXPECT_NE(outcome.output.find("predicted memory"), std::string::npos) << outcome.output;
   EXPECT_NE(outcome.output.find("3 experiments, 1 failed"), std::string::npos) << outcome.output;
 }
 
