@@ -14,7 +14,7 @@ void OptimConfig::check() const {
   below_one("beta2", beta2);
   below_one("momentum", momentum);
   below_one("ema", ema);
-  SHADE_REQUIRE(eps > 0 || optimizer != Algorithm::adamw,
+  SHADE_REQUIRE(eps > 0 || optimizer == Algorithm::sgd,
                 "eps is 0; expected more: a weight without gradient would become 0 / 0");
   SHADE_REQUIRE(
       eps <= 0.1 || optimizer != Algorithm::adamw, "eps is ", eps,
@@ -35,12 +35,13 @@ std::unique_ptr<Optimizer> make_algorithm(const OptimConfig& c) {
                      .weight_decay = c.weight_decay,
                      .decay_all = c.decay_all,
                      .state_type = c.state_dtype});
-  return make_adamw({.beta1 = c.beta1,
-                     .beta2 = c.beta2,
-                     .eps = c.eps,
-                     .weight_decay = c.weight_decay,
-                     .decay_all = c.decay_all,
-                     .state_type = c.state_dtype});
+  const AdamWOptions adam{.beta1 = c.beta1,
+                          .beta2 = c.beta2,
+                          .eps = c.eps,
+                          .weight_decay = c.weight_decay,
+                          .decay_all = c.decay_all,
+                          .state_type = c.state_dtype};
+  return c.optimizer == Algorithm::adambc ? make_adambc(adam, c.noise_floor) : make_adamw(adam);
 }
 
 }  // namespace

@@ -4,14 +4,16 @@
 #include <memory>
 
 #include "shade/base/config.h"
+#include "shade/optim/adambc.h"
 #include "shade/optim/optimizer.h"
 #include "shade/optim/schedule.h"
 
 namespace shade::optim {
 
-enum class Algorithm { adamw, sgd };
+enum class Algorithm { adamw, adambc, sgd };
 inline std::span<const Name<Algorithm>> names_of(Algorithm) {
-  static constexpr Name<Algorithm> kNames[] = {{"adamw", Algorithm::adamw}, {"sgd", Algorithm::sgd}};
+  static constexpr Name<Algorithm> kNames[] = {
+      {"adamw", Algorithm::adamw}, {"adambc", Algorithm::adambc}, {"sgd", Algorithm::sgd}};
   return kNames;
 }
 
@@ -21,6 +23,7 @@ struct OptimConfig {
   double weight_decay = 0.01;
   bool decay_all = false;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double noise_floor = kNoiseFloor;
   double momentum = 0;
   bool nesterov = false;
   Shape schedule = Shape::constant;
@@ -30,23 +33,35 @@ struct OptimConfig {
   double ema = 0;  // decay of the weights' moving average; 0: none
 
   void declare(Fields& f) {
-    f.add("optimizer", optimizer, {.help = "optimization algorithm", .flags = {"--optimizer"}});
+    f.add("optimizer", optimizer,
+          {.help =
+               "optimization algorithm; adambc: adamw whose second moment is corrected for the noise of a private run",
+           .flags = {"--optimizer"}});
     f.add("lr", lr,
           {.help = "learning rate; with a schedule, its peak value",
            .min = 0,
            .flags = {"--lr", "--learning-rate"},
            .common = true});
     f.add("weight_decay", weight_decay,
-          {.help = "weight decay factor, not applied to norms and biases; adamw: decoupled, multiplied by the learning "
-                   "rate; sgd: added to the gradient",
+          {.help = "weight decay factor, not applied to norms and biases; adamw, adambc: decoupled, multiplied by the "
+                   "learning rate; sgd: added to the gradient",
            .min = 0,
            .flags = {"--weight-decay"}});
     f.add("decay_all", decay_all,
           {.help = "whether weight decay also applies to norms and biases", .flags = {"--decay-all"}});
-    f.add("beta1", beta1, {.help = "decay rate of adamw's first moment", .min = 0, .max = 1, .flags = {"--beta1"}});
-    f.add("beta2", beta2, {.help = "decay rate of adamw's second moment", .min = 0, .max = 1, .flags = {"--beta2"}});
+    f.add("beta1", beta1,
+          {.help = "decay rate of the first moment of adamw and adambc", .min = 0, .max = 1, .flags = {"--beta1"}});
+    f.add("beta2", beta2,
+          {.help = "decay rate of the second moment of adamw and adambc", .min = 0, .max = 1, .flags = {"--beta2"}});
     f.add("eps", eps,
-          {.help = "term added to adamw's denominator for numerical stability", .min = 0, .flags = {"--eps"}});
+          {.help = "term added to adamw's denominator for numerical stability; adambc: smallest denominator",
+           .min = 0,
+           .flags = {"--eps"}});
+    f.add("noise_floor", noise_floor,
+          {.help = "smallest second moment of adambc after the noise variance is subtracted, as a fraction of that "
+                   "variance",
+           .min = 0,
+           .flags = {"--noise-floor"}});
     f.add("momentum", momentum,
           {.help = "momentum of sgd; 0: none, and sgd keeps no state", .min = 0, .max = 1, .flags = {"--momentum"}});
     f.add("nesterov", nesterov, {.help = "whether sgd uses Nesterov momentum", .flags = {"--nesterov"}});

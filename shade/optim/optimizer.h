@@ -64,8 +64,8 @@ class Optimizer {
   bool prepared() const { return !states_.empty(); }
 
   // One update of all slots, the same ones as in prepare(). Gradients are multiplied by `scale`: 1 / divisor, times the
-  // clip factor.
-  void step(std::span<const Slot> slots, double learning_rate, double scale = 1);
+  // clip factor. `noise` is the standard deviation of the noise in an element of them, before that.
+  void step(std::span<const Slot> slots, double learning_rate, double scale = 1, double noise = 0);
   // A step without an update: there was nothing to learn from. Weights and state stay; schedules and batches go on.
   void skip() { ++steps_; }
 
@@ -74,6 +74,12 @@ class Optimizer {
   int64_t steps() const { return steps_; }  // made or skipped
   void set_steps(int64_t steps) { steps_ = steps; }
   Bytes state_bytes() const;  // allocated
+
+  // Of an optimizer that corrects for noise (optim/adambc.h): the variance of the noise in an element of the scaled
+  // gradients, averaged over the steps made. None: it corrects for none, or made no step. Without it a run goes on as
+  // if all its steps had had the noise of the next one.
+  virtual std::optional<double> noise_variance() const { return std::nullopt; }
+  virtual void set_noise_variance(double /*variance*/) {}
 
  protected:
   struct Update {
@@ -86,6 +92,8 @@ class Optimizer {
   Optimizer(std::vector<std::string> state_names, StateType state_type, bool decays_in_parts)
       : state_names_(std::move(state_names)), state_type_(state_type), decays_in_parts_(decays_in_parts) {}
 
+  // Before the updates of a step, which steps() counts already: the variance of this step's noise.
+  virtual void expect_noise(double /*variance*/) {}
   // `states` are fp32 and, like master and gradient, of one length.
   virtual void update(const at::Tensor& master, const at::Tensor& gradient, std::span<const at::Tensor> states,
                       const Update& how) = 0;

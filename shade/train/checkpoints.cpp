@@ -52,6 +52,7 @@ void Checkpoints::save(bool wait) {
     words.data = history_->sealed(identity_.data);
     words.origin = history_->origin(step);
     words.clip_norm = job_->method().clipper()->clip_norm();
+    words.noise_variance = job_->optimizer().noise_variance();
   }
   store_.save_async(job_->runtime(), job_->optimizer(), words.json());
   start_clock();

@@ -31,6 +31,7 @@ Job::Job(comm::World& world, JobOptions options)
   SHADE_REQUIRE(options_.folder.empty() || !options_.rehearsal,
                 "a rehearsal has no ledger: what it does counts nowhere; leave out JobOptions::folder");
   if (is_private()) require_private(options_);
+  require_noise_for(options_.optimizer, is_private());
   no_epsilon_ = train::no_epsilon(options_);
   if (is_private() && end_ == 0) end_ = options_.privacy->steps;
   micro_batch_ = options_.micro_batch > 0 ? options_.micro_batch : (options_.batch_size + ranks_ - 1) / ranks_;

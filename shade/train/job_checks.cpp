@@ -63,6 +63,12 @@ void require_private(const JobOptions& options) {
                 to_string(event.unit), "s of the data; expected a bound on their number");
 }
 
+void require_noise_for(const optim::OptimConfig& optimizer, bool is_private) {
+  SHADE_REQUIRE(is_private || optimizer.optimizer != optim::Algorithm::adambc,
+                "--optimizer adambc corrects adamw for the noise of a private run, and this run is not private; choose "
+                "--optimizer adamw, or train privately (--dp auto)");
+}
+
 std::string no_epsilon(const JobOptions& options) {
   if (!options.privacy) return "not private";
   if (options.rehearsal) return "a rehearsal protects nothing";

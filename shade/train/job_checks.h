@@ -13,6 +13,9 @@ int64_t training_units(const JobOptions& options);
 // Throws UsageError: options of a private job under which one record could move a sum by more than its event says.
 void require_private(const JobOptions& options);
 
+// Throws UsageError: an optimizer that corrects for noise, of a job that adds none.
+void require_noise_for(const optim::OptimConfig& optimizer, bool is_private);
+
 // Why no epsilon may be stated of a job with these options; empty: it may.
 std::string no_epsilon(const JobOptions& options);
 

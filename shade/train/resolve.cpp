@@ -8,6 +8,7 @@
 #include "shade/models/weights_config.h"
 #include "shade/shard/choose_strategy.h"
 #include "shade/train/budget.h"
+#include "shade/train/job_checks.h"
 #include "shade/train/recipe.h"
 #include "shade/train/records.h"
 #include "shade/train/step.h"
@@ -51,6 +52,7 @@ void choose_sampler(Recipe& recipe, const Config& config) {
 }
 
 void check_plain(const Recipe& recipe) {
+  require_noise_for(recipe.optim, /*is_private=*/false);
   SHADE_REQUIRE(recipe.budget.target_epsilon == 0 && recipe.budget.max_epsilon == 0,
                 "an epsilon is asked of a run that is not private; choose how samples are clipped, e.g. --dp auto, or "
                 "ask for none: --target-epsilon 0 --max-epsilon 0");

@@ -22,6 +22,7 @@ Json Saved::json() const {
   if (is_private) {
     out["origin"] = origin ? origin->json() : Json();
     out["clip_norm"] = clip_norm;
+    if (noise_variance) out["noise_variance"] = *noise_variance;
   }
   return out;
 }
@@ -49,6 +50,10 @@ Saved Saved::from_json(const Json& json) {
   if (!json["origin"].is_null()) out.origin = checkpoint::Origin::from_json(json["origin"]);
   require("clip_norm", number("clip_norm"));
   out.clip_norm = json["clip_norm"];
+  if (json.contains("noise_variance")) {
+    require("noise_variance", number("noise_variance") && json["noise_variance"] >= 0);
+    out.noise_variance = json["noise_variance"];
+  }
   return out;
 }
 

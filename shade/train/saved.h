@@ -18,6 +18,7 @@ struct Saved {
   bool is_private = false;
   std::optional<checkpoint::Origin> origin;  // of a private run; none: no step was made
   double clip_norm = 0;                      // of a private run
+  std::optional<double> noise_variance{};    // optim::Optimizer's; none: it corrects for no noise
 
   Json json() const;
   static Saved from_json(const Json& json);  // throws UsageError naming what is missing

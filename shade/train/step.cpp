@@ -231,6 +231,9 @@ void Step::begin_noise(int64_t step) {
   ++draws_;
 }
 
+// All elements have the same noise, whatever the style: thresholds of groups add up to one C.
+double Step::noise_deviation() const { return clipper().gradient_sigma() * clipper().sensitivity(); }
+
 void Step::add_noise() {
   SHADE_REQUIRE(is_private(), "a step that is not private has no noise; set StepOptions::privacy");
   begin_noise(optimizer_->steps());
@@ -241,7 +244,7 @@ void Step::add_noise() {
 
 void Step::add_noise(std::span<const shard::LocalShard> shards, HostSums& sums) const {
   const Span span("noise");
-  const double deviation = clipper().gradient_sigma() * clipper().sensitivity();
+  const double deviation = noise_deviation();
   const auto values = sums.values();
   for (size_t i = 0; i < shards.size(); ++i)
     for (const auto& run : shards[i].runs)
@@ -352,11 +355,12 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
   // No factor mends a gradient that is not finite; the record says so (train/finite.h).
   if (normed && options_.grad_clip > 0 && std::isfinite(*record.gradient_norm))
     scale *= optim::clip_factor(*record.gradient_norm, options_.grad_clip);
+  const double noise = is_private() ? noise_deviation() : 0;  // before adaptive clipping moves the clip norm
   if (is_private()) release(shards, *sums, all.below, *divisor, record);
   if (is_private() || record.samples.samples > 0) {
     const Span span("optimizer");
     const MemoryScope scope(MemoryKind::optimizer);
-    optimizer_->step(slots, record.learning_rate, scale);
+    optimizer_->step(slots, record.learning_rate, scale, noise);
   } else {  // momentum and weight decay would move the weights
     optimizer_->skip();
   }

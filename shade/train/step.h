@@ -105,6 +105,7 @@ class Step {
   void count_positions(const nn::Batch& batch);
   at::Tensor sum_gradients(std::span<const nn::Batch> micro_batches);  // -> Losses as a tensor, not yet read
   privacy::Clipper& clipper() const { return *method_->clipper(); }    // of private steps
+  double noise_deviation() const;                                      // of an element of the next sum
   void require_events_noise() const;
   void begin_noise(int64_t step);
   void add_noise(std::span<const shard::LocalShard> shards, HostSums& sums) const;

@@ -151,6 +151,7 @@ void Trainer::resume(RunIdentity identity) {
   auto& method = job_->method();
   if (found && method.clipper() != nullptr && method.clipper()->adaptive())
     method.clipper()->continue_at(found->clip_norm);
+  if (found && found->noise_variance) job_->optimizer().set_noise_variance(*found->noise_variance);
   evaluations_ = std::make_unique<Evaluations>(*job_, Evaluations::Records{*dataset_, split_, test_records_.get()},
                                                train.eval_every);
   peaks_ = peaks_of(groups_.control, train.peak_gflops, job_->runtime().compute(), job_->device());

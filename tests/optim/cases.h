@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "shade/optim/adambc.h"
 #include "shade/optim/adamw.h"
 #include "shade/optim/sgd.h"
 
@@ -21,6 +22,7 @@ struct Case {
 inline std::vector<Case> all_cases() {
   return {
       {"adamw", [](StateType t) { return make_adamw({.weight_decay = 0.1, .state_type = t}); }},
+      {"adambc", [](StateType t) { return make_adambc({.weight_decay = 0.1, .state_type = t}, 0.3); }},
       {"sgd", [](StateType t) { return make_sgd({.weight_decay = 0.1, .state_type = t}); }},
       {"momentum", [](StateType t) { return make_sgd({.momentum = 0.9, .weight_decay = 0.1, .state_type = t}); }},
       {"nesterov",

@@ -35,8 +35,8 @@ TEST(OptimConfig, HasTheFlagsOfTheCommandLine) {
   for (const auto& field : config.fields())
     flags.insert(flags.end(), field.info().flags.begin(), field.info().flags.end());
   EXPECT_EQ(flags, (std::vector<std::string>{"--optimizer", "--lr", "--learning-rate", "--weight-decay", "--decay-all",
-                                             "--beta1", "--beta2", "--eps", "--momentum", "--nesterov", "--schedule",
-                                             "--warmup-steps", "--total-steps", "--grad-clip",
+                                             "--beta1", "--beta2", "--eps", "--noise-floor", "--momentum", "--nesterov",
+                                             "--schedule", "--warmup-steps", "--total-steps", "--grad-clip",
                                              "--optimizer-state-dtype", "--ema"}));
 }
 
@@ -46,7 +46,7 @@ TEST(OptimConfig, RefusesFieldsOutOfRange) {
   config.add("optim", optim);
   EXPECT_EQ(fault([&] { config.set("optim.lr", "-1"); }), "optim.lr: '-1' is out of range; expected at least 0.0");
   EXPECT_EQ(fault([&] { config.set("optim.optimizer", "adam"); }),
-            "optim.optimizer: 'adam' is unknown; expected one of adamw, sgd; did you mean 'adamw'?");
+            "optim.optimizer: 'adam' is unknown; expected one of adamw, adambc, sgd; did you mean 'adamw'?");
   EXPECT_EQ(fault([&] { config.set("optim.warmup-steps", "-2"); }),
             "optim.warmup_steps: '-2' is out of range; expected at least 0.0 updates");
 }
@@ -58,6 +58,7 @@ TEST(OptimConfig, RefusesWhatDoesntFitTogether) {
   EXPECT_EQ(refused({.optimizer = Algorithm::sgd, .momentum = 1}),
             "momentum is 1; expected at least 0 and less than 1");
   EXPECT_EQ(refused({.eps = 0}), "eps is 0; expected more: a weight without gradient would become 0 / 0");
+  EXPECT_NE(refused({.optimizer = Algorithm::adambc, .eps = 0}), "no error") << "the noise may be 0";
   EXPECT_EQ(refused({.optimizer = Algorithm::sgd, .eps = 0}), "no error") << "sgd has no eps";
   EXPECT_EQ(refused({.optimizer = Algorithm::sgd, .nesterov = true}),
             "nesterov needs momentum; set --momentum, e.g. 0.9");

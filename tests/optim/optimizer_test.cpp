@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "shade/base/error.h"
 #include "tests/optim/cases.h"
@@ -12,15 +13,18 @@
 namespace shade::optim {
 namespace {
 
+// Of the noise that a step is said to have, before and after it is scaled. Only adambc asks.
+constexpr double kScale = 1 / 48.0, kNoise = 40, kPhi = kNoise * kScale * kNoise * kScale;
+
 // The textbook, one element at a time, in fp64.
 struct Textbook {
   double w, m = 0, v = 0;
 
-  void adamw(double g, int t, double lr, double decay) {
+  void adam(double g, int t, double lr, double decay, const std::function<double(double)>& denominator) {
     m = 0.9 * m + 0.1 * g;
     v = 0.999 * v + 0.001 * g * g;
     w -= lr * decay * w;
-    w -= lr * (m / (1 - std::pow(0.9, t))) / (std::sqrt(v / (1 - std::pow(0.999, t))) + 1e-8);
+    w -= lr * (m / (1 - std::pow(0.9, t))) / denominator(v / (1 - std::pow(0.999, t)));
   }
   void sgd(double g, double lr, double decay, double momentum, bool nesterov) {
     g += decay * w;
@@ -28,7 +32,10 @@ struct Textbook {
     w -= lr * (nesterov ? g + momentum * m : m);
   }
   void step(const std::string& algorithm, double g, int t, double lr, double decay) {
-    if (algorithm == "adamw") return adamw(g, t, lr, decay);
+    const auto plain = [](double second) { return std::sqrt(second) + 1e-8; };
+    const auto corrected = [](double second) { return std::sqrt(std::max(second - kPhi, 0.3 * kPhi)); };
+    if (algorithm == "adamw") return adam(g, t, lr, decay, plain);
+    if (algorithm == "adambc") return adam(g, t, lr, decay, corrected);
     sgd(g, lr, decay, algorithm == "sgd" ? 0 : 0.9, algorithm == "nesterov");
   }
 };
@@ -39,7 +46,6 @@ INSTANTIATE_TEST_SUITE_P(All, EveryOptimizer, testing::ValuesIn(all_cases()), na
 TEST_P(EveryOptimizer, ComputesTheTextbook) {
   at::manual_seed(1);
   constexpr int64_t kElements = 203;
-  const double scale = 1 / 48.0;
   Slot decaying{.name = "a", .master = at::randn(kElements)};
   Slot mixed{.name = "b", .master = at::randn(kElements), .without_decay = {{0, 5}, {30, 120}, {202, kElements}}};
   const auto decay_of = [](const Slot& slot, int64_t i) {
@@ -57,9 +63,9 @@ TEST_P(EveryOptimizer, ComputesTheTextbook) {
     for (auto* slot : {&decaying, &mixed}) {
       slot->gradient = at::randn(kElements) * 50;
       for (int64_t i = 0; i < kElements; ++i)
-        expected[e++].step(GetParam().name, slot->gradient[i].item<double>() * scale, t, lr, decay_of(*slot, i));
+        expected[e++].step(GetParam().name, slot->gradient[i].item<double>() * kScale, t, lr, decay_of(*slot, i));
     }
-    optimizer->step(std::vector{decaying, mixed}, lr, scale);
+    optimizer->step(std::vector{decaying, mixed}, lr, kScale, kNoise);
   }
   EXPECT_EQ(optimizer->steps(), 5);
   const auto near = [](const at::Tensor& found, double value) {
@@ -107,7 +113,7 @@ std::vector<at::Tensor> train_cut(const Case& c, StateType type, const std::vect
     const auto gradient = at::randn(elements);
     for (size_t i = 0; i < parts.size(); ++i) {
       parts[i].gradient = gradient.slice(0, cuts[i], cuts[i + 1]).clone();
-      ranks[i]->step({&parts[i], 1}, 1e-2, 0.37);
+      ranks[i]->step({&parts[i], 1}, 1e-2, 0.37, 0.9);
     }
   }
   std::vector<at::Tensor> out;
@@ -202,6 +208,7 @@ TEST_P(EveryOptimizer, RefusesOtherSlotsThanPrepared) {
   half.master = half.master.to(at::kBFloat16);
   EXPECT_THROW(optimizer->step(std::vector{half, slot("b", 0)}, 1), Error);
   EXPECT_THROW(optimizer->step(std::vector{slot("a", 3), slot("b", 0)}, 1, NAN), Error);
+  EXPECT_THROW(optimizer->step(std::vector{slot("a", 3), slot("b", 0)}, 1, 1, -1), Error);
   EXPECT_EQ(optimizer->steps(), 0) << "a refused step is none";
   optimizer->step(std::vector{slot("a", 3), slot("b", 0)}, 1);
   EXPECT_EQ(optimizer->steps(), 1);

@@ -74,7 +74,7 @@ TEST(ModelStates, AreWhatIsAllocated) {
                         {2, zero3, nn::DType::fp32},
                         {2, zero3, nn::DType::bf16, true},
                         {4, hsdp, nn::DType::fp32}}) {
-    for (const auto algorithm : {optim::Algorithm::adamw, optim::Algorithm::sgd}) {
+    for (const auto algorithm : {optim::Algorithm::adamw, optim::Algorithm::adambc, optim::Algorithm::sgd}) {
       StatesPlan plan{.compute = c.dtype, .optim = optim::OptimConfig{.optimizer = algorithm}, .ranks = c.ranks};
       plan.shard.shard = c.strategy;
       plan.local_ranks = c.ranks;
