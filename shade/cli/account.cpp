@@ -168,7 +168,7 @@ int run_account(const Arguments& arguments) {
   Table table({"accountant", "epsilon", "what it is"});
   for (const auto accountant : {Accountant::prv, Accountant::rdp, Accountant::gdp}) {
     if (accountant == Accountant::gdp && !all_poisson) continue;  // it has no answer
-    const auto spent = accountant == result.accountant ? result : privacy::spent(accountant, steps, account.delta);
+    const auto spent = accountant == account.accountant ? result : privacy::spent(accountant, steps, account.delta);
     table.add({to_string(accountant), rounded_up(spent.epsilon), nature(spent)});
     Json row{{"epsilon", spent.epsilon}, {"upper_bound", spent.upper_bound}};
     if (spent.order) row["order"] = *spent.order;

@@ -88,6 +88,7 @@ TEST(Laws, ABillionStepsHaveAnAnswer) {
     EXPECT_TRUE(std::isfinite(prv.epsilon)) << q << " " << sigma;
     EXPECT_LE(prv.epsilon, epsilon(Accountant::rdp, run, 1e-6)) << q << " " << sigma;
     EXPECT_EQ(prv.warning.empty(), !prv.order) << "the bound of rdp is named";
+    EXPECT_EQ(prv.accountant, prv.order ? Accountant::rdp : Accountant::prv);
     by_renyi += prv.order ? 1 : 0;
   }
   EXPECT_GT(by_renyi, 0) << "no run here needs the other bound: choose others";

@@ -15,6 +15,7 @@ Spent spent(Accountant accountant, std::span<const Steps> steps, double delta) {
       out.epsilon = prv_epsilon(steps, delta);
       const auto renyi = rdp_epsilon(steps, delta);
       if (out.epsilon <= renyi.epsilon) break;
+      out.accountant = Accountant::rdp;
       out.epsilon = renyi.epsilon;
       out.order = renyi.order;
       out.warning = "the bound of rdp, which is smaller here: so many steps need a finer grid than prv has";
