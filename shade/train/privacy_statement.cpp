@@ -69,11 +69,19 @@ std::vector<std::string> uncovered_things(const Recipe& recipe) {
   return out;
 }
 
-PrivacyStatement::Steps steps_of(const checkpoint::Spent& spent, const privacy::Mechanism& mechanism) {
-  return {.mechanism = mechanism,
-          .clip_norm = spent.event.at("clip_norm"),
-          .divisor = spent.event.at("divisor"),
-          .count = spent.steps};
+// Ledgers of earlier versions have neither clip style nor records per user: then those of the last start are stated.
+PrivacyStatement::Steps steps_of(const checkpoint::Spent& spent, const Recipe& recipe) {
+  const auto& event = spent.event;
+  PrivacyStatement::Steps out{.mechanism = mechanism_in(event).value(),
+                              .clip_norm = event.at("clip_norm"),
+                              .divisor = event.at("divisor"),
+                              .clip_style = recipe.dp.clip_style,
+                              .count = spent.steps};
+  if (event.contains("clip_style"))
+    out.clip_style = parse_name<privacy::ClipStyle>(event.at("clip_style").get<std::string>());
+  if (unit_of(recipe) == privacy::PrivacyUnit::user)
+    out.max_records = event.value("max_records_per_user", recipe.budget.max_records_per_user);
+  return out;
 }
 
 // What the ledger has, and the epsilon of it.
@@ -93,7 +101,7 @@ void read_ledger(PrivacyStatement& out, const Recipe& recipe, const fs::path& ru
                                  [&] { return std::string(packed_records_in(run) ? "window" : "record"); });
   if (out.no_guarantee.empty()) out.no_guarantee = all.count == 0 ? "the ledger has no step" : all.no_epsilon;
   if (!out.no_guarantee.empty()) return;
-  for (const auto& spent : ledger) out.steps.push_back(steps_of(spent, *mechanism_in(spent.event)));
+  for (const auto& spent : ledger) out.steps.push_back(steps_of(spent, recipe));
   auto unlimited = recipe.budget;
   unlimited.max_epsilon = 0;
   event.mechanism = all.steps.front().mechanism;  // of the 0 steps to come
@@ -155,8 +163,7 @@ PrivacyStatement::Program program_in(const Json& environment) {
 }
 
 PrivacyStatement state_privacy(const Recipe& recipe, const fs::path& run) {
-  PrivacyStatement out{.unit = unit_of(recipe), .unit_by = unit_by_of(recipe), .clip_style = recipe.dp.clip_style};
-  if (out.unit == privacy::PrivacyUnit::user) out.max_records = recipe.budget.max_records_per_user;
+  PrivacyStatement out{.unit = unit_of(recipe), .unit_by = unit_by_of(recipe)};
   out.no_guarantee = no_epsilon(recipe);
   if (!recipe.dp.is_private()) {
     out.no_guarantee = "the run is not private";

@@ -21,6 +21,8 @@ struct PrivacyStatement {
     privacy::Mechanism mechanism;
     double clip_norm = 0;  // of adaptive clipping, the first one
     double divisor = 0;    // the public constant that sums are divided by
+    privacy::ClipStyle clip_style = privacy::ClipStyle::flat;
+    int64_t max_records = 0;  // of users: most records of one in a step
     int64_t count = 0;
   };
   // Which program; empty: not known.
@@ -39,9 +41,7 @@ struct PrivacyStatement {
   std::string no_guarantee;             // why there is none; empty: `spent` holds
   std::optional<privacy::Spent> spent;  // by all steps of the ledger; set if there is a guarantee
   privacy::PrivacyUnit unit = privacy::PrivacyUnit::record;
-  std::string unit_by;      // PrivacyEvent::unit_by
-  int64_t max_records = 0;  // of users: most records of one in a step
-  privacy::ClipStyle clip_style = privacy::ClipStyle::flat;
+  std::string unit_by;  // PrivacyEvent::unit_by
   std::vector<Steps> steps;
   std::vector<std::string> taken_as_public, not_covered;  // noun phrases
   Program trained_with, released_with;

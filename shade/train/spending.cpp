@@ -5,6 +5,17 @@
 #include "shade/checkpoint/agreement.h"
 
 namespace shade::train {
+namespace {
+
+// What the accountant asks, and what a statement says of such steps beside it.
+Json ledger_event(const privacy::PrivacyEvent& event, const Recipe& recipe) {
+  auto out = event_json(event, recipe.dp.seed().has_value());
+  out["clip_style"] = to_string(recipe.dp.clip_style);
+  if (event.unit == privacy::PrivacyUnit::user) out["max_records_per_user"] = recipe.budget.max_records_per_user;
+  return out;
+}
+
+}  // namespace
 
 Spending::Spending(const Recipe& recipe, const privacy::PrivacyEvent& event, RunFolder& folder,
                    const comm::Group& control, bool replayable, const std::string& windows)
@@ -27,7 +38,7 @@ Spending::Spending(const Recipe& recipe, const privacy::PrivacyEvent& event, Run
 
 void Spending::look(const std::string& exact, const std::optional<checkpoint::Origin>& from, int64_t saved) {
   const bool seeded = recipe_->dp.seed().has_value();
-  const auto known = history_.look(exact, event_json(event_, seeded), from);
+  const auto known = history_.look(exact, ledger_event(event_, *recipe_), from);
   made_ = known.made;
   const auto unstated = [&] { return std::string(folder_->was_packed() ? "window" : "record"); };
   const auto earlier = earlier_steps(known.spent, event_, seeded, unstated);

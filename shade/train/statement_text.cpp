@@ -14,7 +14,7 @@ std::string exact(double value) { return Json(value).dump(); }
 std::string unit_words(const PrivacyStatement& s) {
   if (s.unit != privacy::PrivacyUnit::user)
     return s.unit_by.empty() ? to_string(s.unit) : text(to_string(s.unit), " (", s.unit_by, ")");
-  return text("user, named by the field '", s.unit_by, "', with at most ", s.max_records, " records in a step");
+  return text("user, named by the field '", s.unit_by, "'");
 }
 
 std::string sampling_words(const privacy::Mechanism& m) {
@@ -23,10 +23,11 @@ std::string sampling_words(const privacy::Mechanism& m) {
   return out;
 }
 
-std::string steps_words(const PrivacyStatement& s, const Steps& kind) {
+std::string steps_words(const Steps& kind) {
   return text(kind.count, kind.count == 1 ? " step: " : " steps: ", sampling_words(kind.mechanism), ", sigma ",
               exact(kind.mechanism.noise_multiplier), ", clip norm ", exact(kind.clip_norm), " (",
-              to_string(s.clip_style), ")");
+              to_string(kind.clip_style), ")",
+              kind.max_records > 0 ? text(", at most ", kind.max_records, " records of a user in a step") : "");
 }
 
 std::string promise(const PrivacyStatement& s) {
@@ -82,7 +83,7 @@ std::string table_of(const PrivacyStatement& s) {
     row("unit of privacy", unit_words(s));
     row("steps", text(s.step_count()));
     for (const auto& kind : s.steps) {
-      row("mechanism", steps_words(s, kind));
+      row("mechanism", steps_words(kind));
       row("expected batch (divisor)", exact(kind.divisor));
     }
   }
@@ -100,7 +101,7 @@ std::vector<std::string> short_lines(const PrivacyStatement& s) {
   std::vector<std::string> out{text("privacy  ", promise(s))};
   const auto more = [&](const auto&... words) { out.push_back(text("         ", words...)); };
   if (!s.unit_by.empty()) more("unit: ", unit_words(s));
-  for (const auto& kind : s.steps) more(steps_words(s, kind));
+  for (const auto& kind : s.steps) more(steps_words(kind));
   if (s.data_ledger) more(data_ledger_words(*s.data_ledger));
   more("taken as public: ", join(s.taken_as_public, "; "));
   more("not covered: ", join(s.not_covered, "; "));
@@ -136,20 +137,20 @@ Json to_json(const PrivacyStatement& s) {
     out["unit"] = {{"kind", to_string(s.unit)}};
     if (s.unit == privacy::PrivacyUnit::user) {
       out["unit"]["field"] = s.unit_by;
-      out["unit"]["max_records_per_step"] = s.max_records;
     } else if (!s.unit_by.empty()) {
       out["unit"]["by"] = s.unit_by;
     }
-    out["clip_style"] = to_string(s.clip_style);
     out["steps"] = s.step_count();
     out["mechanisms"] = Json::array();
-    for (const auto& [mechanism, clip_norm, divisor, count] : s.steps) {
+    for (const auto& [mechanism, clip_norm, divisor, clip_style, max_records, count] : s.steps) {
       Json kind{{"steps", count},
                 {"sampler", to_string(mechanism.sampler)},
                 {"sample_rate", mechanism.sample_rate},
                 {"sigma", mechanism.noise_multiplier},
                 {"clip_norm", clip_norm},
+                {"clip_style", to_string(clip_style)},
                 {"divisor", divisor}};
+      if (max_records > 0) kind["max_records_per_user"] = max_records;
       if (mechanism.max_batch > 0)
         kind.update({{"max_batch", mechanism.max_batch}, {"population", mechanism.population}});
       out["mechanisms"].push_back(std::move(kind));

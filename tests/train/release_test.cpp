@@ -163,9 +163,34 @@ TEST_F(Release, CountsStepsOfAllHistories) {
 TEST_F(Release, NamesUsersByFieldAndMost) {
   train("run", {{"dp.privacy_unit", "user"}, {"dp.max_records_per_user", "2"}, {"data.user_field", "from"}});
   release_of("run");
-  EXPECT_EQ(statement()["unit"], (Json{{"kind", "user"}, {"field", "from"}, {"max_records_per_step", 2}}));
+  EXPECT_EQ(statement()["unit"], (Json{{"kind", "user"}, {"field", "from"}}));
+  EXPECT_EQ(statement()["mechanisms"][0]["max_records_per_user"], 2);
   EXPECT_EQ(statement()["adjacency"], "add or remove one user with all records");
   expect_valid();
+}
+
+// Settings may change when a run goes on: each kind of steps is stated with its own.
+TEST_F(Release, StatesClipStyleAndRecordsPerUserOfEveryStart) {
+  const Words users{{"dp.privacy_unit", "user"}, {"data.user_field", "from"}};
+  const auto with = [&](Words words) {
+    words.insert(words.end(), users.begin(), users.end());
+    return words;
+  };
+  train("run", with({{"dp.max_records_per_user", "2"}, {"train.steps", "2"}}));
+  train("run", with({{"dp.max_records_per_user", "3"}, {"train.steps", "3"}}));
+  train("run", with({{"dp.max_records_per_user", "3"}, {"train.steps", "6"}, {"dp.clip_style", "automatic"}}));
+  const auto released = release_of("run");
+  expect_valid();
+  std::vector<Json> found;
+  const auto stated = statement();
+  for (const auto& kind : stated["mechanisms"])
+    found.push_back({kind["steps"], kind["clip_style"], kind["max_records_per_user"]});
+  EXPECT_EQ(found, (std::vector<Json>{{2, "flat", 2}, {1, "flat", 3}, {3, "automatic", 3}}));
+  EXPECT_EQ(stated["steps"], 6);
+  const auto words = io::content(place("out/PRIVACY.md")) + join(short_lines(released.statement), "\n");
+  for (const auto* part :
+       {"(flat), at most 2 records of a user in a step", "(flat), at most 3 records", "(automatic), at most 3 records"})
+    EXPECT_NE(words.find(part), std::string::npos) << part << "\n" << words;
 }
 
 TEST_F(Release, NamesClassesAndTruncatedBatches) {
@@ -314,7 +339,7 @@ TEST_F(Release, SchemaFindsWhatIsWrong) {
   };
   EXPECT_EQ(faults([](Json&) {}), 0u);
   for (const auto* key : {"format", "version", "guarantee", "epsilon", "delta", "accountant", "adjacency", "unit",
-                          "clip_style", "steps", "mechanisms", "taken_as_public", "not_covered", "versions", "ledger"})
+                          "steps", "mechanisms", "taken_as_public", "not_covered", "versions", "ledger"})
     EXPECT_GT(faults([&](Json& json) { json.erase(key); }), 0u) << key;
   EXPECT_GT(faults([](Json& json) { json["run"] = "runs/mine"; }), 0u);
   EXPECT_GT(faults([](Json& json) { json["epsilon"] = "1"; }), 0u);
@@ -322,6 +347,7 @@ TEST_F(Release, SchemaFindsWhatIsWrong) {
   EXPECT_GT(faults([](Json& json) { json["unit"]["kind"] = "user"; }), 0u);
   EXPECT_GT(faults([](Json& json) { json["ledger"]["digest"] = "12"; }), 0u);
   EXPECT_GT(faults([](Json& json) { json["mechanisms"][0]["sampler"] = "shuffled"; }), 0u);
+  EXPECT_GT(faults([](Json& json) { json["mechanisms"][0].erase("clip_style"); }), 0u);
   EXPECT_THROW(test::JsonSchema(Json{{"oneOf", Json::array()}}), Error);
 }
 
