@@ -266,17 +266,20 @@ void Trainer::make_steps(TrainResult& result) {
     groups_.control.barrier().wait();  // until now a signal ends every rank, from now on none
     signals.emplace([&] { announce_stop(current, world_->rank()); });
   }
+  std::optional<StepRecord> made;  // the last step of this process
   if (evaluations_->owed(*folder_, last_) && !evaluate_after(result.steps, result)) result.ended = Ended::asked;
   while (result.steps < last_ && result.ended != Ended::asked) {
     if (spending_ && !spending_->reserve(result.steps)) {  // other runs have spent the rest of the data ledger
       last_ = result.steps;
       result.ended = Ended::budget;
+      if (made) require_finite_weights(job_->runtime(), *made, {result.steps, checkpoints_->saved()});
       if (evaluations_->owed(*folder_, last_)) evaluate_after(result.steps, result);
       break;
     }
     const auto begin = Clock::now();
     current = result.steps + 1;
-    const auto record = *job_->step({.stop = options_.stop && options_.stop(), .save = checkpoints_->is_due()});
+    made = job_->step({.stop = options_.stop && options_.stop(), .save = checkpoints_->is_due()});
+    const auto& record = made.value();
     const Seconds took = Clock::now() - begin;
     result.steps = job_->steps();
     result.tokens += record.tokens;

@@ -1,6 +1,7 @@
 // What is AdamBC's alone: the noise that it subtracts.
 #include "shade/optim/adambc.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -149,6 +149,29 @@ TEST_F(DataLedgerRuns, ARunEndsInOrderWhenOthersSpendTheRest) {
       << "what was paid for is saved";
 }
 
+// The step before the end was not the last one when it was made, so nothing looked at its weights.
+TEST_F(DataLedgerRuns, ARunThatOthersEndSavesNoWeightsThatAreNotFinite) {
+  const auto words = run_words(
+      file_, {{"train.steps", "30"}, {"train.save_every", "0"}, {"train.log_every", "100"}, {"optim.lr", "1e40"}});
+  std::string said;
+  test::run_ranks(1, test::As::threads, [&](comm::World& world) {
+    Recipe recipe;
+    Config config;
+    recipe.declare(config);
+    set_words(config, words);
+    config.set("train.output", place("a").string());
+    Trainer trainer(world, recipe, config, nullptr,
+                    {.quiet = true, .stop = [&, made = 0]() mutable {
+                       if (++made == 3)
+                         DataLedger(file_).reserve({.run = "other", .stretch = "other", .mechanism = kStep}, 1'000'000);
+                       return false;
+                     }});
+    said = test::fault<Error>([&] { trainer.run(); });
+  });
+  EXPECT_NE(said.find("weights are not finite"), std::string::npos) << said;
+  EXPECT_FALSE(checkpoint::Folder(place("a") / "checkpoints").latest());
+}
+
 // Rank 0 alone has the file. If it can't be written, every rank says so.
 TEST_F(DataLedgerRuns, AFailureEndsAllRanks) {
   std::vector<std::string> said(2);
