@@ -138,8 +138,11 @@ int run_verify(const Arguments& arguments) {
         "tolerance); noise: bit by bit\nagainst one process, and its deviation over that of the definition (5 standard "
         "errors).\n",
         world.size(), world.size() == 1 ? "" : "s", rows.size(), failed);
+    const auto left_out = proof::left_out(verify);
+    if (!left_out.empty()) std::printf("left out: %s.\n", left_out.c_str());
     if (line.json_file.empty()) return;
     Json out{{"rows", Json::array()}, {"config", without_folders(config.json())}};
+    if (!left_out.empty()) out["left_out"] = left_out;
     for (const auto& row : rows) out["rows"].push_back(row.json());
     write_json(line.json_file, out);
   });

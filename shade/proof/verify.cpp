@@ -172,6 +172,13 @@ void VerifyConfig::declare(Fields& f) {
   f.add("seed", seed, {.help = "seed of weights and data", .flags = {"--seed"}});
 }
 
+std::string left_out(const VerifyConfig& config) {
+  if (!config.model.empty())
+    return "steps whose records the loader deals are not checked with --model: they are those of a small model";
+  const bool fp64 = std::find(config.dtypes.begin(), config.dtypes.end(), "fp64") != config.dtypes.end();
+  return fp64 ? "steps whose records the loader deals are not checked in fp64: optimizers are fp32" : "";
+}
+
 std::vector<VerifyRow> verify(comm::World& world, const VerifyConfig& config, const models::SizeOverrides& sizes,
                               const std::function<void(size_t done, size_t all)>& progress) {
   std::vector<GradientCheck> checks;

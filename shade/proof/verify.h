@@ -29,6 +29,9 @@ struct VerifyConfig {
   void declare_model(Fields& fields);  // [model], as in recipes
 };
 
+// What such a verification leaves out that the one without options has, in words; empty: nothing.
+std::string left_out(const VerifyConfig& config);
+
 // Collective; every rank gets the same rows. `progress` hears of every row on rank 0.
 std::vector<VerifyRow> verify(comm::World& world, const VerifyConfig& config, const models::SizeOverrides& sizes,
                               const std::function<void(size_t done, size_t all)>& progress);

@@ -85,6 +85,24 @@ TEST_P(Private, GradientsAreThoseOfOneSampleAtATime) {
     });
 }
 
+// Steps with the loader update weights, and optimizers are fp32.
+TEST(Verify, SaysWhatItLeavesOut) {
+  EXPECT_EQ(proof::left_out({}), "");
+  EXPECT_EQ(proof::left_out({.all = true}), "");
+  EXPECT_EQ(proof::left_out({.dtypes = {"fp32", "bf16"}}), "");
+  EXPECT_NE(proof::left_out({.dtypes = {"fp32", "fp64"}}).find("not checked in fp64"), std::string::npos);
+  EXPECT_NE(proof::left_out({.model = "linear-nano"}).find("not checked with --model"), std::string::npos);
+  run(1, [](comm::World& world) {
+    const auto rows_of = [&](const std::string& dtype) {
+      const auto rows = proof::verify(
+          world, {.methods = {"auto"}, .strategies = {"none"}, .dtypes = {dtype}, .clip_styles = {"flat"}}, {}, {});
+      return std::count_if(rows.begin(), rows.end(), [](const auto& row) { return row.model.ends_with("loader"); });
+    };
+    EXPECT_EQ(rows_of("fp64"), 0);
+    EXPECT_EQ(rows_of("fp32"), 1);
+  });
+}
+
 // A learned variance's loss and gradient are the sample's own too; positions that are fixed have none.
 TEST(PrivateDit, AsPublishedGradientsAreThoseOfOneSampleAtATime) {
   run(2, [&](comm::World& world) {
