@@ -96,6 +96,10 @@ void introduce(Report& report, const Introduction& run) {
                     recipe.train.batch_size, "; it does not multiply it"));
   report.say(text("privacy  ", privacy_of(run)));
   if (recipe.dp.is_private()) report.say(text("         ", recipe.decisions.privacy));
+  if (recipe.dp.is_private() && recipe.optim.warmup_steps > 0 && run.job.steps() == 0)
+    report.say(
+        "         the first step of the warm-up has a learning rate of 0: it moves no weight (AdamW's moments, though) "
+        "and counts in epsilon");
   tell_history(report, run);
 }
 

@@ -75,6 +75,9 @@ TEST_F(Accident, SettingsOfPrivacyMakeTheRunPrivate) {
   }
   expect_said(train_synthetic({"--sigma", "1", "--dp", "none"}), "privacy  none: dp is none, and sigma has no effect");
   EXPECT_FALSE(has_ledger());
+  expect_said(train_synthetic({"--sigma", "1", "--warmup-steps", "2"}),
+              "the first step of the warm-up has a learning rate of 0");
+  EXPECT_EQ(train_synthetic({"--warmup-steps", "2"}).output.find("learning rate of 0"), std::string::npos);
   expect_said(train_synthetic({"--max-grad-norm", "0.5"}), "ordinary gradient clipping at 0.5");
   EXPECT_FALSE(has_ledger());
   const auto recipe = scratch_.write("recipe.toml", "[dp]\nsigma = 1.0\ndelta = 1e-3\n").string();
