@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <cmath>
+
 #include "shade/nn/gradients.h"
 
 namespace shade::nn {
@@ -73,6 +75,32 @@ TEST(LmLoss, RoundingDoesNotGrowWithTheNumberOfSlices) {
   EXPECT_LT(one.input, 0.01);
   EXPECT_LT(many.input, 1.1 * one.input);
   EXPECT_LT(many.weight, 1.1 * one.weight);
+}
+
+// Logits so far apart that fp32 has no normal number for the smaller share. fp64 has, and keeps it.
+TEST(LmLoss, SharesFarBelowOneAreNothingInFp32AndThemselvesInFp64) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    Parameters parameters;
+    parameters.begin_unit("head");
+    auto& weight = parameters.add("w", {2, 2}, Init::normal(1));
+    weight.bind(at::tensor({100.0, 0.0, 0.0, 1.0}, at::kDouble).view({2, 2}).to(type));
+    PlainGradients gradients;
+    parameters.wiring.tap = &gradients;
+    for (const int64_t label : {0, 1}) {
+      gradients.clear();
+      const auto h = at::tensor({1.0, 0.0}, type).view({1, 1, 2}).set_requires_grad(true);
+      const auto losses =
+          lm_losses(h, weight, parameters.wiring, at::full({1, 1}, label, at::kLong), {});  // logits 100 and 0
+      losses.sum().backward();
+      EXPECT_EQ(losses.item<double>(), label == 0 ? 0 : 100);
+      const double share = gradients.of(weight)[1][0].item<double>() + (label == 1 ? 1 : 0);
+      EXPECT_NEAR(share, label == 0 ? std::exp(-100.0) : 0, type == at::kDouble ? 1e-54 : 1e-34);
+      const double second = h.grad()[0][0][1].item<double>();
+      EXPECT_NEAR(second, label == 0 ? std::exp(-100.0) : -1, type == at::kDouble && label == 0 ? 1e-54 : 1e-34);
+    }
+    const auto nan = at::full({1, 1, 2}, NAN, type);
+    EXPECT_TRUE(std::isnan(lm_losses(nan, weight, parameters.wiring, at::zeros({1, 1}, at::kLong), {}).item<double>()));
+  }
 }
 
 TEST(LmLoss, ASampleWithoutTokensHasLossZero) {
