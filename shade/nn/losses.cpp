@@ -13,7 +13,7 @@
 namespace shade::nn {
 namespace {
 
-// Rows [row, row + count) of the logits of all N = B T positions, in fp32 at least.
+// Rows [row, row + count) of the logits of all N = B T positions.
 struct Slices {
   Slices(const Weight& w, int64_t positions, int64_t slice_bytes)
       : weight(w),
@@ -22,9 +22,7 @@ struct Slices {
 
   int64_t size(int64_t row) const { return std::min(step, rows - row); }
   at::Tensor of_weight(int64_t row) const { return weight.value().narrow(0, row, size(row)); }
-  at::Tensor logits(const at::Tensor& h_ND, int64_t row) const {
-    return at::mm(h_ND, of_weight(row).t()).to(wide(h_ND.scalar_type()));
-  }
+  at::Tensor logits(const at::Tensor& h_ND, int64_t row) const { return at::mm(h_ND, of_weight(row).t()); }
   // For each position: is its label in this slice, and at which column (any if not)?
   std::pair<at::Tensor, at::Tensor> targets(const at::Tensor& labels_N, int64_t row) const {
     const auto inside = (labels_N >= row) & (labels_N < row + size(row));
@@ -42,12 +40,43 @@ at::Tensor position_weights(const at::Tensor& labels_BT, const LmLossOptions& op
   return counts;
 }
 
+// Positions whose slice of logits is widened together: on a CPU as many as stay in its cache while they are passed over
+// several times.
+struct Block {
+  int64_t begin = 0, size = 0;
+  bool counts = true;  // false: no position of it does (padding, a prompt), and nothing of it is computed
+
+  at::Tensor of(const at::Tensor& x_N) const { return x_N.narrow(0, begin, size); }
+};
+std::vector<Block> blocks_of(const at::Tensor& weights_BT, const Slices& slices) {
+  constexpr int64_t kCached = 1 << 20;  // bytes
+  const auto positions = weights_BT.numel();
+  const auto wide_bytes = slices.step * static_cast<int64_t>(weights_BT.element_size());
+  const auto most = std::max<int64_t>(1, few_launches(weights_BT) ? positions : kCached / wide_bytes);
+  const bool read = weights_BT.is_cpu() && !few_launches(weights_BT);
+  const auto counted_N = read ? weights_BT.reshape({-1}).ne(0) : at::Tensor();
+  std::vector<Block> out;
+  for (int64_t begin = 0; begin < positions; begin += most) {
+    Block block{begin, std::min(most, positions - begin)};
+    if (read) block.counts = block.of(counted_N).any().item<bool>();
+    out.push_back(block);
+  }
+  return out;
+}
+
 // e^(x - shift) of each row of x [N, R], in place. A power below the normal numbers takes MKL 30 to 80 times as long as
 // another one. It is nothing beside the largest of its row, which is near 1, so it becomes the least that is quick.
 at::Tensor exp_shifted(at::Tensor x, const at::Tensor& shift_N) {
   x.sub_(shift_N.unsqueeze(1));
   if (!few_launches(x)) x.clamp_min_(x.scalar_type() == at::kDouble ? -700 : -80);
   return x.exp_();
+}
+
+// sum e^(x - peak) over the columns so far, and x's; `peak` becomes the largest of all. Of each row, x is lost.
+void add_exponentials(const at::Tensor& sum_N, const at::Tensor& peak_N, const at::Tensor& x_NR) {
+  const auto higher = at::maximum(peak_N, x_NR.amax(1));
+  sum_N.mul_((peak_N - higher).exp_()).add_(exp_shifted(x_NR, higher).sum(1));
+  peak_N.copy_(higher);
 }
 
 struct LmLoss : torch::autograd::Function<LmLoss> {
@@ -59,19 +88,20 @@ struct LmLoss : torch::autograd::Function<LmLoss> {
         few_launches(h) ? std::max(options->slice_bytes, largest_block(h).count) : options->slice_bytes;
     const Slices slices(*weight, h_ND.size(0), slice_bytes);
     const auto type = wide(h.scalar_type());
-    auto peak = at::full({h_ND.size(0)}, -std::numeric_limits<double>::infinity(), h.options().dtype(type));
-    auto sum = at::zeros_like(peak);
-    auto target = at::zeros_like(peak);
+    const auto weights_BT = position_weights(labels, *options, type);
+    const auto blocks = blocks_of(weights_BT, slices);
+    const auto peak = at::full({h_ND.size(0)}, -std::numeric_limits<double>::infinity(), h.options().dtype(type));
+    const auto sum = at::zeros_like(peak), target = at::zeros_like(peak);
     for (int64_t row = 0; row < slices.rows; row += slices.step) {
-      const auto logits = slices.logits(h_ND, row);
+      const auto logits_NR = slices.logits(h_ND, row);
       const auto [inside, column] = slices.targets(labels_N, row);
-      target.add_(logits.gather(1, column).squeeze(1) * inside);
-      const auto higher = at::maximum(peak, logits.amax(1));
-      sum.mul_((peak - higher).exp_()).add_(exp_shifted(logits, higher).sum(1));
-      peak = higher;
+      target.add_(logits_NR.gather(1, column).squeeze(1) * inside);
+      for (const auto& block : blocks)
+        if (block.counts) add_exponentials(block.of(sum), block.of(peak), block.of(logits_NR).to(type));
     }
     const auto lse = sum.log_().add_(peak);
-    const auto weights_BT = position_weights(labels, *options, type);
+    for (const auto& block : blocks)
+      if (!block.counts) block.of(lse).zero_();
     remember(context, weight);
     context->saved_data["wiring"] = reinterpret_cast<int64_t>(wiring);
     context->saved_data["slice"] = slice_bytes;
@@ -90,11 +120,21 @@ struct LmLoss : torch::autograd::Function<LmLoss> {
     const Slices slices(weight, h_ND.size(0), context->saved_data["slice"].toInt());
     // Rounded once, after the last slice: rounded after each, bf16 would lose more with every slice.
     const auto dh_ND = at::zeros(h_ND.sizes(), h.options().dtype(wide(h.scalar_type())));
+    const auto blocks = blocks_of(weights, slices);
     for (int64_t row = 0; row < slices.rows; row += slices.step) {
-      auto share = exp_shifted(slices.logits(h_ND, row), lse);
+      const auto g = slices.logits(h_ND, row);  // and then their gradient
       const auto [inside, column] = slices.targets(labels_N, row);
-      share.scatter_add_(1, column, inside.to(share.scalar_type()).neg_().unsqueeze(1)).mul_(factor_N1);
-      const auto g = share.to(h.scalar_type());
+      const auto wanted_N1 = inside.to(lse.scalar_type()).neg_().unsqueeze(1);
+      for (const auto& block : blocks) {
+        auto rows = block.of(g);
+        if (!block.counts) {
+          rows.zero_();
+          continue;
+        }
+        auto share = exp_shifted(rows.to(lse.scalar_type()), block.of(lse));
+        share.scatter_add_(1, block.of(column), block.of(wanted_N1)).mul_(block.of(factor_N1));
+        if (!share.is_alias_of(rows)) rows.copy_(share);
+      }
       add_wide_product(dh_ND, g, slices.of_weight(row));
       if (weight.trainable())
         wiring.take(LinearGrad{as_BTD(h), g.view({h.size(0), h.size(1), g.size(1)}), &weight, nullptr, row,
