@@ -4,7 +4,48 @@
 
 #include <cmath>
 
+#include "shade/nn/function.h"
+#include "shade/nn/plain_operators.h"
+
 namespace shade::nn {
+namespace {
+
+// Base and adapter as one function. The adapter's products are added to the base's while they are made, forward and
+// backward, and the scale is applied at the adapter's rank: no pass over anything as wide as the input or the output.
+struct Adapted : torch::autograd::Function<Adapted> {
+  static at::Tensor forward(Context* context, const at::Tensor& x, const at::Tensor&, const Linear* base,
+                            const Linear* down, const Linear* up, double scale) {
+    remember(context, base);
+    context->saved_data["down"] = reinterpret_cast<int64_t>(down);
+    context->saved_data["up"] = reinterpret_cast<int64_t>(up);
+    context->saved_data["scale"] = scale;
+    const auto* bias = base->bias();
+    auto y = at::linear(x, base->weight().value(), bias != nullptr ? bias->value() : at::Tensor());
+    const auto u = at::linear(x, down->weight().value()).mul_(scale);
+    rows(y).addmm_(rows(u), up->weight().value().t());
+    context->save_for_backward({x, u});
+    return y;
+  }
+  static Tensors backward(Context* context, Tensors grads) {
+    const auto& base = recall<Linear>(context);
+    const auto& down = *reinterpret_cast<const Linear*>(context->saved_data["down"].toInt());
+    const auto& up = *reinterpret_cast<const Linear*>(context->saved_data["up"].toInt());
+    const auto saved = context->get_saved_variables();
+    const auto g = grads[0].contiguous();
+    hand_over(up, saved[1], g);
+    const auto du = linear_input_grad(g, up.weight()).mul_(context->saved_data["scale"].toDouble());
+    hand_over(down, saved[0], du);
+    at::Tensor dx;
+    if (context->needs_input_grad(0)) {
+      dx = linear_input_grad(g, base.weight());
+      rows(dx).addmm_(rows(du), down.weight().value());
+    }
+    return {dx, {}, {}, {}, {}, {}};
+  }
+  static at::Tensor rows(const at::Tensor& x) { return x.view({-1, x.size(-1)}); }
+};
+
+}  // namespace
 
 Projection::Projection(Parameters& parameters, const std::string& name, Linear::Options options,
                        const std::optional<LoraOptions>& lora)
@@ -22,8 +63,9 @@ Projection::Projection(Parameters& parameters, const std::string& name, Linear::
 }
 
 at::Tensor Projection::operator()(const at::Tensor& x) const {
-  auto y = base_(x);
-  return adapted() ? at::add(y, (*up_)((*down_)(x)), scale_) : y;
+  if (!adapted()) return base_(x);
+  if (plain_operators()) return at::add(base_(x), (*up_)((*down_)(x)), scale_);
+  return Adapted::apply(x, anchor(x.device()), &base_, &*down_, &*up_, scale_);
 }
 
 }  // namespace shade::nn
