@@ -52,12 +52,16 @@ std::vector<Block> blocks_of(const at::Tensor& weights_BT, const Slices& slices)
   constexpr int64_t kCached = 1 << 20;  // bytes
   const auto positions = weights_BT.numel();
   const auto wide_bytes = slices.step * static_cast<int64_t>(weights_BT.element_size());
-  const auto most = std::max<int64_t>(1, few_launches(weights_BT) ? positions : kCached / wide_bytes);
+  const auto most =
+      few_launches(weights_BT) ? std::max<int64_t>(1, positions) : std::max<int64_t>(2, kCached / wide_bytes);
   const bool read = weights_BT.is_cpu() && !few_launches(weights_BT);
   const auto counted_N = read ? weights_BT.reshape({-1}).ne(0) : at::Tensor();
   std::vector<Block> out;
-  for (int64_t begin = 0; begin < positions; begin += most) {
+  for (int64_t begin = 0; begin < positions; begin += out.back().size) {
     Block block{begin, std::min(most, positions - begin)};
+    // Several threads add up a row that is alone in another order than one among others: a record's place would change
+    // how it is rounded.
+    if (begin + block.size == positions - 1) ++block.size;
     if (read) block.counts = block.of(counted_N).any().item<bool>();
     out.push_back(block);
   }
