@@ -103,6 +103,56 @@ TEST(LmLoss, SharesFarBelowOneAreNothingInFp32AndThemselvesInFp64) {
   }
 }
 
+// A vocabulary this large is passed over a few positions at a time.
+struct LargeHead {
+  static constexpr int64_t kRows = 40000, kWidth = 4, kPositions = 13;
+  LargeHead() {
+    parameters.begin_unit("head");
+    weight = &parameters.add("w", {kRows, kWidth}, Init::normal(1));
+    bind_all(parameters, at::kFloat, 1);
+  }
+  Parameters parameters;
+  const Weight* weight = nullptr;
+};
+
+TEST(LmLoss, BlocksOfPositionsChangeNothing) {
+  LargeHead head;
+  PlainGradients gradients;
+  head.parameters.wiring.tap = &gradients;
+  at::manual_seed(1);
+  const auto start = at::randn({2, LargeHead::kPositions, LargeHead::kWidth});
+  auto labels = at::randint(LargeHead::kRows, {2, LargeHead::kPositions}, at::kLong);
+  labels.slice(1, 0, 8).fill_(-100);  // a prompt: a whole block doesn't count
+  const auto h = start.clone().set_requires_grad(true);
+  const auto losses = lm_losses(h, *head.weight, head.parameters.wiring, labels, {});
+  const auto g = at::tensor({0.7f, -1.3f});
+  torch::autograd::backward({losses}, {g});
+  const auto leaf = head.weight->value().to(at::kDouble).set_requires_grad(true);
+  const auto exact = start.to(at::kDouble).set_requires_grad(true);
+  const auto expected =
+      at::cross_entropy_loss(at::linear(exact, leaf).transpose(1, 2), labels, {}, at::Reduction::None).sum(1) /
+      (labels != -100).sum(1);
+  torch::autograd::backward({expected}, {g.to(at::kDouble)});
+  EXPECT_LT(relative_error(losses, expected), 1e-6);
+  EXPECT_LT(relative_error(h.grad(), exact.grad()), 1e-5);
+  EXPECT_LT(relative_error(gradients.of(*head.weight), leaf.grad()), 1e-5);
+}
+
+// Else the records that come before one would change its rounding.
+TEST(LmLoss, APositionsPlaceDoesNotChangeItsBits) {
+  LargeHead head;
+  head.weight->value().mul_(4).round_();  // logits without rounding: only what is made of them is seen
+  const auto threads = at::get_num_threads();
+  at::set_num_threads(2);
+  for (const int64_t samples : {2, 7, 13, 14, 25, 27, 37}) {
+    const auto h = at::tensor({1.0f, -1.0f, 2.0f, 0.0f}).expand({samples, 1, LargeHead::kWidth}).contiguous();
+    const auto labels = at::full({samples, 1}, 17, at::kLong);
+    const auto losses = lm_losses(h, *head.weight, head.parameters.wiring, labels, {});
+    EXPECT_TRUE(losses.eq(losses[0]).all().item<bool>()) << samples << " samples: " << losses;
+  }
+  at::set_num_threads(threads);
+}
+
 TEST(LmLoss, ASampleWithoutTokensHasLossZero) {
   Parameters parameters;
   parameters.begin_unit("head");
