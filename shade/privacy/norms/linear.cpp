@@ -152,8 +152,11 @@ at::Tensor sample_gradients(const at::Tensor& a_BTD, const at::Tensor& g_BTP) {
 at::Tensor squares_of(const at::Tensor& gradients_B) {
   constexpr int64_t kRow = 4096;
   const auto flat_BN = gradients_B.flatten(1);
+  // A CPU's kernel widens all of its input first. Said here, a plan counts the copy too.
   const auto squares = [&](const at::Tensor& rows) {
-    return at::linalg_vector_norm(rows, 2, {-1}, false, nn::wide(rows.scalar_type())).to(at::kDouble).square_();
+    const auto type = nn::wide(rows.scalar_type());
+    const auto input = nn::few_launches(rows) ? rows : rows.to(type);
+    return at::linalg_vector_norm(input, 2, {-1}, false, type).to(at::kDouble).square_();
   };
   if (flat_BN.size(1) <= kRow) return squares(flat_BN);
   // On accelerators rows without a rest, if they are not too short: half the operators.
