@@ -77,14 +77,15 @@ bool is_tiny(const MemoryQuestion& question) {
 
 std::string answer(const MemoryQuestion& question) {
   at::set_num_threads(1);  // threads of a parent don't exist in its child
-  const auto record =
-      plan::dry_run(question.experiment, {.ranks = question.ranks, .accelerator = question.accelerator});
-  if (record.peak.total <= question.limit) return {};
+  const auto record = plan::dry_run(
+      question.experiment, {.ranks = question.ranks, .accelerator = question.accelerator, .capacity = question.limit});
+  const auto needed = std::max(record.peak.total, record.reserved);
+  if (needed <= question.limit) return {};
   const auto remedy = plan::peak_remedy(record, question.experiment);
-  return text("memory will probably not suffice: by the plan a rank needs ", to_string(record.peak.total),
-              " of tensors, and has ", to_string(question.limit), "; largest part: ", plan::largest_part(record),
-              "; the peak is ", plan::owner_text(record.owner),
-              remedy.empty() ? "" : text("; ", remedy, " needs less"));
+  return text("memory will probably not suffice: by the plan a rank needs ", to_string(needed),
+              record.reserved.count > 0 ? " with what its allocator reserves" : " of tensors", ", and has ",
+              to_string(question.limit), "; largest part: ", plan::largest_part(record), "; the peak is ",
+              plan::owner_text(record.owner), remedy.empty() ? "" : text("; ", remedy, " needs less"));
 }
 
 }  // namespace

@@ -33,13 +33,19 @@ std::vector<Planned> read_rows(const Arguments& words) {
 std::string tera(double flops) { return text(significant(flops / 1e12), " TFLOP"); }
 
 void print(const std::vector<Planned>& rows) {
-  Table table({"experiment", "ranks", "peak memory per rank", "between steps", "sent per step", "work per step",
-               "launches", "what makes the peak"});
+  const bool reserves =
+      std::any_of(rows.begin(), rows.end(), [](const Planned& one) { return one.record.reserved.count > 0; });
+  std::vector<std::string> header{"experiment",    "ranks",    "peak memory per rank", "between steps", "sent per step",
+                                  "work per step", "launches", "what makes the peak"};
+  if (reserves) header.insert(header.begin() + 3, "reserved");
+  Table table(header);
   std::string reasons;  // whole: a column would cut them
   for (const auto& planned : rows) {
     const auto& record = planned.record;
     if (!planned.refused.empty()) {
-      table.add({planned.row.name, std::to_string(planned.ranks), "refused", "", "", "", "", ""});
+      std::vector<std::string> cells{planned.row.name, std::to_string(planned.ranks), "refused"};
+      cells.resize(header.size());
+      table.add(std::move(cells));
       reasons += text(planned.row.name, ": ", planned.refused, "\n");
       continue;
     }
@@ -49,9 +55,16 @@ void print(const std::vector<Planned>& rows) {
       flops += sum.flops;
       launches += sum.launches;
     }
-    table.add({planned.row.name, std::to_string(planned.ranks), to_string(record.peak.total),
-               to_string(record.state.total), to_string(record.sent), tera(flops), std::to_string(launches),
-               plan::owner_text(record.owner)});
+    std::vector<std::string> cells{planned.row.name,
+                                   std::to_string(planned.ranks),
+                                   to_string(record.peak.total),
+                                   to_string(record.state.total),
+                                   to_string(record.sent),
+                                   tera(flops),
+                                   std::to_string(launches),
+                                   plan::owner_text(record.owner)};
+    if (reserves) cells.insert(cells.begin() + 3, to_string(record.reserved));
+    table.add(std::move(cells));
   }
   std::printf("%s%s%s", table.str().c_str(), reasons.empty() ? "" : "\nrefused\n", visible_lines(reasons).c_str());
 }
@@ -97,7 +110,8 @@ void print_parts(const plan::StepRecord& record) {
 
 void write_csv(const std::string& file, const std::vector<Planned>& rows) {
   std::string out =
-      "name,model,dp,shard,seq_length,batch_size,num_ranks,peak_memory_mb,state_memory_mb,sent_bytes,flops,model_flops,"
+      "name,model,dp,shard,seq_length,batch_size,num_ranks,peak_memory_mb,reserved_memory_mb,state_memory_mb,sent_"
+      "bytes,flops,model_flops,"
       "launches,avg_time_ms,tokens_per_second,refused\n";
   for (const auto& planned : rows) {
     const auto json = planned.json();
@@ -107,8 +121,8 @@ void write_csv(const std::string& file, const std::vector<Planned>& rows) {
       return csv_cell(value.is_string() ? value.get<std::string>() : value.dump());
     };
     std::vector<std::string> cells;
-    for (const auto* key :
-         {"name", "model", "dp", "shard", "seq_length", "batch_size", "num_ranks", "peak_memory_mb", "state_memory_mb"})
+    for (const auto* key : {"name", "model", "dp", "shard", "seq_length", "batch_size", "num_ranks", "peak_memory_mb",
+                            "reserved_memory_mb", "state_memory_mb"})
       cells.push_back(cell(key));
     cells.push_back(planned.refused.empty() ? json.at("communication").at("bytes").dump() : "");
     for (const auto* key : {"flops", "model_flops", "launches", "avg_time_ms", "tokens_per_second", "reason"})

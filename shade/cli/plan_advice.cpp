@@ -95,6 +95,9 @@ double per_sample(double of_rank, const plan::StepRecord& record) {
   return of_rank * record.ranks / static_cast<double>(std::max<int64_t>(1, record.samples));
 }
 
+// Of a GPU with what its allocator keeps for itself.
+Bytes needed(const plan::StepRecord& record) { return std::max(record.peak.total, record.reserved); }
+
 std::string gigabytes(double bytes) { return text(significant(bytes / 1e9), " GB/s"); }
 
 }  // namespace
@@ -104,8 +107,10 @@ void PlanAdvice::add_to(CLI::App& app) {
                "search of the fastest settings within a memory limit: sharding strategy, checkpointing and batch size "
                "where they are not given, --dp any for all clipping methods, then wrapping, and offloading if nothing "
                "else fits");
-  app.add_option("--memory-limit", limit_word_,
-                 "limit for the tensor memory of a rank with --advise, e.g. 24GiB [memory of the device profile]")
+  app.add_option(
+         "--memory-limit", limit_word_,
+         "limit for the tensor memory of a rank with --advise, on a GPU for what its allocator reserves, e.g. 24GiB "
+         "[memory of the device profile]")
       ->type_name("BYTES");
 }
 
@@ -125,6 +130,7 @@ Planned PlanAdvice::plan(const plan::Candidate& candidate, Planned::Events event
   words.insert(words.end(), own.begin(), own.end());
   std::vector<std::string> notes;  // what is chosen here was stated
   auto out = Planned::read(measure::expand(words).front(), notes);
+  out.capacity = limit_;
   out.make(*time_, events);
   return out;
 }
@@ -134,7 +140,7 @@ plan::Estimate PlanAdvice::estimate(const plan::Candidate& candidate) const {
   const auto& record = planned.record;
   if (!planned.refused.empty()) return {.refused = planned.refused};
   const auto remedy = plan::peak_remedy(record, planned.experiment);
-  plan::Estimate out{.peak = record.peak.total,
+  plan::Estimate out{.peak = needed(record),
                      .blame = text(plan::largest_part(record), ", the peak is ", plan::owner_text(record.owner),
                                    remedy.empty() ? "" : text("; ", remedy, " needs less"))};
   if (planned.time) {
@@ -149,7 +155,7 @@ plan::Estimate PlanAdvice::estimate(const plan::Candidate& candidate) const {
 
 bool PlanAdvice::fits(const plan::Candidate& candidate) const {
   const auto planned = plan(candidate);
-  return planned.refused.empty() && planned.record.peak.total <= limit_;
+  return planned.refused.empty() && needed(planned.record) <= limit_;
 }
 
 bool PlanAdvice::run(const Arguments& words, const PlanTime& time) {
@@ -211,7 +217,8 @@ void PlanAdvice::find_crossovers() {
 }
 
 void PlanAdvice::print() const {
-  std::printf("limit: %s of tensors per rank; %zu settings tried\n", to_string(limit_).c_str(), advice_.tried.size());
+  std::printf("limit: %s %s per rank; %zu settings tried\n", to_string(limit_).c_str(),
+              time_->accelerator() ? "reserved" : "of tensors", advice_.tried.size());
   if (advice_.front.empty()) {
     std::printf("nothing fits\n");
   } else {

@@ -1,5 +1,7 @@
 #include "shade/cli/plan_time.h"
 
+#include <algorithm>
+
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
@@ -36,7 +38,7 @@ PlanTime::Row PlanTime::predict(const std::string& name, const plan::StepRecord&
   const double seconds = out.time.step.count();
   if (seconds > 0) out.tokens_per_second = static_cast<double>(record.tokens) / seconds;
   if (seconds > 0 && device_->bf16_spec > 0) out.mfu = record.model_flops / seconds / device_->bf16_spec;
-  out.fits = device_->memory.count == 0 || record.peak.total <= device_->memory;
+  out.fits = device_->memory.count == 0 || std::max(record.peak.total, record.reserved) <= device_->memory;
   return out;
 }
 

@@ -25,7 +25,7 @@ class PlanTime {
     std::string name;
     double tokens_per_second = 0;  // of all ranks
     double mfu = 0;                // 0: not known
-    bool fits = true;              // peak memory within the device's
+    bool fits = true;              // what is reserved at most within the device's memory
     plan::TimePrediction time;
 
     Json json() const;

@@ -62,7 +62,7 @@ Planned Planned::read(const measure::MatrixRow& row, std::vector<std::string>& n
 void Planned::make(const PlanTime& predicted, Events events) {
   use_planned_threads(*this);
   try {
-    record = plan::dry_run(experiment, {.ranks = ranks, .accelerator = predicted.accelerator()});
+    record = plan::dry_run(experiment, {.ranks = ranks, .accelerator = predicted.accelerator(), .capacity = capacity});
     if (predicted.device()) time = predicted.predict(row.name, record);
   } catch (const UsageError& fault) {
     refused = fault.what();

@@ -15,6 +15,7 @@ struct Planned {
   measure::MatrixRow row;
   measure::Experiment experiment;
   int ranks = 1;
+  std::optional<Bytes> capacity;  // of an accelerator's memory that may be used; none: all of it
   plan::StepRecord record;
   std::optional<PlanTime::Row> time;  // with a device profile
   std::string refused;                // why it can't be run at all; empty: it can

@@ -7,6 +7,7 @@
 #include "shade/measure/feed.h"
 #include "shade/models/flops.h"
 #include "shade/nn/launches.h"
+#include "shade/plan/caching_allocator.h"
 #include "shade/plan/meta_kernels.h"
 #include "shade/plan/recorder.h"
 
@@ -51,10 +52,13 @@ StepRecord dry_run(const measure::Experiment& experiment, const DryRunOptions& o
   const MetaKernels kernels;
   std::optional<nn::AsAccelerator> accelerator;
   std::optional<comm::AsExchange> exchange;
-  if (options.accelerator)
+  std::optional<profile::AllocationRecord> allocations;
+  if (options.accelerator) {
     accelerator.emplace(Bytes{options.accelerator->count / 64});
-  else
+    allocations.emplace();
+  } else {
     exchange.emplace();
+  }
   const auto before = profile::TensorMemory::breakdown();
   profile::TensorMemory::reset_peak();
   auto world = comm::World::simulated(/*rank=*/0, options.ranks);
@@ -78,6 +82,8 @@ StepRecord dry_run(const measure::Experiment& experiment, const DryRunOptions& o
   record.most = profile::TensorMemory::most();
   record.owner = owner_of(profile::TensorMemory::peak_place(), *model, job.runtime());
   for (auto* memory : {&record.state, &record.peak, &record.most}) leave_out(*memory, before);
+  if (allocations)
+    record.reserved = peak_reserved(allocations->take(), options.capacity.value_or(*options.accelerator));
   add_totals(record);
   const models::BatchShape shape{config.batch_size * config.grad_accum, config.seq_length};
   record.parameters = model->parameters().count();

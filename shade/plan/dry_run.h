@@ -15,6 +15,7 @@ struct DryRunOptions {
   // Memory of the accelerator that the step is planned for: layers then ask for few large operators (nn/launches.h).
   // None: the step is planned for a CPU.
   std::optional<Bytes> accelerator{};
+  std::optional<Bytes> capacity{};  // what its allocator may reserve; none: all of it
 };
 
 // What rank 0, whose shards are the largest, does in its second step, and the peak of its memory since the beginning.

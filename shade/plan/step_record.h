@@ -89,6 +89,7 @@ struct StepRecord {
   profile::MemoryBreakdown peak;   // of tensors, since the beginning: by kind at the peak
   profile::MemoryBreakdown most;   // each kind at its own highest moment
   profile::MemoryBreakdown state;  // between steps
+  Bytes reserved;                  // by the allocator of an accelerator (plan/caching_allocator.h), at most; 0: a CPU
   PeakOwner owner;
   std::map<std::string, PhaseSum> phases;  // by StepEvent::phase
   std::vector<TrafficTotal> traffic;       // of the step, barriers left out

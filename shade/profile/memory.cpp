@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "shade/base/error.h"
+#include "shade/profile/allocations.h"
 
 namespace shade::profile {
 namespace {
@@ -223,9 +224,27 @@ class Counting final : public c10::Allocator {
   c10::Allocator* inner_;
 };
 
+// What an AllocationRecord listens to.
+struct Recorded {
+  std::mutex mutex;
+  bool wanted = false;
+  std::vector<Allocation> changes;
+
+  void add(const void* storage, Bytes size) {
+    const std::lock_guard lock(mutex);
+    if (wanted) changes.push_back({storage, size});
+  }
+};
+
+Recorded& recorded() {
+  static auto* const instance = new Recorded;  // outlives every tensor
+  return *instance;
+}
+
 // A storage on meta has no address; its context stands for one.
 void release_meta(void* context) {
   book().take(context);
+  recorded().add(context, Bytes{0});
   delete static_cast<char*>(context);
 }
 
@@ -235,6 +254,7 @@ class CountingMeta final : public c10::Allocator {
     if (bytes == 0 || !counts) return {nullptr, nullptr, &c10::detail::deleteNothing, c10::Device(c10::kMeta)};
     auto* const context = new char;
     book().put(context, static_cast<int64_t>(bytes));
+    recorded().add(context, Bytes{static_cast<int64_t>(bytes)});
     return {nullptr, context, &release_meta, c10::Device(c10::kMeta)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }  // the address is not the context
@@ -278,6 +298,21 @@ void TensorMemory::reset_peak() { book().reset_peak(); }
 void TensorMemory::in_unit(const UnitSpan* owner, int64_t unit) noexcept { book().in_unit(owner, unit); }
 void TensorMemory::forget_units() noexcept { book().forget_units(); }
 void TensorMemory::restart_average() { book().restart_average(); }
+
+AllocationRecord::AllocationRecord() {
+  const std::lock_guard lock(recorded().mutex);
+  SHADE_CHECK(!std::exchange(recorded().wanted, true), "allocations are being recorded already");
+  recorded().changes.clear();
+}
+AllocationRecord::~AllocationRecord() {
+  const std::lock_guard lock(recorded().mutex);
+  recorded().wanted = false;
+  recorded().changes = {};
+}
+std::vector<Allocation> AllocationRecord::take() {
+  const std::lock_guard lock(recorded().mutex);
+  return std::exchange(recorded().changes, {});
+}
 
 TensorMemory::Uncounted::Uncounted() : before_(std::exchange(counts, false)) {}
 TensorMemory::Uncounted::~Uncounted() { counts = before_; }
