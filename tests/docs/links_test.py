@@ -3,7 +3,9 @@
 
     links_test.py SOURCE_ROOT
 """
+import pathlib
 import re
+import sys
 
 from scan import finish, source_root
 
