@@ -13,6 +13,7 @@
 #include "shade/base/terminal.h"
 #include "shade/base/units.h"
 #include "shade/base/utc.h"
+#include "shade/base/visible_text.h"
 #include "shade/report/palette.h"
 #include "shade/report/run_settings.h"
 
@@ -127,7 +128,7 @@ std::string table_of_differences(const std::vector<TrainingRun>& runs) {
   const auto differences = differences_of(runs);
   if (differences.empty()) return "";
   std::vector<std::string> header{"setting"};
-  for (const auto& run : runs) header.push_back(run.name);
+  for (const auto& run : runs) header.push_back(visible(run.name));
   Table table(header);
   for (const auto& one : differences) {
     std::vector<std::string> row{one["setting"].get<std::string>()};

@@ -62,9 +62,12 @@ class PlannedStorage : public Storage {
  public:
   at::Tensor zeros(int64_t elements, at::ScalarType type, MemoryKind) override {
     const auto bytes = static_cast<size_t>(elements) * c10::elementSize(type);
-    const c10::Storage elsewhere(c10::Storage::use_byte_size_t{}, bytes, c10::DataPtr(nullptr, at::kMeta),
-                                 /*allocator=*/nullptr, /*resizable=*/false);
-    return at::empty({0}, at::TensorOptions(at::kMeta).dtype(type)).set_(elsewhere, 0, {elements}, {1});
+    c10::Storage elsewhere(c10::Storage::use_byte_size_t{}, bytes, c10::DataPtr(nullptr, at::kMeta),
+                           /*allocator=*/nullptr, /*resizable=*/false);
+    auto out = at::detail::make_tensor<c10::TensorImpl>(
+        std::move(elsewhere), c10::DispatchKeySet(c10::DispatchKey::Meta), c10::scalarTypeToTypeMeta(type));
+    out.unsafeGetTensorImpl()->set_sizes_contiguous({elements});
+    return out;
   }
 };
 

@@ -16,10 +16,10 @@ measure::Experiment llama() {
 }
 
 TEST(MemoryWarning, StatesThePlansPeak) {
-  const auto warning = memory_warning({.experiment = llama(), .limit = MiB(1)});
+  const auto warning = memory_warning({.experiment = llama(), .limit = KiB(512)});
   EXPECT_EQ(profile::TensorMemory::peak().count, 0) << "another process made the dry run";
   const auto peak = plan::dry_run(llama(), {}).peak.total;
-  EXPECT_NE(warning.find(text("a rank needs ", to_string(peak), " of tensors, and has 1.00 MiB; largest part: ")),
+  EXPECT_NE(warning.find(text("a rank needs ", to_string(peak), " of tensors, and has 512 KiB; largest part: ")),
             std::string::npos)
       << warning;
   EXPECT_NE(warning.find(" needs less"), std::string::npos) << warning;
@@ -30,13 +30,13 @@ TEST(MemoryWarning, StatesThePlansPeak) {
 TEST(MemoryWarning, IsSilentWhereNothingCanBeSaid) {
   auto halves = llama();
   halves.shard.shard = catalog::Strategy::hsdp;
-  EXPECT_EQ(memory_warning({.experiment = halves, .ranks = 3, .limit = MiB(1)}), "") << "3 ranks are not two halves";
+  EXPECT_EQ(memory_warning({.experiment = halves, .ranks = 3, .limit = KiB(512)}), "") << "3 ranks are not two halves";
   auto unknown = llama();
   unknown.bench.model = "no such model";
-  EXPECT_EQ(memory_warning({.experiment = unknown, .limit = MiB(1)}), "");
+  EXPECT_EQ(memory_warning({.experiment = unknown, .limit = KiB(512)}), "");
   auto part = llama();
   part.bench.work = measure::Work::forward_backward;
-  EXPECT_EQ(memory_warning({.experiment = part, .limit = MiB(1)}), "");
+  EXPECT_EQ(memory_warning({.experiment = part, .limit = KiB(512)}), "");
 }
 
 TEST(MemoryWarning, ReadsARecipe) {
