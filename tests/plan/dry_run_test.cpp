@@ -148,7 +148,7 @@ TEST(Plan, AdviceNeedsALimit) {
   EXPECT_EQ(none.status, 2);
   EXPECT_NE(none.output.find("--memory-limit"), std::string::npos) << none.output;
   const auto tight =
-      run({shade_binary(), "plan", "--model", "llama-nano", "--seq", "16", "--advise", "--memory-limit", "100KiB"});
+      run({shade_binary(), "plan", "--model", "llama-nano", "--seq", "16", "--advise", "--memory-limit", "16KiB"});
   EXPECT_EQ(tight.status, 1);
   EXPECT_NE(tight.output.find("nothing fits"), std::string::npos) << tight.output;
   EXPECT_NE(tight.output.find("over the limit by"), std::string::npos) << tight.output;
