@@ -17,11 +17,12 @@ namespace {
 
 constexpr int64_t kMostSamples = 4096, kMostTokens = 1 << 20, kLengthStep = 64;
 
-// `--dp any` stands for every clipping method. Privacy itself is never the advice's to choose: without --dp the runs
-// are not private.
+// `--dp any` stands for every clipping method, but for the slowest and leanest, which is a last resort. Privacy itself
+// is never the advice's to choose: without --dp the runs are not private.
 Arguments with_methods(Arguments words) {
-  std::vector<std::string> names;
-  for (const auto method : catalog::private_methods()) names.push_back(to_string(method));
+  std::vector<std::string> names;  // the last, `auto`, is the one that others are likely to lose against
+  for (const auto method : catalog::private_methods())
+    if (method != catalog::MethodName::streaming) names.insert(names.begin(), to_string(method));
   for (size_t i = 1; i < words.size(); ++i)
     if (words[i - 1] == "--dp" && words[i] == "any") words[i] = join(names, ",");
   return words;
@@ -172,7 +173,8 @@ bool PlanAdvice::run(const Arguments& words, const PlanTime& time) {
     if (given(row.arguments, "--wrap") || planned.ranks == 1) continue;
     space.refinements = {{"--wrap", "size"}, {"--wrap", "none"}};
   }
-  if (!given(words_, "--offload")) space.last_resorts = {{"--offload", "true"}};
+  if (words_ != words) space.last_resorts.emplace_back("--dp", to_string(catalog::MethodName::streaming));
+  if (!given(words_, "--offload")) space.last_resorts.emplace_back("--offload", "true");
   {
     Progress progress("advise", static_cast<int64_t>(space.families.size()));
     std::set<plan::Settings> begun;
@@ -182,7 +184,7 @@ bool PlanAdvice::run(const Arguments& words, const PlanTime& time) {
       return estimate(candidate);
     });
     if (!advice_.front.empty()) {
-      find_largest(advice_.tried[advice_.front.front()].candidate);
+      find_largest(advice_.tried[advice_.recommended()].candidate);
       if (time.device()) find_crossovers();
     }
   }
@@ -248,7 +250,7 @@ void PlanAdvice::print_front() const {
 }
 
 void PlanAdvice::print_best() const {
-  const auto& best = advice_.tried[advice_.front.front()].candidate;
+  const auto& best = advice_.tried[advice_.recommended()].candidate;
   auto words = words_;
   const auto own = words_of(best);
   words.insert(words.end(), own.begin(), own.end());
@@ -265,6 +267,12 @@ void PlanAdvice::print_best() const {
     std::printf("  %s to %s: %s\n", gigabytes(from).c_str(), gigabytes(to).c_str(), visible(name).c_str());
 }
 
+plan::ReasonWords PlanAdvice::reason_words() const {
+  plan::ReasonWords out{.name = [](const plan::Candidate& one) { return name_of(one); }};
+  if (!time_->device()) out.slower = "more work than", out.alike = "as much work as";
+  return out;
+}
+
 // One line for each family: its fastest that fits, or its leanest.
 void PlanAdvice::print_losers() const {
   std::set<plan::Settings> done;
@@ -277,15 +285,13 @@ void PlanAdvice::print_losers() const {
       if (other.candidate.settings == first.candidate.settings && other.verdict == plan::Verdict::slower &&
           (shown->verdict != plan::Verdict::slower || other.estimate.time < shown->estimate.time))
         shown = &other;
-    const auto called = [](const plan::Candidate& one) { return name_of(one); };
-    lines += text("  ", name_of(shown->candidate), ": ", plan::reason(advice_, *shown, limit_, called), "\n");
+    lines += text("  ", name_of(shown->candidate), ": ", plan::reason(advice_, *shown, limit_, reason_words()), "\n");
   }
   if (!lines.empty()) std::printf("\nnot chosen\n%s", visible_lines(lines).c_str());
 }
 
 Json PlanAdvice::json() const {
   const bool timed = time_->device().has_value();
-  const auto called = [](const plan::Candidate& one) { return name_of(one); };
   Json rows = Json::array();
   for (const auto& tried : advice_.tried) {
     Json settings = Json::object();
@@ -299,12 +305,12 @@ Json PlanAdvice::json() const {
       row[timed ? "ms_per_sample" : "flops_per_sample"] = tried.estimate.time * (timed ? 1e3 : 1);
       row[timed ? "device_ms_per_sample" : "sent_bytes_per_sample"] = tried.estimate.cost * (timed ? 1e3 : 1);
     }
-    if (tried.verdict != plan::Verdict::front) row["reason"] = plan::reason(advice_, tried, limit_, called);
+    if (tried.verdict != plan::Verdict::front) row["reason"] = plan::reason(advice_, tried, limit_, reason_words());
     rows.push_back(std::move(row));
   }
   Json out{{"memory_limit_mb", measure::mib(limit_)}, {"rows", rows}};
   if (!advice_.front.empty()) {
-    const auto& best = advice_.tried[advice_.front.front()].candidate;
+    const auto& best = advice_.tried[advice_.recommended()].candidate;
     out["recommended"] = {{"name", name_of(best)}, {"arguments", words_of(best)}};
     out["largest_batch_size"] = *largest_batch_;
     if (largest_length_) out["largest_seq_length"] = *largest_length_;

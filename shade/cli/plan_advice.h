@@ -28,6 +28,7 @@ class PlanAdvice {
   void print_front() const;
   void print_best() const;
   void print_losers() const;
+  plan::ReasonWords reason_words() const;
   std::vector<std::string> cells(const plan::Tried& tried) const;
 
   bool asked_ = false;

@@ -10,9 +10,10 @@
 namespace shade::plan {
 namespace {
 
-constexpr int64_t kLargestBatch = 4096;
-constexpr double kWorthDoubling = 0.98;  // time per sample of twice the batch, relative
-constexpr double kAlike = 0.99;          // a saving of less than 1 % is none
+constexpr int64_t kLargestBatch = 256;
+constexpr double kWorthDoubling = 0.98;  // time or cost per sample of twice the batch, relative
+constexpr double kAsFast = 1.02;
+constexpr double kAlike = 0.99;  // a saving of less than 1 % is none
 
 double share(Bytes of, Bytes whole) { return static_cast<double>(of.count) / static_cast<double>(whole.count); }
 
@@ -43,16 +44,29 @@ class Search {
   }
 
   void try_family(const Family& family) {
+    if (std::any_of(out_.tried.begin(), out_.tried.end(),
+                    [&](const Tried& one) { return one.candidate.settings == family.settings; }))
+      return;
     if (family.batch) {
       attempt({family.settings, *family.batch});
       return;
     }
-    double before = 0;
+    Estimate before;
     for (int64_t batch = 1; batch <= kLargestBatch; batch *= 2) {
       const auto& found = attempt({family.settings, batch});
-      if (!fits(found) || (batch > 1 && found.time > kWorthDoubling * before)) return;
-      before = found.time;
+      const bool pays = found.time < kWorthDoubling * before.time || found.cost < kWorthDoubling * before.cost;
+      if (!fits(found) || (batch > 1 && !pays) || is_beaten(out_.tried.back())) return;
+      before = found;
     }
+  }
+
+  // By another family with the same batch, beyond doubt.
+  bool is_beaten(const Tried& one) const {
+    return std::any_of(out_.tried.begin(), out_.tried.end(), [&](const Tried& other) {
+      const auto &a = other.estimate, &b = one.estimate;
+      return other.candidate.batch == one.candidate.batch && fits(a) && a.time < kWorthDoubling * b.time &&
+             a.peak <= b.peak && a.cost <= b.cost;
+    });
   }
 
   void refine() {
@@ -105,6 +119,16 @@ std::string percent(double share) { return text(significant(100 * share, 2), " %
 
 }  // namespace
 
+size_t Advice::recommended() const {
+  SHADE_CHECK(!front.empty(), "nothing fits");
+  const double fastest = tried[front.front()].estimate.time;
+  size_t out = front.front();
+  for (const auto index : front)
+    if (tried[index].estimate.time <= kAsFast * fastest && tried[index].estimate.cost < tried[out].estimate.cost)
+      out = index;
+  return out;
+}
+
 Settings with(Settings settings, const Setting& one) {
   const auto known =
       std::find_if(settings.begin(), settings.end(), [&](const auto& s) { return s.first == one.first; });
@@ -120,8 +144,7 @@ Advice advise(const SearchSpace& space, const Estimator& estimate) {
   return Search(space, estimate).run();
 }
 
-std::string reason(const Advice& advice, const Tried& tried, Bytes limit,
-                   const std::function<std::string(const Candidate&)>& name) {
+std::string reason(const Advice& advice, const Tried& tried, Bytes limit, const ReasonWords& words) {
   const auto& found = tried.estimate;
   switch (tried.verdict) {
     case Verdict::front: return {};
@@ -133,10 +156,10 @@ std::string reason(const Advice& advice, const Tried& tried, Bytes limit,
   const auto& winner = advice.tried[tried.beaten_by];
   const auto& best = winner.estimate;
   const double slower = found.time / best.time - 1, more = share(found.peak, best.peak) - 1;
-  const auto time = slower < 0.005 ? std::string("as fast as ") : text(percent(slower), " slower than ");
+  const auto time = slower < 0.005 ? words.alike : text(percent(slower), " ", words.slower);
   const auto memory =
       more < 0.01 ? std::string("no leaner") : text("needs ", to_string(found.peak - best.peak), " more");
-  return text(time, name(winner.candidate), ", and ", memory);
+  return text(time, " ", words.name(winner.candidate), ", and ", memory);
 }
 
 int64_t largest_that_fits(int64_t known, int64_t step, int64_t most, const std::function<bool(int64_t)>& fits) {

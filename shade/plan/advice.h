@@ -1,9 +1,10 @@
 // The best settings within a memory limit, each tried by a dry run.
 //
 // Settings that differ in the batch alone are a family. A family is tried with 1, 2, 4, ... samples until one doesn't
-// fit, or twice as many are hardly faster per sample. What is best so far is then tried with each refinement, and if
-// nothing fits every family with each last resort. What fits is ordered by time; on the front is what saves memory or
-// cost against everything faster.
+// fit, twice as many are hardly faster or cheaper per sample, or an earlier family is faster and needs no more memory
+// and no more cost with as many: it would be with more. What is best so far is then tried with each
+// refinement, and if nothing fits every family with each last resort. What fits is ordered by time; on the front is
+// what saves memory or cost against everything faster.
 #pragma once
 
 #include <functional>
@@ -64,15 +65,20 @@ struct Tried {
 struct Advice {
   std::vector<Tried> tried;   // in the order of the search
   std::vector<size_t> front;  // fastest first; empty: nothing fits
+
+  size_t recommended() const;  // the cheapest on the front of those as fast as the first; something fits
 };
 
 Advice advise(const SearchSpace& space, const Estimator& estimate);
 
 Settings with(Settings settings, const Setting& one);  // in the place of an earlier value
 
-// Why it is not on the front, in a line; `name` says what a candidate is called.
-std::string reason(const Advice& advice, const Tried& tried, Bytes limit,
-                   const std::function<std::string(const Candidate&)>& name);
+struct ReasonWords {
+  std::function<std::string(const Candidate&)> name;
+  std::string slower = "slower than", alike = "as fast as";
+};
+// Why it is not on the front, in a line.
+std::string reason(const Advice& advice, const Tried& tried, Bytes limit, const ReasonWords& words);
 
 // The largest multiple of `step` up to `most` for which `fits` holds, if it holds for `known` and for all below the
 // answer: doubled until it fails, then halved in between.

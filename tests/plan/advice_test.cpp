@@ -50,6 +50,29 @@ TEST(Advice, StopsWhereTwiceTheBatchIsNoFaster) {
   EXPECT_EQ(names(advice), (Names{"a 1", "a 2", "a 4", "a 8", "a 16"})) << "1.0375 to 1.01875 is 1.8 %";
 }
 
+// Work per sample is the same for any batch, traffic per sample is not.
+TEST(Advice, GoesOnWhereItGetsCheaperAndRecommendsThat) {
+  const SearchSpace space{.families = {{called("a"), {}}}, .limit = GiB(5)};
+  const auto advice = advise(space, [](const Candidate& one) {
+    const auto batch = static_cast<double>(one.batch);
+    return Estimate{.peak = GiB(one.batch), .time = 1 + 0.001 * batch, .cost = 1 / batch};
+  });
+  EXPECT_EQ(names(advice), (Names{"a 1", "a 2", "a 4", "a 8"}));
+  EXPECT_EQ(front(advice), (Names{"a 1", "a 2", "a 4"}));
+  EXPECT_EQ(name_of(advice.tried[advice.recommended()].candidate), "a 4");
+}
+
+// As large and half as fast with one sample: not tried with two. Leaner: tried.
+TEST(Advice, GivesUpWhatAnotherBeats) {
+  const SearchSpace space{.families = {{called("a"), {}}, {called("slow"), {}}, {called("lean"), {}}}, .limit = GiB(4)};
+  const auto advice = advise(space, [](const Candidate& one) {
+    const auto& name = one.settings.front().second;
+    const double time = (name == "a" ? 1 : 2) / static_cast<double>(one.batch);
+    return Estimate{.peak = GiB(name == "lean" ? one.batch : 2 * one.batch), .time = time, .cost = time};
+  });
+  EXPECT_EQ(names(advice), (Names{"a 1", "a 2", "a 4", "slow 1", "lean 1", "lean 2", "lean 4", "lean 8"}));
+}
+
 TEST(Advice, TriesTheStatedBatchAlone) {
   const SearchSpace space{.families = {{called("a"), 3}, {called("b"), {}}}, .limit = GiB(1)};
   const auto advice =
@@ -71,9 +94,10 @@ TEST(Advice, SaysWhichIsBeatenByWhich) {
   for (const auto& [name, estimate] : known) space.families.push_back({called(name), 1});
   const auto advice = advise(space, [&](const Candidate& one) { return known.at(one.settings.front().second); });
   EXPECT_EQ(front(advice), (Names{"fast 1", "cheap 1", "lean 1"}));
+  EXPECT_EQ(advice.recommended(), advice.front.front()) << "cheap is not as fast";
   std::map<std::string, std::string> reasons;
   for (const auto& one : advice.tried)
-    reasons[one.candidate.settings.front().second] = reason(advice, one, space.limit, name_of);
+    reasons[one.candidate.settings.front().second] = reason(advice, one, space.limit, {.name = name_of});
   EXPECT_EQ(reasons["poor"], "10 % slower than fast 1, and needs 5.00 GiB more");
   EXPECT_EQ(reasons["large"], "64.0 GiB: over the limit by 32.0 GiB; 9 GiB of activations");
   EXPECT_EQ(reasons["wrong"], "3 ranks can't be halved");
