@@ -2,7 +2,9 @@
 #
 #   shade_module(comm TORCH SOURCES mesh.cpp group.cpp LIBRARIES PkgConfig::sodium)
 #
-# A module that speaks libtorch says TORCH and gets the shared precompiled header.
+# A module that speaks libtorch says TORCH and gets the shared precompiled header. Several sources of a module are compiled
+# as one (SHADE_UNITY), because what they include takes most of the time of each: tools/check_names keeps their local names
+# apart. APART: sources that are compiled by themselves.
 file(STRINGS "${PROJECT_SOURCE_DIR}/shade/modules" rows REGEX "^[a-z]+:")
 set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS shade/modules)
 set(SHADE_MODULES "")
@@ -13,7 +15,7 @@ foreach(row IN LISTS rows)
 endforeach()
 
 function(shade_module name)
-  cmake_parse_arguments(MODULE "TORCH" "" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(MODULE "TORCH" "" "SOURCES;LIBRARIES;APART" ${ARGN})
   add_library(shade_${name} STATIC ${MODULE_SOURCES})
   add_library(shade::${name} ALIAS shade_${name})
   # Our warnings are for our own files: a program that links the library doesn't get them.
@@ -28,6 +30,9 @@ function(shade_module name)
   endif()
   if(SHADE_TIDY)
     set_target_properties(shade_${name} PROPERTIES CXX_CLANG_TIDY "${SHADE_CLANG_TIDY}")
+  elseif(SHADE_UNITY)
+    set_target_properties(shade_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${SHADE_UNITY})
+    set_source_files_properties(${MODULE_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 endfunction()
 

@@ -20,7 +20,7 @@ constexpr const char* kHeaders[] = {R"({"format":"shade ledger","version":1})",
                                     R"({"format":"shade ledger","version":2})"};
 constexpr int64_t kOpen = std::numeric_limits<int64_t>::max();
 
-std::string content(const std::filesystem::path& file) {
+std::string content_of(const std::filesystem::path& file) {
   const auto map = io::MappedFile::open(file);
   return {reinterpret_cast<const char*>(map->bytes().data()), map->bytes().size()};
 }
@@ -170,7 +170,7 @@ Ledger::Books Ledger::books_of(const Chain& chain) {
 }
 
 Ledger::Books Ledger::books_in(const std::filesystem::path& file) {
-  auto chain = chain_of(file, content(file));
+  auto chain = chain_of(file, content_of(file));
   auto books = books_of(chain);
   // A line that is being written, or torn: counted as it will be.
   if (chain.torn > 0) books.take(books.seal(chain.torn).dump(), chain.records.size() + 1);
@@ -188,7 +188,7 @@ bool Ledger::Books::knows(const Origin& state) const {
 }
 
 Ledger::Ledger(const std::filesystem::path& file) : path_(file), lock_(file, "a ledger") {
-  const auto words = content(file);
+  const auto words = content_of(file);
   io::Digest first{};
   const auto header = next_line(first, kHeaders[1]);
   if (words.size() < header.size() && header.starts_with(words)) {  // new, or its making was interrupted

@@ -67,7 +67,7 @@ void print(const measure::BenchResult& result, const measure::Experiment& experi
 }
 
 // Called before anything is allocated, in the process that starts the ranks, so that there is one message.
-void require_memory(const measure::Experiment& experiment, const comm::CommConfig& comm, const comm::Place& place) {
+void require_states_fit(const measure::Experiment& experiment, const comm::CommConfig& comm, const comm::Place& place) {
   const auto& config = experiment.bench;
   const auto size = models::size_of(config.model, experiment.sizes, config.options());
   if (config.work == measure::Work::forward_backward)
@@ -92,7 +92,7 @@ int run_bench(const Arguments& arguments) {
       .add_option("--output-dir", folder, "folder that the result is also written to, as <mode>_seq<T>_result.json")
       ->type_name("DIR");
   if (const auto status = own.parse(arguments)) return *status;
-  require_memory(experiment, own.comm, expected_place(line));
+  require_states_fit(experiment, own.comm, expected_place(line));
   if (!folder.empty()) std::filesystem::create_directories(folder);
   c10::Device device = c10::kCPU;
   const auto deliver = [&](const measure::BenchResult& result) {

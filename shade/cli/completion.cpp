@@ -38,7 +38,7 @@ std::string quoted(const std::string& words) {  // for any of the shells
   return out + "'";
 }
 
-std::string names_of(const std::vector<VerbWords>& verbs) {
+std::string verb_names(const std::vector<VerbWords>& verbs) {
   std::vector<std::string> names;
   for (const auto& verb : verbs) names.push_back(verb.name);
   names.emplace_back("completion");
@@ -75,7 +75,7 @@ std::string bash_completion(const std::vector<VerbWords>& verbs) {
       "  COMPREPLY=()\n"
       "  if (( COMP_CWORD == 1 )); then\n"
       "    COMPREPLY=($(compgen -W '",
-      names_of(verbs),
+      verb_names(verbs),
       " --help --version' -- \"$word\"))\n    return\n  fi\n"
       "  # bash splits --option=value at the equals sign.\n"
       "  if [[ $word == = ]]; then word= before=${COMP_WORDS[COMP_CWORD-1]}\n"

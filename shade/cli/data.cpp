@@ -54,7 +54,7 @@ std::string shortened(const std::vector<std::string>& names, size_t most = 8) {
   return join(std::span(names).first(shown), ", ") + (shown < names.size() ? text(", ... (", names.size(), ")") : "");
 }
 
-double share(int64_t part, int64_t whole) {
+double share_of(int64_t part, int64_t whole) {
   return 100 * static_cast<double>(part) / static_cast<double>(std::max<int64_t>(whole, 1));
 }
 
@@ -69,7 +69,7 @@ std::string lengths_of(const data::Statistics& counts, int64_t records) {
   constexpr double kBar = 40;  // characters of a bucket that has all records
   Table table({"tokens", "records", "share", ""});
   for (const auto& bucket : counts.lengths) {
-    const auto part = share(bucket.records, records);
+    const auto part = share_of(bucket.records, records);
     table.add({text(bucket.first, "-", bucket.last), text(bucket.records), percent(part),
                std::string(static_cast<size_t>(part / 100 * kBar + 0.5), '#')});
   }
@@ -188,7 +188,7 @@ int run_data(const Arguments& arguments) {
   table.add({"tokens per record", text(significant(counts.mean_length), " on average, ", counts.longest, " at most")});
   if (!packed)
     table.add({text("cut at ", look.seq_length, " tokens"),
-               text(counts.cut, " records, ", percent(share(counts.cut, store.records())))});
+               text(counts.cut, " records, ", percent(share_of(counts.cut, store.records())))});
   if (!store.classes().empty()) table.add({"labels", labels_of(store, counts)});
   if (!store.classes().empty() && !store.first_unlabelled().empty())
     table.add({"first without label", store.first_unlabelled()});

@@ -89,14 +89,14 @@ constexpr ForeignWord kForeignWords[] = {
     {.word = "--epsilon", .value = kAny, .refusal = kNoBudget, .verbs = "bench verify audit"},
 };
 
-Words words_of(std::string_view line) { return line.empty() ? Words() : split(line, ' '); }
+Words split_line(std::string_view line) { return line.empty() ? Words() : split(line, ' '); }
 
 // An option of the verb's own is no foreign word, and a row that leads to none has no meaning.
 bool applies(const ForeignWord& row, const OwnOptions& own) {
-  const auto verbs = words_of(row.verbs);
+  const auto verbs = split_line(row.verbs);
   if (own.find(std::string(row.word)) != nullptr) return false;
   if (!verbs.empty() && std::find(verbs.begin(), verbs.end(), own.verb) == verbs.end()) return false;
-  return row.becomes.empty() || own.find(words_of(row.becomes).front()) != nullptr;
+  return row.becomes.empty() || own.find(split_line(row.becomes).front()) != nullptr;
 }
 
 std::vector<const ForeignWord*> rows_of(std::string_view word, const OwnOptions& own) {
@@ -124,7 +124,7 @@ Words translated(const ForeignWord& row, const Given& given) {
     SHADE_REQUIRE(on, row.word, ": '", *given.value, "' is not a switch; expected true or false");
     SHADE_REQUIRE(*on, row.word, " false says nothing here; name what you want instead of ", row.becomes);
   }
-  auto words = words_of(row.becomes);
+  auto words = split_line(row.becomes);
   if (words.size() != 1) return words;
   SHADE_REQUIRE(given.value && !given.value->empty(), row.word, " (", row.becomes, ") has no value");
   words.push_back(*given.value);

@@ -51,7 +51,7 @@ std::vector<Spent> by_run(const train::DataBooks& books) {
   return out;
 }
 
-Json json_of(const train::DataBooks& books, const std::vector<Spent>& runs) {
+Json books_json(const train::DataBooks& books, const std::vector<Spent>& runs) {
   const auto filter = books.filter();
   Json out{{"id", books.id},           {"epsilon", books.cap.epsilon},
            {"delta", books.cap.delta}, {"used", filter ? filter->position() : 0.0},
@@ -79,7 +79,7 @@ Json json_of(const train::DataBooks& books, const std::vector<Spent>& runs) {
   return out;
 }
 
-std::string name_of(const std::string& run) { return visible(std::filesystem::path(run).filename().string(), 60); }
+std::string run_label(const std::string& run) { return visible(std::filesystem::path(run).filename().string(), 60); }
 
 void print(const train::DataBooks& books, const std::vector<Spent>& runs, const Json& json) {
   const double delta = books.cap.delta;
@@ -93,7 +93,7 @@ void print(const train::DataBooks& books, const std::vector<Spent>& runs, const 
               first.unit_by.empty() ? "" : text(" (", visible(first.unit_by, 80), ")").c_str());
   Table table({"run", "since", "sigma", "sample rate", "steps", "epsilon alone"});
   for (const auto& [run, date, steps] : runs)
-    table.add({name_of(run), visible(date, 30), significant(steps.mechanism.noise_multiplier, 6),
+    table.add({run_label(run), visible(date, 30), significant(steps.mechanism.noise_multiplier, 6),
                significant(steps.mechanism.sample_rate, 6), std::to_string(steps.count),
                rounded_up(privacy::spent(Accountant::prv, {&steps, 1}, delta).epsilon)});
   std::printf("%s\n", table.str().c_str());
@@ -132,7 +132,7 @@ int run_ledger(const Arguments& arguments) {
   if (ledger.create) train::DataLedger::create(file, ledger.cap);
   const auto books = train::DataLedger(file).read();
   const auto runs = by_run(books);
-  const auto json = json_of(books, runs);
+  const auto json = books_json(books, runs);
   print(books, runs, json);
   if (!line.json_file.empty()) write_output(line.json_file, json.dump(2) + "\n", Readers::owner);
   return 0;

@@ -53,7 +53,7 @@ class Socket {
 };
 
 // Answers every piece with a byte, then every byte with one; ends when the other side does.
-void answer(int listener) {
+void serve_once(int listener) {
   try {
     const Socket peer(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
     std::vector<char> piece(kPiece);
@@ -67,11 +67,11 @@ void answer(int listener) {
   }
 }
 
-struct Speed {
+struct LoopbackSpeed {
   Seconds stream, round;
 };
 
-Speed measure() {
+LoopbackSpeed measure() {
   const auto listener = comm::listen_on("127.0.0.1", 0);
   const Socket listening(listener.descriptor);
   const Socket own(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -79,7 +79,7 @@ Speed measure() {
       .sin_family = AF_INET, .sin_port = htons(listener.port), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
   if (::connect(own.descriptor(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     throw comm::CommError(text("cannot connect to 127.0.0.1: ", std::strerror(errno)));
-  std::jthread other([&] { answer(listener.descriptor); });
+  std::jthread other([&] { serve_once(listener.descriptor); });
   std::vector<char> piece(kPiece);
   const auto begin = Clock::now();
   for (int i = 0; i < kPieces; ++i) own.send(piece.data(), kPiece);

@@ -23,7 +23,7 @@ std::string host() {
 }
 
 // So that a shell reads it as one word.
-std::string quoted(const std::string& word) {
+std::string quoted_word(const std::string& word) {
   if (!word.empty() &&
       word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=.,:/+@%") ==
           std::string::npos)
@@ -37,7 +37,7 @@ std::string quoted(const std::string& word) {
 
 std::string command_text(const std::string& verb, const Arguments& arguments) {
   auto out = "shade " + verb;
-  for (const auto& word : arguments) out += " " + quoted(without_folders(word));
+  for (const auto& word : arguments) out += " " + quoted_word(without_folders(word));
   return out;
 }
 

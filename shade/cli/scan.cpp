@@ -19,19 +19,19 @@ namespace {
 
 constexpr int64_t kRuns = 5;  // of each length: laws are told apart through 20 % noise (docs/measuring.md)
 
-bool given(const Arguments& words, std::string_view option) {
+bool names_option(const Arguments& words, std::string_view option) {
   return std::any_of(words.begin(), words.end(), [&](const auto& word) { return dashed(word).starts_with(option); });
 }
 
 // A small Llama, unless another model or a preset is asked for.
-Arguments words_of(const MatrixLine& line) {
+Arguments matrix_words(const MatrixLine& line) {
   auto words = line.words();
   Arguments out;
-  if (line.preset.empty() && !given(words, "--model"))
+  if (line.preset.empty() && !names_option(words, "--model"))
     out = {"--model",      "llama3-8b", "--task",         "classify", "--hidden-dim", "256", "--num-layers", "2",
            "--num-heads",  "4",         "--num-kv-heads", "2",        "--ffn-dim",    "768", "--vocab-size", "1024",
            "--batch-size", "1",         "--num-iter",     "2"};
-  if (!given(words, "--seq-length") && !given(words, "--image-size"))
+  if (!names_option(words, "--seq-length") && !names_option(words, "--image-size"))
     out.insert(out.end(), {"--seq-length", "512,1024,2048,4096"});
   out.insert(out.end(), words.begin(), words.end());
   return out;
@@ -89,7 +89,7 @@ int run_scan(const Arguments& arguments) {
       "bottlenecks");
   line.options.repeats.repeat = kRuns;
   if (const auto status = line.parse(arguments)) return *status;
-  const auto rows = line.rows(words_of(line));
+  const auto rows = line.rows(matrix_words(line));
   const auto results = line.run(rows).results;
   const auto failed = count_failed(results);
   SHADE_REQUIRE(failed == 0, failed, " of ", rows.size(), " experiments failed; their logs are in ",

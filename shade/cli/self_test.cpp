@@ -30,7 +30,7 @@ std::string complaint(const fs::path& log, const std::string& verb, const std::s
   return otherwise;
 }
 
-Ran run(const std::string& name, const std::vector<std::string>& words, const fs::path& log, const fs::path& json) {
+Ran ran(const std::string& name, const std::vector<std::string>& words, const fs::path& log, const fs::path& json) {
   std::vector<std::string> command{"/proc/self/exe"};
   command.insert(command.end(), words.begin(), words.end());
   command.insert(command.end(), {"--json", json.string()});
@@ -54,7 +54,7 @@ Check gradients(const std::vector<std::string>& where, const TemporaryFolder& fo
   std::vector<std::string> words{"verify",  "--model", "llama-nano",   "--dtype", "fp32",
                                  "--shard", "zero3",   "--clip-style", "flat"};
   words.insert(words.end(), where.begin(), where.end());
-  auto [out, result] = run("private gradient", words, folder / "verify.log", folder / "verify.json");
+  auto [out, result] = ran("private gradient", words, folder / "verify.log", folder / "verify.json");
   if (result.is_null()) return out;
   size_t wrong = 0;
   std::string methods;
@@ -98,7 +98,7 @@ Check step(const std::vector<std::string>& where, const TemporaryFolder& folder)
   words.insert(words.end(), where.begin(), where.end());
   const auto shown = words;
   words.insert(words.end(), {"--output", (folder / "run").string()});
-  auto [out, result] = run("private step", words, folder / "train.log", folder / "train.json");
+  auto [out, result] = ran("private step", words, folder / "train.log", folder / "train.json");
   if (out.verdict != Verdict::ok) {
     out.mend = text(kRepeat, join(shown, " "));
     return out;

@@ -16,7 +16,7 @@ namespace shade::cli {
 namespace {
 
 // Called before anything is allocated, in the process that starts the ranks, so that there is one message.
-void require_memory(const train::Recipe& recipe, const comm::Place& place) {
+void require_recipe_fits(const train::Recipe& recipe, const comm::Place& place) {
   const auto size = models::size_of(recipe.model.model, recipe.sizes, recipe.model.options());
   const auto states = train::model_states(size, {.shard = recipe.shard,
                                                  .compute = dtype_of(recipe.model.dtype),
@@ -68,7 +68,7 @@ int run_train(const Arguments& arguments) {
   if (unnamed) recipe.train.output = "runs/" + run_name(config.json());
   train::require_data(recipe);
   optim::make_schedule(recipe.optim);  // better refused now than when all data has been read
-  if (!on_gpus(recipe.comm)) require_memory(recipe, expected_place(line));
+  if (!on_gpus(recipe.comm)) require_recipe_fits(recipe, expected_place(line));
   if (const auto status = start_ranks(line, "train", arguments, recipe.comm)) return *status;
   in_world(line.ranks, recipe.comm, [&](comm::World& world) {
     use_threads(recipe.train.threads, world.place(), world.device());

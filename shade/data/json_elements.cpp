@@ -5,7 +5,7 @@
 namespace shade::data {
 namespace {
 
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+bool is_json_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 // Follows an element byte by byte and knows when it is over.
 class Extent {
@@ -39,7 +39,7 @@ class Extent {
 char JsonElements::skip_space() {
   for (auto part = in_.rest(); !part.empty(); part = in_.rest()) {
     size_t spaces = 0;
-    while (spaces < part.size() && is_space(part[spaces])) ++spaces;
+    while (spaces < part.size() && is_json_space(part[spaces])) ++spaces;
     in_.take(spaces);
     if (spaces < part.size()) return part[spaces];
   }

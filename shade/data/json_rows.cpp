@@ -11,7 +11,7 @@
 namespace shade::data {
 namespace {
 
-constexpr const char* kAdvice = "cut this text into smaller records";
+constexpr const char* kCutRecords = "cut this text into smaller records";
 
 // An object's fields become cells. Depth 1 is in the object, 2 in a list of messages, 3 in a message.
 class ObjectReader final : public io::JsonVisitor {
@@ -128,7 +128,7 @@ class JsonLines final : public JsonRows {
   using JsonRows::JsonRows;
 
   Row* next() override {
-    for (auto at = in_.line(); in_.next_line(json_, kMaxRow, kAdvice); at = in_.line())
+    for (auto at = in_.line(); in_.next_line(json_, kMaxRow, kCutRecords); at = in_.line())
       if (!trim(json_).empty()) return parse(at);
     return nullptr;
   }
@@ -136,7 +136,8 @@ class JsonLines final : public JsonRows {
 
 class JsonArray final : public JsonRows {
  public:
-  JsonArray(const TextFile& file, const Wanted& wanted) : JsonRows(file, wanted), elements_(in_, kMaxRow, kAdvice) {}
+  JsonArray(const TextFile& file, const Wanted& wanted)
+      : JsonRows(file, wanted), elements_(in_, kMaxRow, kCutRecords) {}
 
   Row* next() override { return elements_.next(json_) ? parse(elements_.line()) : nullptr; }
 

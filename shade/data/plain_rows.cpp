@@ -10,7 +10,7 @@
 namespace shade::data {
 namespace {
 
-constexpr const char* kAdvice = "cut it with --text-unit paragraph or line, or into smaller files";
+constexpr const char* kCutText = "cut it with --text-unit paragraph or line, or into smaller files";
 
 class PlainRows final : public RowReader {
  public:
@@ -45,13 +45,13 @@ class PlainRows final : public RowReader {
 
   bool line(std::string& words) {
     do row_.line = in_.line();
-    while (in_.next_line(words, kMaxRow, kAdvice) && trim(words).empty());
+    while (in_.next_line(words, kMaxRow, kCutText) && trim(words).empty());
     return !trim(words).empty();
   }
 
   bool paragraph(std::string& words) {
     std::string next;
-    for (auto at = in_.line(); in_.next_line(next, kMaxRow, kAdvice); at = in_.line()) {
+    for (auto at = in_.line(); in_.next_line(next, kMaxRow, kCutText); at = in_.line()) {
       if (trim(next).empty() && words.empty()) continue;
       if (trim(next).empty()) return true;
       if (words.empty()) row_.line = at;
@@ -64,7 +64,7 @@ class PlainRows final : public RowReader {
 
   void require_size(const std::string& words, const char* what) const {
     if (words.size() > static_cast<size_t>(kMaxRow.count))
-      fail_at(in_.path(), row_.line, text("a ", what, " of more than ", to_string(kMaxRow), "; ", kAdvice));
+      fail_at(in_.path(), row_.line, text("a ", what, " of more than ", to_string(kMaxRow), "; ", kCutText));
   }
 
   BlockReader in_;

@@ -12,8 +12,8 @@
 namespace shade::data {
 namespace {
 
-constexpr size_t kWords = 6;
-using Words = std::array<const char*, kWords>;
+constexpr size_t kTopicWords = 6;
+using Words = std::array<const char*, kTopicWords>;
 
 struct Topic {
   const char* name;
@@ -123,7 +123,7 @@ struct Actor {
 };
 
 Actor choose_actor(const Topic& topic, Dice& dice) {
-  const auto who = dice.lower_of_two(kWords);
+  const auto who = dice.lower_of_two(kTopicWords);
   const std::string person = topic.people[who];
   if (dice.below(3) == 0) return {text(dice.pick(kNumbers), " ", plural(person)), "they", true};
   return {"the " + person, who % 2 == 0 ? "she" : "he", false};

@@ -43,7 +43,7 @@ class FolderLock {
 
 int64_t megabytes(uint64_t bytes) { return static_cast<int64_t>(bytes / 1'000'000); }
 
-std::string key_of(const StoreRequest& request, const Tokenizer& tokenizer, const std::vector<TextFile>& files) {
+std::string store_key(const StoreRequest& request, const Tokenizer& tokenizer, const std::vector<TextFile>& files) {
   io::Hasher hasher;
   const auto& [unit, fields, chat_template] = request.records;
   hasher.add(text(kStoreVersion, '\n', tokenizer.fingerprint(), '\n', to_string(unit), '\n', fields.key(), '\n',
@@ -124,7 +124,7 @@ void widen(std::span<const std::byte> from, std::span<int64_t> to) {
 
 std::shared_ptr<const TokenStore> TokenStore::open(const StoreRequest& request, const Tokenizer& tokenizer) {
   const auto files = find_text_files(request.folder);
-  const auto key = key_of(request, tokenizer, files);
+  const auto key = store_key(request, tokenizer, files);
   const auto cache = cache_of(request);
   const auto place = cache / key;
   make_cache(cache);

@@ -8,14 +8,14 @@
 namespace shade::data {
 namespace {
 
-constexpr std::string_view kWords[] = {"account",  "author", "client",    "contributor", "customer",   "email",
-                                       "employee", "device", "household", "member",      "maintainer", "owner",
-                                       "patient",  "person", "phone",     "respondent",  "sender",     "speaker",
-                                       "student",  "user",   "username"};
+constexpr std::string_view kPersonWords[] = {"account",  "author", "client",    "contributor", "customer",   "email",
+                                             "employee", "device", "household", "member",      "maintainer", "owner",
+                                             "patient",  "person", "phone",     "respondent",  "sender",     "speaker",
+                                             "student",  "user",   "username"};
 
 bool is_user_word(std::string_view word) {
   if (word.ends_with('s')) word.remove_suffix(1);
-  return std::find(std::begin(kWords), std::end(kWords), word) != std::end(kWords);
+  return std::find(std::begin(kPersonWords), std::end(kPersonWords), word) != std::end(kPersonWords);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace shade::io {
 namespace {
 
 constexpr Bytes kBuffer = MiB(64);
-constexpr size_t kLengthBytes = 8;
+constexpr size_t kLengthPrefix = 8;
 constexpr size_t kAlignment = 8;  // the largest of any dtype
 
 std::string json_string(const std::string& words) {
@@ -42,7 +42,7 @@ std::string framed(std::string json) {
   SHADE_REQUIRE(json.size() <= kMaxSafetensorsHeader, "the header would have ", json.size(),
                 " bytes; readers take at most ", kMaxSafetensorsHeader, ": write several files");
   std::string frame;
-  for (size_t i = 0; i < kLengthBytes; ++i) frame += static_cast<char>(json.size() >> (8 * i));
+  for (size_t i = 0; i < kLengthPrefix; ++i) frame += static_cast<char>(json.size() >> (8 * i));
   return frame + json;
 }
 

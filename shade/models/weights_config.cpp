@@ -21,7 +21,7 @@ bool may_differ(const std::string& key, bool classifier) {
   return kFree.contains(key) || (classifier && key == "tie_word_embeddings");
 }
 
-std::string shown(const Json& value) { return value.is_null() ? "not set" : value.dump(); }
+std::string shown_value(const Json& value) { return value.is_null() ? "not set" : value.dump(); }
 
 }  // namespace
 
@@ -57,7 +57,7 @@ void require_same_function(const std::string& model, const SizeOverrides& sizes,
   for (const auto& key : keys) {
     const auto found = theirs.value(key, Json()), expected = ours.value(key, Json());
     if (found != expected && !may_differ(key, ours.contains("id2label")))
-      differences.push_back(text(key, " is ", shown(found), ", and ", shown(expected), " in ", model));
+      differences.push_back(text(key, " is ", shown_value(found), ", and ", shown_value(expected), " in ", model));
   }
   SHADE_REQUIRE(differences.empty(), (*folder / "config.json").string(), ": ", join(differences, "; "),
                 ": with these weights the model would compute something else; train them as they are described, with "

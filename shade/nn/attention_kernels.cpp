@@ -37,7 +37,7 @@ Gradients grouped(const Gradients& found, int64_t kv_heads) {
 }
 
 // Products of queries with keys and of shares with values, `times` pairs of them; a causal mask spares half.
-void say_skipped(const char* name, const FlashInput& in, double times) {
+void say_attention_skipped(const char* name, const FlashInput& in, double times) {
   const auto bytes = [](const at::Tensor& t) { return static_cast<double>(t.nbytes()); };
   const double scores = static_cast<double>(in.q.numel()) * static_cast<double>(in.k.size(2)) * (in.causal ? 0.5 : 1.0);
   WorkSkipped::say({.name = name,
@@ -62,7 +62,7 @@ at::Tensor tiles_of_threads(const FlashInput& in, int64_t tiles, int64_t rows) {
 Output planned_forward(const FlashInput& given) {
   const bool grouped_kernel = few_launches(given.q);
   const auto in = grouped_kernel ? given : ungrouped(given);
-  say_skipped("flash_attention", in, 1);
+  say_attention_skipped("flash_attention", in, 1);
   at::Tensor scratch;
   if (!grouped_kernel) scratch = tiles_of_threads(in, 1, 2 + in.q.size(3));
   return {at::empty_like(in.q),
@@ -71,7 +71,7 @@ Output planned_forward(const FlashInput& given) {
 Gradients planned_backward(const FlashInput& given) {
   const bool grouped_kernel = few_launches(given.q);
   const auto in = grouped_kernel ? given : ungrouped(given);
-  say_skipped("flash_attention_backward", in, 2.5);  // five products instead of two
+  say_attention_skipped("flash_attention_backward", in, 2.5);  // five products instead of two
   const Gradients made{at::empty_like(in.q), at::empty_like(in.k), at::empty_like(in.v)};
   if (!grouped_kernel) (void)tiles_of_threads(in, 2, 1);
   return grouped(made, given.k.size(1));

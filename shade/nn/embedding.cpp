@@ -11,7 +11,7 @@ namespace shade::nn {
 namespace {
 
 // libtorch has no shape function for a lookup in C++.
-at::Tensor rows_of(const at::Tensor& table, const at::Tensor& ids) {
+at::Tensor looked_up(const at::Tensor& table, const at::Tensor& ids) {
   if (!table.is_meta()) return at::embedding(table, ids);
   auto shape = ids.sizes().vec();
   shape.push_back(table.size(1));
@@ -28,7 +28,7 @@ struct Lookup : torch::autograd::Function<Lookup> {
   static at::Tensor forward(Context* context, const at::Tensor&, const at::Tensor& ids, const Embedding* layer) {
     remember(context, layer);
     context->save_for_backward({ids});
-    return rows_of(layer->table().value(), ids);
+    return looked_up(layer->table().value(), ids);
   }
   static Tensors backward(Context* context, Tensors grads) {
     const auto& layer = recall<Embedding>(context);

@@ -25,7 +25,7 @@ void hand_over(const Linear& layer, const at::Tensor& a, const at::Tensor& g) {
 
 namespace {
 
-struct Function : torch::autograd::Function<Function> {
+struct LinearFunction : torch::autograd::Function<LinearFunction> {
   static at::Tensor forward(Context* context, const at::Tensor& x, const at::Tensor&, const Linear* layer) {
     remember(context, layer);
     // A frozen weight costs nothing: the activation is kept only for a gradient that somebody wants.
@@ -46,7 +46,7 @@ struct Function : torch::autograd::Function<Function> {
 
 at::Tensor Linear::operator()(const at::Tensor& x) const {
   if (plain_operators()) return at::linear(x, weight_->value(), bias_ != nullptr ? bias_->value() : at::Tensor());
-  return Function::apply(x, anchor(x.device()), this);
+  return LinearFunction::apply(x, anchor(x.device()), this);
 }
 
 }  // namespace shade::nn

@@ -12,7 +12,7 @@ namespace shade::nn {
 namespace {
 
 // What no kernel of meta does.
-void say_skipped(const char* name, const at::Tensor& x, double reads) {
+void say_norm_skipped(const char* name, const at::Tensor& x, double reads) {
   const auto bytes = static_cast<double>(x.nbytes());
   WorkSkipped::say(
       {.name = name, .element_size = static_cast<int64_t>(x.element_size()), .read = reads * bytes, .written = bytes});
@@ -52,7 +52,7 @@ struct Rms : torch::autograd::Function<Rms> {
   }
   static std::tuple<at::Tensor, at::Tensor> fused_forward(const at::Tensor& x, const at::Tensor& scale, double eps) {
     if (!x.is_meta()) return at::_fused_rms_norm(x, x.size(-1), scale, eps);
-    say_skipped("rms_norm", x, 1);
+    say_norm_skipped("rms_norm", x, 1);
     auto shape = x.sizes().vec();
     shape.back() = 1;
     return {at::empty_like(x), at::empty(shape, x.options().dtype(wide(x.scalar_type())))};
@@ -60,7 +60,7 @@ struct Rms : torch::autograd::Function<Rms> {
   static at::Tensor fused_backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& inverse,
                                    const at::Tensor& scale) {
     if (!x.is_meta()) return std::get<0>(at::_fused_rms_norm_backward(g, x, g.size(-1), inverse, scale, {true, false}));
-    say_skipped("rms_norm_backward", x, 2);
+    say_norm_skipped("rms_norm_backward", x, 2);
     return at::empty_like(x);
   }
   // The factor stays in fp32: rounded, it would shift a whole position by up to 0.4 % in bf16.
@@ -79,7 +79,7 @@ struct Rms : torch::autograd::Function<Rms> {
 std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(const at::Tensor& x, const at::Tensor& scale,
                                                           const at::Tensor& shift, double eps) {
   if (!x.is_meta()) return at::native_layer_norm(x, x.size(-1), scale, shift, eps);
-  say_skipped("layer_norm", x, 1);
+  say_norm_skipped("layer_norm", x, 1);
   auto shape = x.sizes().vec();
   shape.back() = 1;
   const auto statistics = x.options().dtype(wide(x.scalar_type()));
@@ -88,7 +88,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(const at::Tensor& x, c
 at::Tensor layer_norm_input_grad(const at::Tensor& g, const at::Tensor& x, const at::Tensor& mean,
                                  const at::Tensor& inverse, const at::Tensor& scale, const at::Tensor& shift) {
   if (x.is_meta()) {
-    say_skipped("layer_norm_backward", x, 2);
+    say_norm_skipped("layer_norm_backward", x, 2);
     return at::empty_like(x);
   }
   return std::get<0>(

@@ -88,7 +88,7 @@ class Rule : public LayerRule {
   at::Tensor g_;
 };
 
-struct Function : torch::autograd::Function<Function> {
+struct OwnFunction : torch::autograd::Function<OwnFunction> {
   static at::Tensor forward(Context* context, at::TensorList inputs, const OwnLayer* layer) {
     remember(context, layer);
     context->save_for_backward(inputs.vec());
@@ -129,7 +129,7 @@ at::Tensor OwnLayer::operator()(const Tensors& inputs) const {
     SHADE_REQUIRE(input.dim() > 0 && input.size(0) == inputs.front().size(0), "an input of the layer of ",
                   weights_.front()->name(), " has shape ", input.sizes(), "; expected samples first, ",
                   inputs.front().size(0), " of them as in the first input");
-  if (!plain_operators()) return Function::apply(at::TensorList(inputs), this);
+  if (!plain_operators()) return OwnFunction::apply(at::TensorList(inputs), this);
   Tensors weights;
   for (const auto* weight : weights_) weights.push_back(weight->value());
   return options_.forward(inputs, weights);

@@ -15,7 +15,7 @@ at::Tensor unfolded(const at::Tensor& images, int64_t p) {
   return images.view({b, c, h, p, w, p}).permute({0, 2, 4, 1, 3, 5}).reshape({b, h * w, c * p * p});
 }
 
-struct Function : torch::autograd::Function<Function> {
+struct PatchFunction : torch::autograd::Function<PatchFunction> {
   static at::Tensor forward(Context* context, const at::Tensor&, const at::Tensor& images,
                             const PatchEmbedding* layer) {
     remember(context, layer);
@@ -47,7 +47,7 @@ PatchEmbedding::PatchEmbedding(Parameters& parameters, const std::string& name, 
 at::Tensor PatchEmbedding::operator()(const at::Tensor& images, const at::Tensor& start) const {
   if (plain_operators())
     return at::conv2d(images, weight_->value(), bias_->value(), options_.patch).flatten(2).transpose(1, 2);
-  return Function::apply(start, images, this);
+  return PatchFunction::apply(start, images, this);
 }
 
 at::Tensor unpatchify(const at::Tensor& x, int64_t patch, int64_t channels, int64_t height, int64_t width) {

@@ -115,7 +115,7 @@ class Search {
   Advice out_;
 };
 
-std::string percent(double share) { return text(significant(100 * share, 2), " %"); }
+std::string share_text(double share) { return text(significant(100 * share, 2), " %"); }
 
 }  // namespace
 
@@ -156,7 +156,7 @@ std::string reason(const Advice& advice, const Tried& tried, Bytes limit, const 
   const auto& winner = advice.tried[tried.beaten_by];
   const auto& best = winner.estimate;
   const double slower = found.time / best.time - 1, more = share(found.peak, best.peak) - 1;
-  const auto time = slower < 0.005 ? words.alike : text(percent(slower), " ", words.slower);
+  const auto time = slower < 0.005 ? words.alike : text(share_text(slower), " ", words.slower);
   const auto memory =
       more < 0.01 ? std::string("no leaner") : text("needs ", to_string(found.peak - best.peak), " more");
   return text(time, " ", words.name(winner.candidate), ", and ", memory);

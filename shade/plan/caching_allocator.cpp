@@ -14,11 +14,11 @@ constexpr int64_t kSmallest = 512;
 constexpr int64_t kSmall = MiB(1).count, kSmallSegment = MiB(2).count;
 constexpr int64_t kOwnSegment = MiB(10).count, kLargeSegment = MiB(20).count, kRound = MiB(2).count;
 
-int64_t rounded_up(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
+int64_t aligned(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
 
 int64_t segment_for(int64_t size) {
   if (size <= kSmall) return kSmallSegment;
-  return size < kOwnSegment ? kLargeSegment : rounded_up(size, kRound);
+  return size < kOwnSegment ? kLargeSegment : aligned(size, kRound);
 }
 
 bool worth_splitting(int64_t rest, bool small) { return small ? rest >= kSmallest : rest > kSmall; }
@@ -43,7 +43,7 @@ bool CachingAllocator::Smaller::operator()(const Blocks::iterator& a, const Bloc
 
 bool CachingAllocator::allocate(const void* storage, Bytes wanted) {
   SHADE_CHECK(!used_.contains(storage), "a storage was allocated twice");
-  const auto size = std::max(kSmallest, rounded_up(wanted.count, kSmallest));
+  const auto size = std::max(kSmallest, aligned(wanted.count, kSmallest));
   const bool small = size <= kSmall;
   auto& free = pool(small);
   const auto find = [&] {

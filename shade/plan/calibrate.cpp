@@ -84,7 +84,7 @@ Rate measured(Meter& meter, const std::string& what, const std::vector<int64_t>&
 
 at::TensorOptions on(const Meter& meter, at::ScalarType type) { return at::TensorOptions(type).device(meter.device()); }
 
-Run product(const Meter& meter, at::ScalarType type, int64_t rows, int64_t inner, int64_t columns) {
+Run timed_product(const Meter& meter, at::ScalarType type, int64_t rows, int64_t inner, int64_t columns) {
   const auto options = on(meter, type);
   return [a = at::ones({rows, inner}, options), b = at::ones({inner, columns}, options),
           out = at::empty({rows, columns}, options)]() mutable { at::mm_out(out, a, b); };
@@ -110,7 +110,7 @@ void measure_products(Meter& meter, DeviceProfile& profile) {
     profile.products[name] = measured(
         meter, text(name, " products"), sides,
         [](int64_t n) { return product_flops(static_cast<double>(n), static_cast<double>(n), static_cast<double>(n)); },
-        [&, type](int64_t n) { return product(meter, type, n, n, n); });
+        [&, type](int64_t n) { return timed_product(meter, type, n, n, n); });
   const int64_t side = cpu ? 512 : 4096;
   for (const int64_t width : {4, 16, 64, 128}) {
     const double flops =
@@ -118,8 +118,8 @@ void measure_products(Meter& meter, DeviceProfile& profile) {
     double shares = 1;
     for (const bool inner : {true, false}) {
       const auto took =
-          meter.time(text("narrow products ", width), inner ? product(meter, at::kFloat, side, width, side)
-                                                            : product(meter, at::kFloat, side, side, width));
+          meter.time(text("narrow products ", width), inner ? timed_product(meter, at::kFloat, side, width, side)
+                                                            : timed_product(meter, at::kFloat, side, side, width));
       shares *= std::min(1.0, flops / amount_in(profile.products["fp32"], took));
     }
     profile.widths.push_back({static_cast<double>(width), std::sqrt(shares)});
@@ -217,7 +217,7 @@ void measure_links(comm::World& world, Meter& meter, Seconds each, DeviceProfile
   const auto group = world.group("calibrate/contention");
   const Bytes buffer = MiB(32);
   const auto alone = gather.rate.time(static_cast<double>(buffer.count));
-  const auto one = product(meter, at::kFloat, kSide, kSide, kSide);
+  const auto one = timed_product(meter, at::kFloat, kSide, kSide, kSide);
   const auto single = profile.products["fp32"].time(product_flops(kSide, kSide, kSide));
   const auto repetitions = std::max<int64_t>(1, std::llround(1.5 * alone / single));
   const auto elements = buffer.count / 4 / world.size() * world.size();

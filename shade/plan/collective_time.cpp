@@ -21,7 +21,7 @@ double rounds(int count) {
 }
 
 // The nearest measured group: the same kind, as many nodes or at least several as well.
-const CollectiveRate* measured(const DeviceProfile& device, Collective kind, const GroupShape& shape) {
+const CollectiveRate* measured_rate(const DeviceProfile& device, Collective kind, const GroupShape& shape) {
   const CollectiveRate* best = nullptr;
   const auto distance = [&](const CollectiveRate& of) {
     return std::abs(std::log2(static_cast<double>(of.ranks) / shape.ranks));
@@ -44,7 +44,7 @@ Seconds collective_time(const CollectiveEvent& of, const DeviceProfile& device) 
   const auto shape = group_shape(of.ranks, of.stride, device.ranks_per_node);
   const double bytes = static_cast<double>(of.payload.count), ranks = shape.ranks, nodes = shape.nodes;
   if (of.kind != Collective::barrier)
-    if (const auto* known = measured(device, of.kind, shape))
+    if (const auto* known = measured_rate(device, of.kind, shape))
       return known->rate.time(bytes) *
              (comm::bus_factor(of.kind, shape.ranks) / comm::bus_factor(of.kind, known->ranks));
   if (of.host) return kHostMessage * rounds(of.ranks) + Seconds(bytes / kHostBytesPerSecond);

@@ -64,7 +64,7 @@ constexpr Row kRows[] = {
 };
 // clang-format on
 
-Rate product(double spec, double share) {
+Rate product_rate(double spec, double share) {
   return {.start = Seconds(kProductStart_us / 1e6), .per_second = spec * kTera * share};
 }
 
@@ -80,10 +80,11 @@ DeviceProfile profile(const Row& row) {
   out.tf32_spec = row.tf32 * kTera;
   out.fp32_spec = row.fp32 * kTera;
   out.memory_spec = row.memory_speed * kGiga;
-  out.products = {
-      {"bf16", product(row.bf16, share)}, {"tf32", product(row.tf32, share)}, {"fp32", product(row.fp32, share)}};
+  out.products = {{"bf16", product_rate(row.bf16, share)},
+                  {"tf32", product_rate(row.tf32, share)},
+                  {"fp32", product_rate(row.fp32, share)}};
   out.widths = {{kTile, 1}};
-  out.attention = product(row.bf16, share * kAttentionShare);
+  out.attention = product_rate(row.bf16, share * kAttentionShare);
   out.elementwise = out.copies = pass;
   out.noise = {.per_second = kHostNoise};
   out.launch = Seconds(kLaunch_us / 1e6);

@@ -14,18 +14,18 @@
 namespace shade::proof {
 namespace {
 
-constexpr uint64_t kNoiseSeed = 12;
+constexpr uint64_t kStepSeed = 12;
 constexpr int64_t kRecords = 40, kLength = 40;  // lengths are padded to 16, 32 and 40
 constexpr double kRate = 0.4;
 // Small, so that the sum is not lost in the noise; the grid that the sum is rounded to is finer then, too.
-constexpr double kSigma = 0.05;
+constexpr double kStepSigma = 0.05;
 // Of the noised sum. An element next to the middle between two points of the noise's grid may be rounded to either.
 constexpr double kMark = 1e-4;
 constexpr double kDivisor = 5;  // public, and no number of samples that could be counted
 
 // The units that a step draws, each as its records.
 std::vector<std::vector<int64_t>> drawn_units(const privacy::PrivacyEvent& event, const train::HeldOut& split) {
-  const auto sampler = train::make_sampler(event, split.training(event.unit), 0, privacy::seeded_key(kNoiseSeed));
+  const auto sampler = train::make_sampler(event, split.training(event.unit), 0, privacy::seeded_key(kStepSeed));
   std::vector<std::vector<int64_t>> out;
   for (const auto unit : sampler->draw(0)) {
     if (split.users() == nullptr) {
@@ -57,7 +57,7 @@ VerifyRow check_step(comm::World& world, const StepCheck& check, shard::Strategy
   const CheckedData data(*model, kRecords, kLength, check.seed);
   const auto split =
       check.users ? train::HeldOut::by_user(data, 0) : train::HeldOut::by_position(data.size(), /*wanted=*/0);
-  privacy::PrivacyEvent event{.mechanism = {.sample_rate = kRate, .noise_multiplier = kSigma},
+  privacy::PrivacyEvent event{.mechanism = {.sample_rate = kRate, .noise_multiplier = kStepSigma},
                               .divisor = kDivisor,
                               .unit = check.users ? privacy::PrivacyUnit::user : privacy::PrivacyUnit::record,
                               .steps = 1,
@@ -78,7 +78,7 @@ VerifyRow check_step(comm::World& world, const StepCheck& check, shard::Strategy
                          .split = split,
                          .privacy = event,
                          .method = check.method.make,
-                         .noise_seed = kNoiseSeed,
+                         .noise_seed = kStepSeed,
                          .optimizer = plain,
                          .shard = sharding,
                          .dtype = check.dtype,
@@ -101,8 +101,8 @@ VerifyRow check_step(comm::World& world, const StepCheck& check, shard::Strategy
                 .style = to_string(check.clip.style),
                 .reference = to_string(reference.source()),
                 .ranks = world.size()};
-  const double deviation = rule.noise_deviation(kSigma);
-  const privacy::Noise noise(privacy::seeded_key(kNoiseSeed));
+  const double deviation = rule.noise_deviation(kStepSigma);
+  const privacy::Noise noise(privacy::seeded_key(kStepSeed));
   NoiseFigures figures(deviation);
   double gap = 0, size = 0;
   for (const auto& weight : model->parameters().weights()) {

@@ -64,7 +64,7 @@ Found found_in(const std::filesystem::path& folder) {
   return out;
 }
 
-std::string number(double value) { return Json(value).dump(); }
+std::string digits_of(double value) { return Json(value).dump(); }
 
 }  // namespace
 
@@ -155,8 +155,8 @@ Picture audits_picture(const std::vector<AuditRow>& rows) {
   return {
       .name = "audits",
       .script = text(blocks, "set logscale x 10\nset key outside right top\nset xlabel 'canaries in one training'\n",
-                     "set ylabel 'epsilon'\nset yrange [0:*]\nset xrange [", number(least / 1.2), ":",
-                     number(most * 1.2), "]\nset xtics (", join(tics, ", "),
+                     "set ylabel 'epsilon'\nset yrange [0:*]\nset xrange [", digits_of(least / 1.2), ":",
+                     digits_of(most * 1.2), "]\nset xtics (", join(tics, ", "),
                      ")\nset title 'Epsilon claimed, and found at least by one training'\nplot ",
                      join(lines, ", \\\n  "), "\n"),
       .width = 1100,

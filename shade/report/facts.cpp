@@ -8,7 +8,7 @@
 namespace shade::report {
 namespace {
 
-std::set<std::string> values_of(const std::vector<Settings>& environments, const std::string& key) {
+std::set<std::string> distinct_values(const std::vector<Settings>& environments, const std::string& key) {
   std::set<std::string> out;
   for (const auto& environment : environments)
     if (const auto found = environment.find(key); found != environment.end()) out.insert(found->second);
@@ -32,15 +32,15 @@ Json facts_of(const std::vector<Settings>& environments) {
   const auto add = [&](const char* about, const std::string& words) {
     if (!words.empty()) out.push_back({{"about", about}, {"text", words}});
   };
-  const auto dates = values_of(environments, "date");  // in ISO 8601 their order is that of time
+  const auto dates = distinct_values(environments, "date");  // in ISO 8601 their order is that of time
   if (!dates.empty()) add("date", dates.size() == 1 ? *dates.begin() : text(*dates.begin(), " to ", *dates.rbegin()));
-  add("host", listed(values_of(environments, "host")));
-  add("processor", listed(values_of(environments, "cpu")));
-  add("cores", listed(values_of(environments, "cores")));
-  add("command", listed(values_of(environments, "command")));
+  add("host", listed(distinct_values(environments, "host")));
+  add("processor", listed(distinct_values(environments, "cpu")));
+  add("cores", listed(distinct_values(environments, "cores")));
+  add("command", listed(distinct_values(environments, "command")));
   std::vector<std::string> versions;
   for (const auto* name : {"shade", "commit", "libtorch"})
-    if (const auto found = values_of(environments, name); !found.empty())
+    if (const auto found = distinct_values(environments, name); !found.empty())
       versions.push_back(listed(found, text(name, " ")));
   add("versions", join(versions, ", "));
   return out;

@@ -13,7 +13,7 @@
 namespace shade::report {
 namespace {
 
-std::string at(const ResultRow& row) { return row.group.empty() ? "" : " at " + row.group; }
+std::string in_group(const ResultRow& row) { return row.group.empty() ? "" : " at " + row.group; }
 
 std::vector<std::string> groups_of(const std::vector<ResultRow>& rows) {
   std::vector<std::string> out;
@@ -84,9 +84,9 @@ void fastest_strategy(const Results& results, std::vector<Finding>& out) {
       *std::min_element(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return a->peak_mb < b->peak_mb; });
   const auto unit = results.throughput_unit();
   out.push_back({"Without privacy",
-                 text("highest throughput: ", significant(best->tokens_per_second), " ", unit, at(*best), " with ",
-                      memory_text(best->peak_mb), " a rank; least memory: ", memory_text(least->peak_mb), at(*least),
-                      " with ", significant(least->tokens_per_second), " ", unit, ".")});
+                 text("highest throughput: ", significant(best->tokens_per_second), " ", unit, in_group(*best),
+                      " with ", memory_text(best->peak_mb), " a rank; least memory: ", memory_text(least->peak_mb),
+                      in_group(*least), " with ", significant(least->tokens_per_second), " ", unit, ".")});
 }
 
 std::string range_text(const std::vector<double>& values, const std::string& unit) {

@@ -77,7 +77,7 @@ void replace(std::string& in, const std::string& mark, const std::string& by) {
   in.replace(at, mark.size(), by);
 }
 
-std::string escaped(const std::string& words) {
+std::string html_escaped(const std::string& words) {
   std::string out;
   for (const char c : words) {
     if (c == '<')
@@ -129,7 +129,7 @@ Json report_json(const Results& results, const std::vector<Finding>& findings) {
 
 std::string page_of(const Json& report, const std::string& summary) {
   std::string page = kReportPage;
-  replace(page, "<!--summary-->", escaped(summary));  // first: its text may hold any mark
+  replace(page, "<!--summary-->", html_escaped(summary));  // first: its text may hold any mark
   replace(page, "/*data*/null", embedded(report));
   return page;
 }

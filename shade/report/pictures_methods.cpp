@@ -107,12 +107,12 @@ Picture overhead_analysis(const Results& results) {
   return canvas.picture();
 }
 
-constexpr PictureRow kPictures[] = {{"memory_comparison", memory_comparison},
-                                    {"time_comparison", time_comparison},
-                                    {"overhead_analysis", overhead_analysis}};
+constexpr PictureRow kMethodsPictures[] = {{"memory_comparison", memory_comparison},
+                                           {"time_comparison", time_comparison},
+                                           {"overhead_analysis", overhead_analysis}};
 
 }  // namespace
 
-std::span<const PictureRow> method_pictures() { return kPictures; }
+std::span<const PictureRow> method_pictures() { return kMethodsPictures; }
 
 }  // namespace shade::report

@@ -24,7 +24,7 @@ Rows rows_with(const Results& results, Wanted wanted) {
 
 // A bar for each row: `fill` says its parts and its words.
 template <class Fill>
-std::vector<Bar> bars_of(const Results& results, const Rows& rows, Fill fill) {
+std::vector<Bar> part_bars(const Results& results, const Rows& rows, Fill fill) {
   std::vector<Bar> out;
   for (const auto& [row, heading, label] : entries_of(AllSeries(results), rows)) {
     Bar bar{.heading = heading, .label = label};
@@ -48,7 +48,7 @@ Picture memory_breakdown(const Results& results) {
   Canvas canvas("Tensor memory at the peak, by what it is for", results.common);
   canvas.legend(kinds);
   add_bars(canvas, "", text("memory of the largest rank (", unit.name, ")"),
-           bars_of(results, rows, [&](const ResultRow& row, Bar& bar) {
+           part_bars(results, rows, [&](const ResultRow& row, Bar& bar) {
              for (const auto& [kind, colour] : kinds)
                bar.parts.push_back({amount_of(row.breakdown_mb, kind) * unit.per_mb, colour});
              bar.words = memory_text(row.peak_mb);
@@ -67,13 +67,13 @@ Picture communication_overhead(const Results& results) {
   const auto unit = memory_unit(most_mb);
   Canvas canvas("Collectives of a step", results.common);
   canvas.legend({{"waited for", kWaited}, {"hidden by computing", kHidden}});
-  add_bars(canvas, "Time under way", "time (ms)", bars_of(results, rows, [&](const ResultRow& row, Bar& bar) {
+  add_bars(canvas, "Time under way", "time (ms)", part_bars(results, rows, [&](const ResultRow& row, Bar& bar) {
              const double waits = row.waits_ms(), hidden = std::max(0.0, row.comm_ms.value_or(0) - waits);
              bar.parts = {{waits, kWaited}, {hidden, kHidden}};
              bar.words = text(time_text(waits + hidden), ", ", time_text(waits), " waited for");
            }));
   add_bars(canvas, "Bytes that a rank sends", text("sent (", unit.name, ")"),
-           bars_of(results, rows, [&](const ResultRow& row, Bar& bar) {
+           part_bars(results, rows, [&](const ResultRow& row, Bar& bar) {
              bar.parts = {{sent_mb(row) * unit.per_mb, series.of(row).colour()}};
              bar.words = memory_text(sent_mb(row));
            }));
@@ -87,7 +87,7 @@ Picture time_breakdown(const Results& results) {
       {"computing", "#009e73"}, {"waiting for traffic", "#d55e00"}, {"data and preprocessing", "#e6b800"}};
   Canvas canvas("Where the time of a step goes", results.common);
   canvas.legend(parts);
-  add_bars(canvas, "", "step (ms)", bars_of(results, rows, [&](const ResultRow& row, Bar& bar) {
+  add_bars(canvas, "", "step (ms)", part_bars(results, rows, [&](const ResultRow& row, Bar& bar) {
              const double wait = row.moves_bytes() ? row.waits_ms() : 0, data = row.cpu_overhead_ms.value_or(0);
              bar.parts = {{std::max(0.0, row.time_ms - wait - data), parts[0].second},
                           {wait, parts[1].second},
@@ -97,12 +97,12 @@ Picture time_breakdown(const Results& results) {
   return canvas.picture();
 }
 
-constexpr PictureRow kPictures[] = {{"memory_breakdown_comparison", memory_breakdown},
-                                    {"communication_overhead", communication_overhead},
-                                    {"cpu_communication_breakdown", time_breakdown}};
+constexpr PictureRow kPartsPictures[] = {{"memory_breakdown_comparison", memory_breakdown},
+                                         {"communication_overhead", communication_overhead},
+                                         {"cpu_communication_breakdown", time_breakdown}};
 
 }  // namespace
 
-std::span<const PictureRow> part_pictures() { return kPictures; }
+std::span<const PictureRow> part_pictures() { return kPartsPictures; }
 
 }  // namespace shade::report

@@ -168,12 +168,12 @@ Picture utilisation_heatmap(const Results& results) {
   return canvas.picture();
 }
 
-constexpr PictureRow kPictures[] = {{"memory_vs_batch", memory_vs_batch},
-                                    {"tokens_per_second", tokens_per_second},
-                                    {"utilisation_heatmap", utilisation_heatmap}};
+constexpr PictureRow kSweepPictures[] = {{"memory_vs_batch", memory_vs_batch},
+                                         {"tokens_per_second", tokens_per_second},
+                                         {"utilisation_heatmap", utilisation_heatmap}};
 
 }  // namespace
 
-std::span<const PictureRow> sweep_pictures() { return kPictures; }
+std::span<const PictureRow> sweep_pictures() { return kSweepPictures; }
 
 }  // namespace shade::report

@@ -149,10 +149,10 @@ Picture memory_timeline(const Results& results) {
   return canvas.picture();
 }
 
-constexpr PictureRow kPictures[] = {{"memory_timeline", memory_timeline}};
+constexpr PictureRow kTimelinePictures[] = {{"memory_timeline", memory_timeline}};
 
 }  // namespace
 
-std::span<const PictureRow> timeline_pictures() { return kPictures; }
+std::span<const PictureRow> timeline_pictures() { return kTimelinePictures; }
 
 }  // namespace shade::report

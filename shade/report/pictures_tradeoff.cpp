@@ -136,11 +136,11 @@ Picture performance_tradeoff(const Results& results) {
                  });
 }
 
-constexpr PictureRow kPictures[] = {{"memory_vs_time_tradeoff", memory_vs_time},
-                                    {"performance_tradeoff", performance_tradeoff}};
+constexpr PictureRow kTradeoffPictures[] = {{"memory_vs_time_tradeoff", memory_vs_time},
+                                            {"performance_tradeoff", performance_tradeoff}};
 
 }  // namespace
 
-std::span<const PictureRow> tradeoff_pictures() { return kPictures; }
+std::span<const PictureRow> tradeoff_pictures() { return kTradeoffPictures; }
 
 }  // namespace shade::report

@@ -11,7 +11,7 @@
 namespace shade::report {
 namespace {
 
-constexpr const char* kNone = "-";
+constexpr const char* kNoSetting = "-";
 constexpr size_t kLongest = 120;  // bytes of a value; a list of a thousand classes tells nobody more
 
 std::string shown(const Json& value) {
@@ -57,7 +57,7 @@ Json differing_settings(const std::vector<Settings>& runs) {
     for (const auto& [name, value] : run) names.insert(name);
   const auto value_of = [](const Settings& run, const std::string& name) {
     const auto found = run.find(name);
-    return found == run.end() || found->second.empty() ? std::string(kNone) : found->second;
+    return found == run.end() || found->second.empty() ? std::string(kNoSetting) : found->second;
   };
   auto out = Json::array();
   for (const auto& name : names) {

@@ -20,7 +20,7 @@
 namespace shade::report {
 namespace {
 
-constexpr const char* kNone = "-";
+constexpr const char* kNoCurve = "-";
 
 std::filesystem::path metrics_of(const std::filesystem::path& folder) { return folder / "metrics.jsonl"; }
 
@@ -108,13 +108,13 @@ void name_runs(std::vector<TrainingRun>& runs, const std::vector<std::filesystem
   }
 }
 
-std::string last_of(const Curve& curve) { return curve.empty() ? kNone : significant(curve.rbegin()->second, 4); }
+std::string last_of(const Curve& curve) { return curve.empty() ? kNoCurve : significant(curve.rbegin()->second, 4); }
 
 std::string lowest_of(const Curve& curve) {
   const auto lowest = std::min_element(curve.begin(), curve.end(), [](const auto& a, const auto& b) {
     return !std::isnan(a.second) && (std::isnan(b.second) || a.second < b.second);
   });
-  return lowest == curve.end() ? kNone : text(significant(lowest->second, 4), " at step ", lowest->first);
+  return lowest == curve.end() ? kNoCurve : text(significant(lowest->second, 4), " at step ", lowest->first);
 }
 
 Json differences_of(const std::vector<TrainingRun>& runs) {

@@ -13,12 +13,12 @@
 namespace shade::report {
 namespace {
 
-constexpr const char* kNone = "-";
+constexpr const char* kNoCell = "-";
 
 std::vector<std::string> table_line(const Results& results, const ResultRow& row) {
   const auto cost = cost_of(results, row);
-  const auto tokens = row.tokens_per_second > 0 ? significant(row.tokens_per_second) : kNone;
-  const auto exposed = row.moves_bytes() ? time_text(row.waits_ms()) : kNone;
+  const auto tokens = row.tokens_per_second > 0 ? significant(row.tokens_per_second) : kNoCell;
+  const auto exposed = row.moves_bytes() ? time_text(row.waits_ms()) : kNoCell;
   return {row.mode,
           row.group,
           memory_text(row.peak_mb),
@@ -26,8 +26,8 @@ std::vector<std::string> table_line(const Results& results, const ResultRow& row
           text(time_text(row.fastest_ms), " .. ", time_text(row.slowest_ms)),
           tokens,
           exposed,
-          cost ? time_cost_text(row, *results.without_privacy(row)) : kNone,
-          cost ? signed_percent(cost->memory_percent) : kNone};
+          cost ? time_cost_text(row, *results.without_privacy(row)) : kNoCell,
+          cost ? signed_percent(cost->memory_percent) : kNoCell};
 }
 
 // Every digit that was measured: this one is for programs.

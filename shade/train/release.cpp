@@ -54,7 +54,7 @@ class NewFolder {
   fs::path path_, temporary_;
 };
 
-void write(const fs::path& file, const std::string& content) {
+void write_text(const fs::path& file, const std::string& content) {
   NewFile whole(file);
   whole.write_at(0, std::as_bytes(std::span(content)));
   whole.commit();
@@ -78,7 +78,7 @@ Json without_places(Json json) {
 void write_files(const fs::path& folder, const std::map<std::string, std::string>& files) {
   for (const auto& [name, content] : files) {
     const bool settings = name.ends_with("_config.json");  // a vocabulary stays as it is, byte by byte
-    write(folder / name, settings ? without_places(parse_json(content)).dump(2) + "\n" : content);
+    write_text(folder / name, settings ? without_places(parse_json(content)).dump(2) + "\n" : content);
   }
 }
 
@@ -196,8 +196,8 @@ Released release(const RunPlace& place, const fs::path& folder, const ReleaseOpt
   Released out{.statement = stated(place, recipe, options), .files = {}};
   NewFolder fresh(folder);
   write_weights(place, recipe, part, fresh.inside());
-  write(fresh.inside() / "PRIVACY.md", markdown(out.statement));
-  write(fresh.inside() / "privacy.json", to_json(out.statement).dump(2) + "\n");
+  write_text(fresh.inside() / "PRIVACY.md", markdown(out.statement));
+  write_text(fresh.inside() / "privacy.json", to_json(out.statement).dump(2) + "\n");
   out.files = files_in(fresh.inside());
   require_no_places(fresh.inside(), out.files, local_places(place, recipe));
   fresh.commit();

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kTotals = 4;
 
 // The sum of a micro-batch's losses, what they are a mean of, and 1 if that is tokens: on its device.
-at::Tensor summed(const models::Model& model, const nn::Batch& batch, const at::Tensor& losses_B) {
+at::Tensor counted_sums(const models::Model& model, const nn::Batch& batch, const at::Tensor& losses_B) {
   const auto wide_B = losses_B.to(at::kDouble);
   const auto tokens_B = model.loss_tokens(batch);
   const auto one = at::ones({}, wide_B.options());
@@ -42,7 +42,7 @@ void Tally::add(models::Model& model, const nn::Batch& batch) {
   const bool has_classes = batch.ids_BT.defined() && batch.labels.dim() == 1;
   const auto logits_BC = has_classes ? model.outputs(batch) : at::Tensor();
   const auto losses_B = has_classes ? nn::class_losses(logits_BC, batch.labels) : model.losses(batch);
-  totals_.narrow(0, 0, 3).add_(summed(model, batch, losses_B));
+  totals_.narrow(0, 0, 3).add_(counted_sums(model, batch, losses_B));
   totals_[3] += batch.samples();
   if (!has_classes) return;
   const auto classes = logits_BC.size(-1);

@@ -12,7 +12,7 @@
 namespace shade::comm::exchange {
 namespace {
 
-constexpr Bytes kSmall = KiB(64);
+constexpr Bytes kDirect = KiB(64);
 
 void direct(Peers& peers, at::Tensor tensor, Reduce reduce) {
   std::vector<at::Tensor> parts(static_cast<size_t>(peers.size()), tensor);
@@ -31,7 +31,7 @@ void direct(Peers& peers, at::Tensor tensor, Reduce reduce) {
 
 void all_reduce(Peers& peers, at::Tensor tensor, Reduce reduce, Bytes segment) {
   if (peers.size() == 1) return;
-  if (static_cast<int64_t>(tensor.nbytes()) <= kSmall.count) return direct(peers, tensor, reduce);
+  if (static_cast<int64_t>(tensor.nbytes()) <= kDirect.count) return direct(peers, tensor, reduce);
   const auto mine = slice_of(tensor.numel(), peers.size(), peers.rank());
   const auto own = tensor.narrow(0, mine.begin, mine.size);  // sent to nobody in the first step: free to be written
   reduce_scatter(peers, own, tensor, reduce, segment);

@@ -11,7 +11,7 @@
 namespace shade::comm::exchange {
 namespace {
 
-constexpr Bytes kSmall = KiB(256);
+constexpr Bytes kTree = KiB(256);
 
 void tree(Peers& peers, const at::Tensor& tensor, int root) {
   const int ranks = peers.size();
@@ -48,7 +48,7 @@ void deal(Peers& peers, const at::Tensor& tensor, int root) {
 
 void broadcast(Peers& peers, at::Tensor tensor, int root) {
   if (peers.size() == 1) return;
-  if (peers.size() == 2 || static_cast<int64_t>(tensor.nbytes()) <= kSmall.count) return tree(peers, tensor, root);
+  if (peers.size() == 2 || static_cast<int64_t>(tensor.nbytes()) <= kTree.count) return tree(peers, tensor, root);
   deal(peers, tensor, root);
 }
 

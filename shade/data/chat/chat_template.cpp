@@ -19,12 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxFile = size_t{16} << 20;
+constexpr size_t kMaxTemplate = size_t{16} << 20;
 
 std::string read_text(const fs::path& path) {
   const auto file = io::MappedFile::open(path);
   const auto bytes = file->bytes();
-  if (bytes.size() > kMaxFile)
+  if (bytes.size() > kMaxTemplate)
     throw io::FormatError(text(path, " has ", bytes.size(), " bytes; expected a chat template"));
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }

@@ -9,7 +9,7 @@
 namespace shade::data {
 namespace {
 
-uint64_t key_of(TokenId left, TokenId right) {
+uint64_t pair_key(TokenId left, TokenId right) {
   return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
 }
 
@@ -28,13 +28,13 @@ size_t PairTable::place(uint64_t key) const {
 }
 
 bool PairTable::add(TokenId left, TokenId right, Join join) {
-  auto& slot = slots_[place(key_of(left, right))];
+  auto& slot = slots_[place(pair_key(left, right))];
   if (slot.key != UINT64_MAX) return false;
-  slot = {key_of(left, right), join};
+  slot = {pair_key(left, right), join};
   return true;
 }
 
-PairTable::Join PairTable::find(TokenId left, TokenId right) const { return slots_[place(key_of(left, right))].join; }
+PairTable::Join PairTable::find(TokenId left, TokenId right) const { return slots_[place(pair_key(left, right))].join; }
 
 void Merges::join(std::vector<TokenId>& ids, size_t from) const {
   if (ids.size() - from <= kShort)

@@ -13,12 +13,12 @@
 namespace shade::data {
 namespace {
 
-struct Range {
+struct LaterRange {
   int32_t first, last;
 };
 
 // Characters since Unicode 9 that move or combine: marks with a class, and U+11930, which joins U+11935.
-constexpr Range kLater[] = {
+constexpr LaterRange kLater[] = {
     {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},     {0xC3C, 0xC3C},
     {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0x1715, 0x1715},   {0x1ABF, 0x1ACE},   {0x1DF6, 0x1DFA},
     {0xA82C, 0xA82C},   {0x10D24, 0x10D27}, {0x10EAB, 0x10EAC}, {0x10EFD, 0x10EFF}, {0x10F46, 0x10F50},
@@ -30,18 +30,18 @@ constexpr Range kLater[] = {
 
 bool is_later(int32_t character) {
   const auto* range = std::partition_point(std::begin(kLater), std::end(kLater),
-                                           [&](const Range& one) { return one.last < character; });
+                                           [&](const LaterRange& one) { return one.last < character; });
   return range != std::end(kLater) && range->first <= character;
 }
 
-const utf8proc_uint8_t* units(std::string_view words) {
+const utf8proc_uint8_t* utf8_units(std::string_view words) {
   return reinterpret_cast<const utf8proc_uint8_t*>(words.data());
 }
 
 void append_normalized(std::string_view words, std::string& out) {
   if (words.empty()) return;
   utf8proc_uint8_t* made = nullptr;
-  const auto size = utf8proc_map(units(words), static_cast<utf8proc_ssize_t>(words.size()), &made,
+  const auto size = utf8proc_map(utf8_units(words), static_cast<utf8proc_ssize_t>(words.size()), &made,
                                  static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(made, &std::free);
   if (size < 0)
@@ -59,7 +59,8 @@ std::string_view nfc(std::string_view words, std::string& storage) {
   size_t done = 0;
   for (size_t at = 0; at < words.size();) {
     utf8proc_int32_t character = 0;
-    const auto size = utf8proc_iterate(units(words) + at, static_cast<utf8proc_ssize_t>(words.size() - at), &character);
+    const auto size =
+        utf8proc_iterate(utf8_units(words) + at, static_cast<utf8proc_ssize_t>(words.size() - at), &character);
     SHADE_CHECK(size > 0, "the text is not UTF-8 at byte ", at);
     if (is_later(character)) {  // nothing passes it or joins it: what is before and behind are two texts
       append_normalized(words.substr(done, at - done), storage);

@@ -11,14 +11,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxFile = size_t{256} << 20;
+constexpr size_t kMaxTokenizer = size_t{256} << 20;
 
 // What `read` makes of the file's text, with the file's name in what it throws.
 template <class Read>
 auto read_file(const fs::path& path, const Read& read) {
   const auto file = io::MappedFile::open(path);
   const auto bytes = file->bytes();
-  if (bytes.size() > kMaxFile) throw io::FormatError(text(path, " has ", bytes.size(), " bytes; expected a tokenizer"));
+  if (bytes.size() > kMaxTokenizer)
+    throw io::FormatError(text(path, " has ", bytes.size(), " bytes; expected a tokenizer"));
   try {
     return read(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   } catch (const io::FormatError& fault) {

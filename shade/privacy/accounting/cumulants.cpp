@@ -10,7 +10,7 @@ struct Moments {
   double log_total, variance;
 };
 
-Moments tilted(const auto& atoms, double t) {
+Moments tilted_moments(const auto& atoms, double t) {
   double largest = -INFINITY;
   for (const auto& atom : atoms) largest = std::max(largest, atom.log_mass + t * atom.loss);
   double total = 0, first = 0, second = 0;
@@ -44,7 +44,7 @@ Cumulants::Cumulants(const std::vector<RepeatedPairs>& run, double z, double poi
         high = std::max(high, point.loss);
       }
     }
-    const double total = tilted(kind.atoms, 0).log_total;
+    const double total = tilted_moments(kind.atoms, 0).log_total;
     for (auto& atom : kind.atoms) atom.log_mass -= total;
     span_ = std::max(span_, high - low);
     steps += kind.count;
@@ -55,13 +55,13 @@ Cumulants::Cumulants(const std::vector<RepeatedPairs>& run, double z, double poi
 
 double Cumulants::operator()(double t) const {
   double sum = 0;
-  for (const auto& kind : kinds_) sum += kind.count * tilted(kind.atoms, t).log_total;
+  for (const auto& kind : kinds_) sum += kind.count * tilted_moments(kind.atoms, t).log_total;
   return sum;
 }
 
 double Cumulants::deviation(double t) const {
   double sum = 0;
-  for (const auto& kind : kinds_) sum += kind.count * tilted(kind.atoms, t).variance;
+  for (const auto& kind : kinds_) sum += kind.count * tilted_moments(kind.atoms, t).variance;
   return std::sqrt(sum);
 }
 

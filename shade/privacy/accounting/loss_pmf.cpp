@@ -15,7 +15,7 @@ double part_up(double low, double loss, double high) {
   return whole <= 0 ? 1 : std::clamp(-std::expm1(low - loss) / whole, 0.0, 1.0);
 }
 
-void add(LossPmf& pmf, double loss, double mass) {
+void add_loss(LossPmf& pmf, double loss, double mass) {
   const double cell = std::floor(loss / pmf.step);
   const double up = mass * part_up(cell * pmf.step, loss, (cell + 1) * pmf.step);
   const auto at = static_cast<size_t>(static_cast<int64_t>(cell) - pmf.first);
@@ -29,7 +29,7 @@ constexpr std::array<std::pair<double, double>, 4> kNodes{{{-0.8611363115940526,
                                                            {0.3399810435848563, 0.6521451548625461},
                                                            {0.8611363115940526, 0.3478548451374538}}};
 
-void add(LossPmf& pmf, double probability, const GaussianPair& pair, double z) {
+void add_loss(LossPmf& pmf, double probability, const GaussianPair& pair, double z) {
   const double end = pair.highest(z);
   double x = pair.lowest(z);
   auto left = pair.at(x);
@@ -46,12 +46,12 @@ void add(LossPmf& pmf, double probability, const GaussianPair& pair, double z) {
       mass += part;
       up += part * part_up(left.loss, point.loss, right.loss);
     }
-    add(pmf, left.loss, waiting + std::max(0.0, mass - up));
+    add_loss(pmf, left.loss, waiting + std::max(0.0, mass - up));
     waiting = up;
     left = right;
     x = next;
   }
-  add(pmf, left.loss, waiting);
+  add_loss(pmf, left.loss, waiting);
   pmf.infinite += probability * pair.mass_above(end);
 }
 
@@ -66,7 +66,7 @@ LossPmf discretise(const StepPairs& pairs, double step, double z) {
   SHADE_CHECK(step > 0 && (high - low) / step < 1e8, "loss from ", low, " to ", high, " in steps of ", step);
   LossPmf pmf{.step = step, .first = static_cast<int64_t>(std::floor(low / step)) - 1};
   pmf.mass.resize(static_cast<size_t>(static_cast<int64_t>(std::floor(high / step)) - pmf.first + 3), 0.0);
-  for (const auto& [probability, pair] : pairs) add(pmf, probability, pair, z);
+  for (const auto& [probability, pair] : pairs) add_loss(pmf, probability, pair, z);
   return pmf;
 }
 

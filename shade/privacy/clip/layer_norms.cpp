@@ -14,7 +14,7 @@
 namespace shade::privacy {
 namespace {
 
-void add(const nn::LinearGrad& grad, const NormOptions& options, SampleNorms& norms) {
+void add_squares(const nn::LinearGrad& grad, const NormOptions& options, SampleNorms& norms) {
   if (grad.weight != nullptr) {
     if (grad.looked_up_BT.defined()) norms.tied(*grad.weight).add(grad);
     const auto algorithm =
@@ -27,22 +27,22 @@ void add(const nn::LinearGrad& grad, const NormOptions& options, SampleNorms& no
   if (grad.bias != nullptr) norms.add(*grad.bias, bias_squares(grad.g_BTP));
 }
 
-void add(const nn::EmbeddingGrad& grad, const NormOptions&, SampleNorms& norms) {
+void add_squares(const nn::EmbeddingGrad& grad, const NormOptions&, SampleNorms& norms) {
   const auto& table = *grad.table;
   norms.add(table, norms.is_tied(table) ? norms.tied(table).lookup_squares(grad, norms.by_weight().at(table.id()))
                                         : embedding_squares(grad));
 }
 
-void add(const nn::ScaleShiftGrad& grad, const NormOptions&, SampleNorms& norms) {
+void add_squares(const nn::ScaleShiftGrad& grad, const NormOptions&, SampleNorms& norms) {
   if (grad.scale != nullptr) norms.add(*grad.scale, scale_squares(grad));
   if (grad.shift != nullptr) norms.add(*grad.shift, shift_squares(grad));
 }
 
-void add(const nn::AddedGrad& grad, const NormOptions&, SampleNorms& norms) {
+void add_squares(const nn::AddedGrad& grad, const NormOptions&, SampleNorms& norms) {
   norms.add(*grad.added, added_squares(grad));
 }
 
-void add(const nn::OwnGrad& grad, const NormOptions&, SampleNorms& norms) {
+void add_squares(const nn::OwnGrad& grad, const NormOptions&, SampleNorms& norms) {
   const auto weights = grad.rule->weights();
   const auto squares = grad.rule->squares();
   if (squares.empty()) {
@@ -64,7 +64,7 @@ void add(const nn::OwnGrad& grad, const NormOptions&, SampleNorms& norms) {
 void add_norms(const nn::LayerGrad& grad, const NormOptions& options, SampleNorms& norms) {
   const Span span("norm", weights_of(grad).front()->id());
   const MemoryScope scope(MemoryKind::temporary);
-  std::visit([&](const auto& kind) { add(kind, options, norms); }, grad);
+  std::visit([&](const auto& kind) { add_squares(kind, options, norms); }, grad);
 }
 
 void add_norms(const nn::LinearGrad& grad, const SampleGradients& gradients, SampleNorms& norms) {
