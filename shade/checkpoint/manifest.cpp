@@ -16,7 +16,7 @@ namespace {
 using io::FormatError;
 using io::quote;
 
-constexpr const char* kFormat = "shade checkpoint";
+constexpr const char* kManifestFormat = "shade checkpoint";
 constexpr int kVersion = 2;
 constexpr int64_t kMaxRanks = 1'000'000;
 constexpr uint64_t kMaxWhole = uint64_t{1} << 62;
@@ -111,7 +111,7 @@ Manifest manifest_of(const Json& json) {
   require_keys(json, "the manifest",
                {"format", "version", "caller", "steps", "states", "replicate", "shard", "weights", "files", "frozen",
                 "checksum"});
-  rule(json["format"] == kFormat, "the manifest is of another format, not '", kFormat, "'");
+  rule(json["format"] == kManifestFormat, "the manifest is of another format, not '", kManifestFormat, "'");
   rule(json["version"].is_number_unsigned() && json["version"] == kVersion, "the manifest is of version ",
        json["version"].is_number() ? json["version"].dump() : "?", "; this program reads version ", kVersion);
   Manifest out;
@@ -145,9 +145,9 @@ std::string file_name(size_t rank) { return numbered("rank", rank); }
 std::string frozen_name(size_t rank) { return numbered("frozen", rank); }
 
 std::string print_manifest(const Manifest& manifest) {
-  Json json{{"format", kFormat},       {"version", kVersion},       {"caller", manifest.caller},
-            {"steps", manifest.steps}, {"states", manifest.states}, {"replicate", manifest.replicate},
-            {"shard", manifest.shard}, {"weights", Json::array()},  {"files", Json::array()},
+  Json json{{"format", kManifestFormat}, {"version", kVersion},       {"caller", manifest.caller},
+            {"steps", manifest.steps},   {"states", manifest.states}, {"replicate", manifest.replicate},
+            {"shard", manifest.shard},   {"weights", Json::array()},  {"files", Json::array()},
             {"frozen", Json::array()}};
   for (const auto& weight : manifest.weights)
     json["weights"].push_back({{"name", weight.name}, {"shape", weight.shape}, {"trainable", weight.trainable}});
