@@ -33,7 +33,7 @@ struct DataConfig {
            .flags = {"--data-folder"},
            .common = true});
     f.add("tokenizer", tokenizer,
-          {.help = "Hugging Face tokenizer.json (byte-level BPE) or its folder; bytes: every byte is a token; if not "
+          {.help = "Hugging Face tokenizer.json (BPE) or its folder; bytes: every byte is a token; if not "
                    "set, that of the model's folder in shade train, otherwise bytes",
            .flags = {"--tokenizer"},
            .common = true});

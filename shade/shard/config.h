@@ -46,7 +46,11 @@ struct ShardConfig {
   std::string offload_folder;
 
   void declare(Fields& f) {
-    f.add("shard", shard, {.help = "sharding strategy", .flags = {"--shard", "--data-parallel"}, .common = true});
+    f.add("shard", shard,
+          {.help = "sharding strategy",
+           .flags = {"--shard", "--data-parallel"},
+           .if_not_given = "none; with several ranks zero3",
+           .common = true});
     f.add("replicate", replicate,
           {.help = "number of replicas of the model under hsdp", .min = 1, .flags = {"--replicate"}});
     f.add("wrap", wrap,

@@ -67,12 +67,13 @@ struct BudgetConfig {
                         ", identified by --user-field"),
            .flags = {"--privacy-unit"},
            .common = true});
-    f.add("max_records_per_user", max_records_per_user,
-          {.help = "largest number of a user's records in one step, drawn anew in each step; their mean loss gives one "
-                   "clipped gradient; required with --privacy-unit user",
-           .unit = "records",
-           .min = 0,
-           .flags = {"--max-records-per-user"}});
+    f.add(
+        "max_records_per_user", max_records_per_user,
+        {.help = "largest number of a user's records in one step, drawn again in each step; their mean loss gives one "
+                 "clipped gradient; required with --privacy-unit user",
+         .unit = "records",
+         .min = 0,
+         .flags = {"--max-records-per-user"}});
     f.add("accountant", accountant, {.help = "accountant that enforces the budget", .flags = {"--accountant"}});
     f.add("data_ledger", data_ledger,
           {.help = "file that counts what all private runs on these data spend and stops them at its cap; created by "
