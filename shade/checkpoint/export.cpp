@@ -187,7 +187,7 @@ void export_model(shard::Runtime& runtime, const std::filesystem::path& folder, 
 
 void prepare_adapter_folder(const std::filesystem::path& folder) {
   SHADE_REQUIRE(!std::filesystem::exists(folder / kAdapterFile), folder / kAdapterFile,
-                " is there already; choose another folder");
+                " already exists; choose another folder");
   std::filesystem::create_directories(folder);
 }
 

@@ -30,7 +30,7 @@ Chain chain_of(const std::filesystem::path& file, std::string_view words) {
     return read_chain(words);
   } catch (const io::FormatError& fault) {
     throw io::FormatError(text("the ledger ", file, " is damaged: ", fault.what(),
-                               "; what was spent is not known any more: nothing private may go on from here"));
+                               "; what was spent is no longer known, so no private run may continue from here"));
   }
 }
 
@@ -285,7 +285,7 @@ bool Ledger::spend(int64_t step, const SumDigest& sum) {
   SHADE_CHECK(!stretches_.empty(), "start() comes before the first step");
   SHADE_CHECK(!broken_, "the ledger ", path_, " could not be written before");
   SHADE_CHECK(step == next_, "step ", step, " is spent, but step ", next_,
-              " must come; after going back, start() anew");
+              " must come; after going back, call start() again");
   const auto stretch =
       std::find_if(stretches_.begin(), stretches_.end(), [&](const auto& of) { return step < of.end; });
   const auto& here = books_.incarnations[stretch->incarnation];

@@ -130,9 +130,9 @@ int run_account(const Arguments& arguments) {
   config.add("account", account);
   CommandLine line(
       "account",
-      "The epsilon of a run of noisy steps on sampled batches, or of mixed ones, by three accountants; or the "
-      "sigma for a target epsilon.\nEpsilon holds for: " +
-          adjacency(privacy::PrivacyUnit::record) + ", or what --privacy-unit says.",
+      "The epsilon of noisy steps on sampled batches, of one kind or of several, by three accountants; or the sigma "
+      "for a target epsilon.\nEpsilon holds for: " +
+          adjacency(privacy::PrivacyUnit::record) + ", or the unit of --privacy-unit.",
       "shade account --sigma 1.5 --rate 0.04 --steps 2250 --delta 1e-5\n"
       "  shade account --target-epsilon 8 --rate 0.04 --steps 2250 --delta 1e-5 --json out.json\n"
       "  shade account --events events.json --delta 1e-6");

@@ -121,11 +121,11 @@ int run_audit(const Arguments& arguments) {
   config.read_also(recipe_config);
   CommandLine line(
       "audit",
-      "Audits of the privacy claim by canaries. --kind step: an observer who sees the whole noisy sum of one step "
-      "tells "
-      "whether a canary was in the batch; training: the same for every step of whole trainings, against the composed "
-      "epsilon; one_run: many canaries in one training; model: the losses of a trained model.\nWhat the observer "
-      "achieves bounds epsilon from below; above the claim, the claim is wrong (exit status 1).",
+      "Audits of the privacy claim with canaries. --kind step: an observer who sees the whole noisy sum of one step "
+      "decides whether a canary was in the batch; training: the same for every step of whole trainings, against the "
+      "composed "
+      "epsilon; one_run: many canaries in one training; model: the losses of a trained model.\nThe success of "
+      "the observer gives a lower bound of epsilon. If it is above the claim, the claim is wrong (exit status 1).",
       "shade audit --ranks 2 --shard zero3\n  shade audit --fault half_noise      (must fail)\n"
       "  shade audit --kind training --lora-rank 4 --dtype bf16 --max-grad-norm 0.01\n"
       "  shade audit --kind one_run --canaries 400 --steps 8\n"

@@ -29,10 +29,9 @@ Canaries read_canaries(serve::OpenedModel& model, const std::string& folder) {
   const auto traits = model.model->text_traits();
   SHADE_REQUIRE(traits.has_value(), "canaries of a finished model are texts, and ", model.title,
                 " doesn't learn from texts");
-  SHADE_REQUIRE(
-      model.data.packing == data::Packing::records, model.title,
-      " was trained on packed texts: a window has tokens of several canaries, and no coin is its own; audit a "
-      "model trained with --packing records");
+  SHADE_REQUIRE(model.data.packing == data::Packing::records, model.title,
+                " was trained on packed texts: a window may hold tokens of several canaries; audit a "
+                "model trained with --packing records");
   auto data = model.data;
   data.data_folder = folder;
   data.max_records = 0;

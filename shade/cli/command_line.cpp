@@ -55,7 +55,7 @@ void CommandLine::shorten_help() {
 
 void CommandLine::hide_uncommon() {
   app_.formatter(std::make_shared<HelpFormatter>(true));
-  app_.footer(text(examples(), "\n\nThese are the options most used. shade ", verb_,
+  app_.footer(text(examples(), "\n\nThese are the most common options. shade ", verb_,
                    " --help-all lists all of them by section, with aliases."));
   for (const auto& field : config_->fields())
     if (!field.info().common) app_.get_option(dashed("--" + field.key()))->group("");

@@ -99,11 +99,11 @@ void print_models(const std::string& preset, const std::string& scale, const std
 // Rows that ran out of memory: what of this matrix did fit.
 void advise(const std::vector<measure::MatrixRow>& rows, const std::vector<Json>& results) {
   double largest = 0;
-  std::string fits = "nothing of this matrix fitted";
+  std::string fits = "no row of this matrix fit";
   for (size_t i = 0; i < rows.size(); ++i) {
     if (results[i].value("failed", false) || results[i].at("peak_memory_mb").get<double>() <= largest) continue;
     largest = results[i].at("peak_memory_mb").get<double>();
-    fits = text("the largest that fitted is ", rows[i].name, " with ", report::memory_text(largest), " per rank");
+    fits = text("the largest row that fit is ", rows[i].name, " with ", report::memory_text(largest), " per rank");
   }
   for (size_t i = 0; i < rows.size(); ++i)
     if (results[i].value("out_of_memory", false))

@@ -143,12 +143,13 @@ int run_data(const Arguments& arguments) {
   Config config;
   config.add("data", source);
   config.add("look", look);
-  CommandLine line("data",
-                   "What is in a folder of texts or tables: fields, lengths, labels, what an epsilon would protect, "
-                   "and how fast it is read; or a synthetic corpus to try things with.",
-                   "shade data --data-folder examples/data\n"
-                   "  shade data --data-folder reviews.parquet --text-field body --label-field stars\n"
-                   "  shade data --write-sample corpus --size 2MB");
+  CommandLine line(
+      "data",
+      "Shows what is in a folder of texts or tables: fields, lengths, labels, what an epsilon would protect, "
+      "and how fast it is read; or writes a synthetic corpus to try Shade with.",
+      "shade data --data-folder examples/data\n"
+      "  shade data --data-folder reviews.parquet --text-field body --label-field stars\n"
+      "  shade data --write-sample corpus --size 2MB");
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
   SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "looking at data needs one process; drop --ranks");

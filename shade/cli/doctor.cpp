@@ -16,7 +16,8 @@ struct DoctorConfig {
 
   void declare(Fields& f) {
     f.add("self_test", self_test,
-          {.help = "also compute private gradients and one private training step on 2 ranks, about ten seconds",
+          {.help = "whether to run a self-test: private gradients and one private training step on 2 ranks, about ten "
+                   "seconds",
            .flags = {"--self-test"}});
   }
 };
@@ -52,8 +53,8 @@ int run_doctor(const Arguments& arguments) {
   config.add("doctor", doctor);
   CommandLine line("doctor",
                    "Checks whether training can run on this machine: hardware, libraries, programs, limits, and a "
-                   "self-test\non 2 ranks. Each line that is not ok is followed by what mends it. Exit status 0: "
-                   "training can run.",
+                   "self-test\non 2 ranks. Each line that is not ok is followed by the command that fixes it. "
+                   "Exit status 0: training can run.",
                    "shade doctor\n  shade doctor --self-test false --json doctor.json");
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
@@ -72,7 +73,7 @@ int run_doctor(const Arguments& arguments) {
     return std::count_if(checks.begin(), checks.end(), [&](const Check& check) { return check.verdict == verdict; });
   };
   const auto failed = count(Verdict::failed), advice = count(Verdict::advice);
-  std::printf("\n%s\n", failed > 0 ? "Training can't run on this machine until the failed lines are mended."
+  std::printf("\n%s\n", failed > 0 ? "Training can't run on this machine until the failed checks are fixed."
                         : advice > 0
                             ? "Training can run on this machine; the lines marked advice say what would improve it."
                             : "Training can run on this machine.");

@@ -122,7 +122,7 @@ Words translated(const ForeignWord& row, const Given& given) {
   if (row.value.empty() && given.value) {
     const auto on = parse_switch(*given.value);
     SHADE_REQUIRE(on, row.word, ": '", *given.value, "' is not a switch; expected true or false");
-    SHADE_REQUIRE(*on, row.word, " false says nothing here; name what you want instead of ", row.becomes);
+    SHADE_REQUIRE(*on, row.word, " false has no meaning here; name what you want instead of ", row.becomes);
   }
   auto words = split_line(row.becomes);
   if (words.size() != 1) return words;

@@ -12,7 +12,7 @@ int run_launch(const Arguments& arguments) {
   CommandLine line(
       "launch",
       "Starts ranks of a command on this host with torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR, "
-      "...) and a job secret of their own (SHADE_SECRET), prefixes their output with the rank,\nand ends all of them "
+      "...) and a new job secret (SHADE_SECRET), prefixes their output with the rank,\nand ends all of them "
       "when one fails; with --max-restarts, starts them again.",
       "shade launch -n 4 -- ./my_program --its-option 1\n  shade launch -n 2 --max-restarts 3 -- shade train "
       "recipes/qwen2_nano.toml");

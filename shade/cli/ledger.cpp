@@ -125,10 +125,11 @@ int run_ledger(const Arguments& arguments) {
   SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "a data ledger needs one process; drop --ranks");
   const bool capped = line.given("ledger.epsilon") && line.given("ledger.delta");
   SHADE_REQUIRE(!ledger.create || capped, "--create needs the cap: --epsilon and --delta");
-  SHADE_REQUIRE(ledger.create || (!line.given("ledger.epsilon") && !line.given("ledger.delta")),
-                "the cap is set when a data ledger is made, and stays; --epsilon and --delta belong to --create");
+  SHADE_REQUIRE(
+      ledger.create || (!line.given("ledger.epsilon") && !line.given("ledger.delta")),
+      "the cap is set when a data ledger is created and does not change; --epsilon and --delta belong to --create");
   SHADE_REQUIRE(ledger.create || std::filesystem::exists(file), "there is no data ledger ", file,
-                "; make it once for a data set: shade ledger --create ", file, " --epsilon E --delta D");
+                "; create it once for a data set: shade ledger --create ", file, " --epsilon E --delta D");
   if (ledger.create) train::DataLedger::create(file, ledger.cap);
   const auto books = train::DataLedger(file).read();
   const auto runs = by_run(books);

@@ -1,4 +1,4 @@
-// shade release: what may leave the building.
+// shade release: the files of a run that may be published.
 #include "shade/train/release.h"
 
 #include <torch/version.h>
@@ -43,9 +43,9 @@ int run_release(const Arguments& arguments) {
   Config config;
   config.add("release", release);
   CommandLine line("release",
-                   "Writes what may leave the building: the model of a finished run, its tokenizer, and a privacy "
-                   "statement (PRIVACY.md, privacy.json).\nNothing else of the run: no metrics, ledger, key, recipe or "
-                   "path. A run without an epsilon is refused.",
+                   "Writes the files of a finished run that may be published: the model, its tokenizer, and a privacy "
+                   "statement (PRIVACY.md, privacy.json).\nMetrics, ledger, key, recipe and paths are left out. A run "
+                   "without an epsilon is refused, unless --without-privacy is given.",
                    "shade release runs/sections_private released\n"
                    "  shade release runs/sections_private adapters --part adapter --json statement.json");
   line.app().add_option("RUN", run, "run directory of shade train, or one of its checkpoints")->required();
@@ -55,7 +55,7 @@ int run_release(const Arguments& arguments) {
   SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "a model is released by one process; drop --ranks");
   const auto place = train::find_run((std::filesystem::path(run) / "").parent_path());
   SHADE_REQUIRE(place, run,
-                " is no run of shade train: expected its directory (recipe.toml and checkpoints), or one "
+                " is not a run of shade train: expected its directory (recipe.toml and checkpoints), or one "
                 "of its checkpoints");
   const auto released =
       train::release(*place, folder,

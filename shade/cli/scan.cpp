@@ -81,12 +81,11 @@ void print(const std::vector<measure::FigureGrowth>& figures, const std::vector<
 }  // namespace
 
 int run_scan(const Arguments& arguments) {
-  MatrixLine line(
-      "scan",
-      "Step times and memory over sequence lengths, phase by phase: the law of each, the bottleneck of each "
-      "method, and what helps.",
-      "shade scan --seq 512,1024,2048,4096,8192 --dp ghost,flash,flash_bookkeeping\n  shade scan --preset "
-      "bottlenecks");
+  MatrixLine line("scan",
+                  "Step times and memory over sequence lengths, phase by phase: how each grows, the bottleneck of each "
+                  "method, and its remedy.",
+                  "shade scan --seq 512,1024,2048,4096,8192 --dp ghost,flash,flash_bookkeeping\n  shade scan --preset "
+                  "bottlenecks");
   line.options.repeats.repeat = kRuns;
   if (const auto status = line.parse(arguments)) return *status;
   const auto rows = line.rows(matrix_words(line));

@@ -77,7 +77,7 @@ void print_details(const std::vector<VerifyRow>& rows) {
   if (any)
     std::printf(
         "before reduction: over the layers of the sample's rank; after reduction: what it is clipped by. A sample is "
-        "on one rank,\nso its norm is summed over no ranks, and the two agree up to rounding (docs/privacy.md).\n\n");
+        "on one rank,\nso its norm is not summed over ranks, and the two agree up to rounding (docs/privacy.md).\n\n");
 }
 
 }  // namespace
@@ -98,10 +98,9 @@ int run_verify(const Arguments& arguments) {
   config.read_also(recipe_config);
   CommandLine line(
       "verify",
-      "Every private gradient against its definition: each sample alone, by autograd without the tap, clipped, "
-      "summed.\nfp32 and bf16, every clipping style, LoRA, users, a sample that is not finite, and steps "
-      "whose records the loader deals;\nunequal and empty local batches, padding, several segments; the "
-      "noise with a fixed key.",
+      "Compares every private gradient with its definition: each sample's gradient alone, by plain autograd, clipped "
+      "and summed.\nCovers fp32 and bf16, every clipping style, LoRA, users, a sample that is not finite, steps with "
+      "the data loader,\nunequal and empty local batches, padding, several segments, and the noise with a fixed key.",
       "shade verify --ranks 2 --all\n  shade verify --ranks 2 --model qwen2-1.5b --num-layers 2 --task lm "
       "--shard zero3 --dp bookkeeping");
   line.add(config);
@@ -132,7 +131,7 @@ int run_verify(const Arguments& arguments) {
     if (phases) print_phases(*phases);
     std::printf(
         "\n%d rank%s, %zu cases, %d wrong. norms, gradient: the largest relative difference from one sample at a "
-        "time,\nby autograd without the tap (marks: 1e-5 fp32, 1e-10 fp64, 2.5e-2 bf16); slopes: of those gradients "
+        "time,\nby plain autograd (tolerances: 1e-5 fp32, 1e-10 fp64, 2.5e-2 bf16); slopes: of those gradients "
         "from "
         "differences of\nlosses in fp64 (1e-6); alone / C: the longest part of one sample in the sum (1, without "
         "tolerance); noise: bit by bit\nagainst one process, and its deviation over that of the definition (5 standard "

@@ -135,7 +135,7 @@ std::shared_ptr<const TokenStore> TokenStore::open(const StoreRequest& request, 
       close_store(place);
       return std::shared_ptr<const TokenStore>(new TokenStore(place, key, proven));
     } catch (const std::exception& fault) {
-      log::warning("the token cache is made again: ", fault.what());
+      log::warning("the token cache is rebuilt: ", fault.what());
     }
   }
   make_store(place, key, request, tokenizer, files);

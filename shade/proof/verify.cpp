@@ -173,10 +173,9 @@ void VerifyConfig::declare(Fields& f) {
 }
 
 std::string left_out(const VerifyConfig& config) {
-  if (!config.model.empty())
-    return "steps whose records the loader deals are not checked with --model: they are those of a small model";
+  if (!config.model.empty()) return "steps with the data loader are not checked with --model: they use a small model";
   const bool fp64 = std::find(config.dtypes.begin(), config.dtypes.end(), "fp64") != config.dtypes.end();
-  return fp64 ? "steps whose records the loader deals are not checked in fp64: optimizers are fp32" : "";
+  return fp64 ? "steps with the data loader are not checked in fp64: optimizers are fp32" : "";
 }
 
 std::vector<VerifyRow> verify(comm::World& world, const VerifyConfig& config, const models::SizeOverrides& sizes,

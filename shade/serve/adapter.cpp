@@ -44,7 +44,7 @@ Adapter::Adapter(const fs::path& folder, const std::string& base)
   const auto named = base.empty() ? file.get<std::string>("base_model_name_or_path", "") : base;
   const auto found = named.empty() ? std::nullopt : models::model_folder(named);
   SHADE_REQUIRE(found, "the base model of the adapters in ", folder.string(),
-                named.empty() ? " is not named" : text(", ", named, ", is no model folder"),
+                named.empty() ? " is not named" : text(", ", named, ", is not a model folder"),
                 "; name its folder (--base FOLDER)");
   base_ = *found;
 }

@@ -121,7 +121,7 @@ OpenedModel open_model(const std::string& place, const OpenOptions& options) {
   if (const auto run = train::find_run(path)) return open_run(*run, options);
   const auto folder = models::model_folder(place);
   SHADE_REQUIRE(folder, place,
-                " is no model: expected a model folder (config.json and weights), a folder of LoRA adapters "
+                " is not a model: expected a model folder (config.json and weights), a folder of LoRA adapters "
                 "(adapter_config.json), or a run of shade train (recipe.toml and checkpoints)");
   return open_folder(*folder, options);
 }

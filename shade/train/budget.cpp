@@ -53,7 +53,7 @@ PrivacyEvent event_of(const Recipe& recipe, int64_t units) {
     event.require_valid();
     if (budget.delta * static_cast<double>(units) >= 1)
       log::warning("delta ", budget.delta, " is not below 1 / ", units, " ", to_string(event.unit),
-                   "s: giving away one whole ", to_string(event.unit), " would be allowed by it");
+                   "s: it would allow revealing one whole ", to_string(event.unit));
   }
   return event;
 }
@@ -73,7 +73,7 @@ std::unique_ptr<data::Sampler> make_sampler(const PrivacyEvent& event, int64_t u
 
 std::string no_epsilon(const Recipe& recipe) {
   if (!recipe.dp.is_private()) return "not private";
-  if (recipe.budget.sampler == Sampler::shuffled) return "batches are shuffled, which no accountant answers for";
+  if (recipe.budget.sampler == Sampler::shuffled) return "batches are shuffled, which no accountant supports";
   if (recipe.dp.sigma == 0 && recipe.budget.target_epsilon == 0) return "no noise is added";
   return {};
 }
@@ -133,7 +133,7 @@ Earlier earlier_steps(std::span<const checkpoint::Spent> ledger, const PrivacyEv
     if (mechanism)
       out.steps.push_back({*mechanism, steps});
     else
-      refuse("that no accountant answers for");
+      refuse("that no accountant supports");
   }
   return out;
 }

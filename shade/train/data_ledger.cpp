@@ -115,8 +115,8 @@ DataBooks DataLedger::books_of(const checkpoint::Chain& chain) const {
   if (end_.line > 0 && !has(chain, end_))
     throw io::FormatError(
         text("the data ledger ", path(), " has lost or changed line ", end_.line,
-             ", which was in it before: it was put back from a copy, cut or edited. What was spent is not "
-             "known any more; put the newest copy back"));
+             ", which was in it before: it was restored from an old copy, truncated or edited. What was "
+             "spent is no longer known; restore the newest copy"));
   DataBooks out;
   for (size_t i = 0; i < chain.records.size(); ++i) {
     const auto& record = chain.records[i];

@@ -38,7 +38,7 @@ int64_t DataSpending::look(int64_t made, int64_t last) {
 
 void DataSpending::read_on_rank0(Json& found) {
   SHADE_REQUIRE(std::filesystem::exists(file_), "there is no data ledger ", file_,
-                "; make it once for these data: shade ledger --create ", file_, " --epsilon E --delta D");
+                "; create it once for these data: shade ledger --create ", file_, " --epsilon E --delta D");
   ledger_.emplace(file_);
   const auto before = history_->remembered();
   if (!before.is_null()) ledger_->remember({before.at("line"), before.at("digest")});
@@ -73,11 +73,10 @@ void DataSpending::require_counted(const DataBooks& books) {
       auto spender = entry->spender;
       if (ledger_->reserve(spender, steps) >= steps) continue;
     }
-    SHADE_REQUIRE(
-        entry != nullptr && entry->steps >= steps, "the run has made ", steps, " steps of which the data ledger ",
-        file_, " has ", entry == nullptr ? 0 : entry->steps,
-        ": they were made without it, or it lost them. Choose another directory (--output), or put the newest "
-        "copy of the data ledger back");
+    SHADE_REQUIRE(entry != nullptr && entry->steps >= steps, "the run has made ", steps,
+                  " steps of which the data ledger ", file_, " has ", entry == nullptr ? 0 : entry->steps,
+                  ": they were made without it, or it lost them. Choose another directory (--output), or restore the "
+                  "newest copy of the data ledger");
   }
 }
 

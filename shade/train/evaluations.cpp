@@ -22,7 +22,7 @@ std::optional<Evaluation> Evaluations::after(int64_t step, Report& report, const
   if (found)
     report.evaluation(step, *found, "eval");
   else
-    report.say(text("  the evaluation after step ", step, " was left out; it is made when the run goes on"));
+    report.say(text("  the evaluation after step ", step, " is postponed until the run continues"));
   return found;
 }
 

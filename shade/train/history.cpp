@@ -45,7 +45,7 @@ History::Known History::look(const std::string& exact, const Json& event,
   const auto found = Json::parse(words);
   Known out{.made = found.at("made"), .spent = {}};
   SHADE_CHECK(options_.replayable || out.made == (from ? from->step : 0), "steps up to ", out.made,
-              " would be made again where a step made again has other bits; their noise must not be drawn twice");
+              " would be repeated where a repeated step has other bits; their noise must not be drawn twice");
   for (const auto& entry : found.at("spent")) out.spent.push_back({entry.at("event"), entry.at("steps")});
   return out;
 }

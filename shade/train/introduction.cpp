@@ -51,7 +51,7 @@ void tell_history(Report& report, const Introduction& run) {
                   saved >= 0 ? text(", continued after step ", saved) : ", from the beginning"));
   if (run.spending != nullptr) {
     const auto made = run.spending->made(), spent = run.spending->spent();
-    if (saved < 0 && made > 0) more("the ledger has ", made, " steps; they are made again to the bit, and count once");
+    if (saved < 0 && made > 0) more("the ledger has ", made, " steps; they are repeated to the bit, and count once");
     if (spent > made) more("the ledger has ", spent - made, " more steps, which stay counted");
   }
   if (run.spending != nullptr && run.spending->data() != nullptr) {
@@ -98,8 +98,8 @@ void introduce(Report& report, const Introduction& run) {
   if (recipe.dp.is_private()) report.say(text("         ", recipe.decisions.privacy));
   if (recipe.dp.is_private() && recipe.optim.warmup_steps > 0 && run.job.steps() == 0)
     report.say(
-        "         the first step of the warm-up has a learning rate of 0: it moves no weight (AdamW's moments, though) "
-        "and counts in epsilon");
+        "         the first step of the warm-up has a learning rate of 0: it changes AdamW's moments "
+        "but no weight, and counts in epsilon");
   tell_history(report, run);
 }
 

@@ -127,13 +127,13 @@ Step& Job::next_step() {
 
 void Job::add_noise() {
   SHADE_REQUIRE(options_.rehearsal,
-                "noise by itself is for rehearsals (JobOptions::rehearsal); step() releases sums, and counts them");
+                "add_noise() is for rehearsals (JobOptions::rehearsal); step() releases sums, and counts them");
   stepper().add_noise();
 }
 
 void Job::end_at(int64_t steps) {
   SHADE_REQUIRE(steps > 0 && (end_ == 0 || steps <= end_), "an end after ", steps, " steps; expected 1 to ",
-                end_ == 0 ? "any number" : std::to_string(end_), ", the end that the options say");
+                end_ == 0 ? "any number" : std::to_string(end_), ", the number of steps in the options");
   end_ = steps;
 }
 

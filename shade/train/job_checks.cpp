@@ -15,8 +15,8 @@ void require_neighbours(const JobOptions& options) {
   SHADE_REQUIRE(!options.split || options.split->records() == data.size(), "the split is of ", options.split->records(),
                 " records, the data set has ", data.size(), "; make the split from the data set");
   SHADE_REQUIRE(!options.split || options.split->each_alone(),
-                "records of a private job are held out by position, so that one record more would move others from one "
-                "use to the other; hold them out by their content (HeldOut::by_content)");
+                "records of a private job are held out by position, so one additional record would move others between "
+                "training and evaluation; hold them out by their content (HeldOut::by_content)");
   SHADE_REQUIRE(data.unit() != data::SampleUnit::overlapping_window,
                 "windows of a private job must not share a token, or a token would move two samples; pack the texts "
                 "with share_tokens = false");
@@ -47,15 +47,15 @@ void require_private(const JobOptions& options) {
   if (!options.unaccounted) {
     event.require_valid();
     SHADE_REQUIRE(event.mechanism.sampler != privacy::Sampler::shuffled,
-                  "no accountant answers for shuffled batches; choose the poisson sampler, or say that the job is "
+                  "no accountant supports shuffled batches; choose the poisson sampler, or say that the job is "
                   "unaccounted");
     SHADE_REQUIRE(options.steps <= event.steps, options.steps, " steps, of which the privacy event counts ",
                   event.steps, "; make it count all of them");
   }
   if (options.data == nullptr) return;
   SHADE_REQUIRE(!options.data->fingerprint().empty(), "the data set (", options.data->describe(),
-                ") has no fingerprint, so nothing would tell whether a step that is made again is on the same records; "
-                "give data::Dataset::fingerprint() a hash of all that batches are made of");
+                ") has no fingerprint, so it can't be checked that a repeated step uses the same records; "
+                "return a hash of everything that batches are made of from data::Dataset::fingerprint()");
   require_neighbours(options);
   SHADE_REQUIRE(event.mechanism.sampler != privacy::Sampler::truncated_poisson ||
                     event.mechanism.population >= training_units(options),
@@ -103,7 +103,7 @@ void require_same_records(const comm::Group& control, const JobOptions& options)
   const auto first = checkpoint::from_rank0(control, "reading the records' fingerprint", [&] { return mine; });
   checkpoint::together(control, "comparing the records with rank 0's", [&] {
     SHADE_REQUIRE(mine == first, "the records of this rank (", options.data->describe(),
-                  ") or those it holds out are not those of rank 0, or stand in another order: one record could be "
+                  ") or those it holds out are not those of rank 0, or are in another order: one record could be "
                   "drawn twice in a step, which no epsilon accounts for. Give every rank the same files");
   });
 }

@@ -94,7 +94,7 @@ void read_ledger(PrivacyStatement& out, const Recipe& recipe, const fs::path& ru
   out.ledger_digest = digest_of_file(file);
   const auto ledger = checkpoint::Ledger::read(file);
   if (digest_of_file(file) != out.ledger_digest)
-    throw Error(text(file.string(), " changed while it was read: the run is going on; wait until it is finished"));
+    throw Error(text(file.string(), " changed while it was read: the run is still active; wait until it is finished"));
   // A run with a seed protects nothing, whatever the key of this start is.
   privacy::PrivacyEvent event{.mechanism = {}, .unit = out.unit, .delta = recipe.budget.delta, .unit_by = out.unit_by};
   const auto all = earlier_steps(ledger, event, /*seeded=*/false,
@@ -123,15 +123,16 @@ DataBooks books_of(const fs::path& file, const fs::path& run) {
   for (const auto& [mark, steps] : checkpoint::Ledger::counted_in(run / kLedgerFile)) {
     const auto* entry = books.find(mark);
     SHADE_REQUIRE(steps == 0 || (entry != nullptr && entry->steps >= steps), "the data ledger ", file.string(),
-                  " lacks steps of the run; put its newest copy back");
+                  " lacks steps of the run; restore its newest copy");
   }
   return books;
 }
 
 // Other runs may append to the file meanwhile: the digest is that of what was read.
 PrivacyStatement::DataLedger total_of(const fs::path& file, const fs::path& run) {
-  SHADE_REQUIRE(fs::exists(file), "the run spent from the data ledger ", file.string(),
-                ", which is not there; start where the run was started, or put it back");
+  SHADE_REQUIRE(
+      fs::exists(file), "the run spent from the data ledger ", file.string(),
+      ", which does not exist; run this command in the folder where the run was started, or restore the file");
   PrivacyStatement::DataLedger out;
   DataBooks books;
   do {

@@ -28,12 +28,12 @@ class NewFolder {
     if (!path_.has_filename()) path_ = path_.parent_path();  // a slash at its end
     SHADE_REQUIRE(!fs::is_symlink(path_), path_.string(), " is a symbolic link; name the folder itself, or a new one");
     SHADE_REQUIRE(!fs::exists(path_) || fs::is_directory(path_), path_.string(),
-                  " is there and is no folder; choose another name");
+                  " exists and is not a folder; choose another name");
     SHADE_REQUIRE(!fs::exists(path_) || fs::is_empty(path_), path_.string(),
-                  " is not empty, and a release has nothing in it but what it writes; choose another folder");
+                  " is not empty, and a release must contain only its own files; choose another folder");
     fs::create_directories(path_.parent_path());
     temporary_ = path_.parent_path() / text(".", path_.filename().string(), ".", ::getpid(), ".tmp");
-    if (!fs::create_directory(temporary_)) throw Error(text(temporary_.string(), " is there already; remove it"));
+    if (!fs::create_directory(temporary_)) throw Error(text(temporary_.string(), " already exists; remove it"));
   }
   ~NewFolder() {
     std::error_code ignored;
@@ -190,9 +190,10 @@ Released release(const RunPlace& place, const fs::path& folder, const ReleaseOpt
   if (options.dtype != ExportType::automatic) recipe.train.export_dtype = options.dtype;
   const auto part = part_of(recipe, options);
   const auto& weights = recipe.model.weights;
-  SHADE_REQUIRE(weights.empty() || fs::exists(weights), "the weights that the run started from, ", weights,
-                ", are not there, and their type and generation settings are released; put them back, or release from "
-                "the folder that shade train was started in");
+  SHADE_REQUIRE(
+      weights.empty() || fs::exists(weights), "the weights that the run started from, ", weights,
+      ", are missing, and the release needs their type and generation settings; restore them, or release from "
+      "the folder that shade train was started in");
   Released out{.statement = stated(place, recipe, options), .files = {}};
   NewFolder fresh(folder);
   write_weights(place, recipe, part, fresh.inside());

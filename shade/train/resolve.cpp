@@ -103,19 +103,20 @@ void check_private(const Recipe& recipe, const Config& config) {
                 " are both set, and each decides the noise; drop one of them, or set it to 0");
   require_sound(/*repeatable=*/!dp.norm_timing, recipe.shard.reduce_dtype);
   SHADE_REQUIRE(budget.accountant != privacy::Accountant::gdp,
-                "--accountant gdp says less than was spent and is for looking only (shade account); choose prv or rdp");
+                "--accountant gdp under-reports and is only a diagnostic (shade account); choose prv or rdp");
   SHADE_REQUIRE(budget.sampler != privacy::Sampler::shuffled || (budget.target_epsilon == 0 && budget.max_epsilon == 0),
-                "no accountant answers for shuffled batches, so no epsilon can be kept; choose --sampler poisson");
+                "no accountant supports shuffled batches, so there is no epsilon; choose --sampler poisson");
   if (!budget.data_ledger.empty()) {
     const auto why = dp.seed() ? "its noise has a seed" : no_epsilon(recipe);
     SHADE_REQUIRE(why.empty(), "the data ledger ", budget.data_ledger, " can't count what this run spends: ", why,
-                  "; mend that, or drop --data-ledger");
+                  "; fix that, or drop --data-ledger");
   }
   check_unit(recipe);
-  SHADE_REQUIRE(recipe.data.max_records == 0, "max_records is ", recipe.data.max_records,
-                " in a private run: one record more would push another one out, so that two records change where "
-                "epsilon counts one; drop it (--max-records 0), and name a folder that has only the records to train "
-                "on");
+  SHADE_REQUIRE(
+      recipe.data.max_records == 0, "max_records is ", recipe.data.max_records,
+      " in a private run: one additional record would displace another one, so two records would change where "
+      "epsilon counts one; drop it (--max-records 0), and name a folder that has only the records to train "
+      "on");
 }
 
 // Where training starts.
@@ -182,7 +183,7 @@ void check_places(const Recipe& recipe) {
                                         {"--export", train.export_folder},
                                         {"--export-adapter", train.adapter_folder}})
       SHADE_REQUIRE(place.empty() || (!lies_in(place, source) && !lies_in(source, place)), option, " ", place,
-                    " and the model's folder ", source, " lie in one another; choose another place for ", option);
+                    " and the model's folder ", source, ": one contains the other; choose another place for ", option);
   }
 }
 

@@ -90,7 +90,7 @@ std::optional<privacy::NoiseKey> RunFolder::find_key() const {
                      about.st_size == static_cast<off_t>(key.size()) &&
                      ::read(descriptor, key.data(), key.size()) == static_cast<ssize_t>(key.size());
   ::close(descriptor);
-  if (!whole) fail(file, text("not a key of ", key.size(), " bytes; without it no step can be made again"));
+  if (!whole) fail(file, text("not a key of ", key.size(), " bytes; without it no step can be repeated"));
   if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     fail(file, "readable by others, who could subtract the noise; chmod 600, unless another user has read it");
   if (key == privacy::NoiseKey{}) fail(file, "all zeros, which is no secret; delete it, and a new key is made");

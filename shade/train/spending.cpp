@@ -75,19 +75,19 @@ void Spending::require_restart() const {
                 budget_ ? text(" (epsilon ", rounded_up(budget_->after(0).epsilon), ")") : "",
                 ", and no checkpoint of them is left. ",
                 made_ > 0 ? text("Only ", made_, " of them can") : "They can't",
-                " be made again, since settings, data, ranks, program or key are others: steps from the beginning "
-                "would be spent on top. Put the checkpoints back, "
+                " be repeated, since settings, data, ranks, program or key have changed: steps from the beginning "
+                "would be spent in addition. Restore the checkpoints, "
                 "choose another directory (--output), or accept that with --restart");
 }
 
 std::string Spending::forget_key(int64_t steps, bool keep) {
-  if (steps < made_) return text("the noise key stays: the ledger has ", made_, " steps, which can be made again");
+  if (steps < made_) return text("the noise key stays: the ledger has ", made_, " steps, which can be repeated");
   const auto gone = checkpoint::from_rank0(control_, "deleting the key", [&] {
     if (keep) return std::string(folder_->find_key() ? "kept" : "");
     return std::string(folder_->destroy_key() ? "deleted" : "");
   });
   if (gone == "deleted")
-    return "the noise key was deleted: the noise can't be subtracted any more, and more steps get a new key";
+    return "the noise key was deleted: the noise can no longer be subtracted, and further steps get a new key";
   if (gone == "kept")
     return text("the noise key stays in ", (folder_->path() / "key").string(),
                 " (--keep-key): anyone who reads it can subtract the noise");

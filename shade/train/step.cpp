@@ -93,10 +93,11 @@ void Step::require_events_noise() const {
 }
 
 void require_sound(bool repeatable, nn::DType reduce) {
-  SHADE_REQUIRE(reduce == nn::DType::fp32, "gradients of a private run are reduced in fp32, not ", to_string(reduce),
-                ": a rounded sum moves by more than the clip norm when one record comes or goes; drop --reduce-dtype");
+  SHADE_REQUIRE(
+      reduce == nn::DType::fp32, "gradients of a private run are reduced in fp32, not ", to_string(reduce),
+      ": a rounded sum moves by more than the clip norm when one record is added or removed; drop --reduce-dtype");
   SHADE_REQUIRE(repeatable,
-                "--norm-timing chooses by the clock, so a step made again after a crash would be "
+                "--norm-timing chooses by measured time, so a step repeated after a crash would be "
                 "another step with the same noise; measure with shade bench");
 }
 

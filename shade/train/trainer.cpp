@@ -316,7 +316,7 @@ bool Trainer::evaluate_after(int64_t step, TrainResult& result) {
 void Trainer::end(TrainResult& result, int64_t first) {
   if (spending_ && spending_->budget()) result.spent = spending_->budget()->after(result.steps);
   report_->say(text(to_string(result.ended), " after step ", result.steps,
-                    result.ended == Ended::asked ? "; saved, and the same command goes on from here" : ""));
+                    result.ended == Ended::asked ? "; saved, and the same command continues from here" : ""));
   if (result.tokens > 0)
     report_->say(text(job_->is_private() ? "not private: " : "", result.tokens, " tokens (", result.padded_tokens,
                       " with padding) in ", significant(result.took.count()), " s of steps: ",

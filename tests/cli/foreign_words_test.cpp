@@ -45,7 +45,7 @@ TEST(ForeignWords, AreLeftToWhoHasThem) {
 
 TEST(ForeignWords, NeverDecideAgainstAnOption) {
   EXPECT_EQ(test::fault([] { in_own_words({"--use-fsdp=false", "x"}, kBench); }),
-            "--use-fsdp false says nothing here; name what you want instead of --shard zero3");
+            "--use-fsdp false has no meaning here; name what you want instead of --shard zero3");
   EXPECT_EQ(test::fault([] { in_own_words({"--use-flash", "--dp", "none"}, kBench); }),
             "--use-flash means --dp flash, and --dp is given too; drop one of them");
   EXPECT_EQ(test::fault([] { in_own_words({"--mode=no_dp", "--use-flash"}, kBench); }),

@@ -90,7 +90,7 @@ TEST_F(ReleaseVerb, RefusesWhatHasNoEpsilon) {
   const auto again = shade({"release", place("run"), place("out"), "--without-privacy"});
   EXPECT_EQ(again.status, 2) << again.output;
   EXPECT_TRUE(says(again, "is not empty")) << again.output;
-  EXPECT_TRUE(says(shade({"release", place("texts"), place("more")}), "is no run of shade train"));
+  EXPECT_TRUE(says(shade({"release", place("texts"), place("more")}), "is not a run of shade train"));
   EXPECT_TRUE(says(shade({"release", place("run"), place("more"), "--ranks", "2"}), "one process"));
 }
 

@@ -202,7 +202,7 @@ TEST_F(Signals, AStepIsFinishedAndSaved) {
     const auto seen = job.finish();
     EXPECT_EQ(seen.status, 0) << seen.output;
     EXPECT_LT(seen.took.count(), kAnswer_s) << seen.output;
-    EXPECT_NE(seen.output.find("saved, and the same command goes on from here"), std::string::npos) << seen.output;
+    EXPECT_NE(seen.output.find("saved, and the same command continues from here"), std::string::npos) << seen.output;
     std::printf("short steps: ended %.2f s after the signal\n", seen.took.count());
     expect_all_gone();
     std::filesystem::remove_all(place("run"));

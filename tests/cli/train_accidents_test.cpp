@@ -177,7 +177,7 @@ TEST_F(Accident, ABatchLargerThanTheDataIsRefused) {
 
 TEST_F(Accident, ARunInTheModelsFolderIsRefused) {
   for (const auto& folder : {model() + "/runs/x", model(), scratch_.path().string()})
-    expect_refused(train({"--model", model(), "--synthetic", "--output", folder}), "lie in one another");
+    expect_refused(train({"--model", model(), "--synthetic", "--output", folder}), "one contains the other");
   EXPECT_FALSE(fs::exists(model() + "/runs"));
   expect_refused(train({"--weights", model(), "--model", "llama-nano", "--vocab-size", "260", "--synthetic", "--export",
                         model() + "/x"}),

@@ -294,7 +294,7 @@ TEST_F(Lost, APrivateRunWithoutCheckpointsIsNotRestartedInSilence) {
   trained(with(kPrivate, {"--steps", "4"}));
   fs::remove_all(checkpoint(""));
   expect_said(train(with(kPrivate, {"--steps", "4"})),
-              {"the ledger has 4 steps; they are made again to the bit, and count once"});
+              {"the ledger has 4 steps; they are repeated to the bit, and count once"});
   EXPECT_EQ(train::spent(place("run")), 4);
   const auto ledger = content(place("run") / "ledger");
   fs::remove_all(checkpoint(""));

@@ -103,7 +103,7 @@ TEST_F(Folder, AMemoryLimitIsARowsOwn) {
   const auto large = read_json(path / "no_dp_hidden-dim12000_result.json");
   EXPECT_TRUE(large.at("out_of_memory").get<bool>()) << large.dump();
   EXPECT_FALSE(read_json(path / "no_dp_hidden-dim64_result.json").contains("failed"));
-  EXPECT_NE(outcome.output.find("the largest that fitted is no_dp_hidden-dim64"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("the largest row that fit is no_dp_hidden-dim64"), std::string::npos) << outcome.output;
 }
 
 TEST_F(Folder, WhatWasKilledIsResumedWithoutRepeatingRows) {

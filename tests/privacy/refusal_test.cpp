@@ -59,16 +59,16 @@ TEST_P(Refusal, NothingIsWrongWithThis) {
 
 TEST_P(Refusal, AWeightThatNoLayerHandsOver) {
   EXPECT_EQ(refused({linear()}),
-            "weight positions is trained, but no layer handed over its gradient in this pass, so its part of the norm "
+            "weight positions is trained, but no layer reported its gradient in this pass, so its part of the norm "
             "is unknown; use it in the forward pass, or freeze it");
   positions->freeze();
   EXPECT_EQ(refused({linear()}), "no error");
-  EXPECT_EQ(refused({linear(), added()}), "weight positions is frozen, but its layer hands over a gradient");
+  EXPECT_EQ(refused({linear(), added()}), "weight positions is frozen, but its layer reports a gradient");
 }
 
 TEST_P(Refusal, AWeightUsedTwice) {
   EXPECT_EQ(refused({linear(), linear(), added()}),
-            "weight a.weight was handed over from row 0 after 2 rows: either it is used twice in one forward pass (use "
+            "weight a.weight was reported from row 0 after 2 rows: either it is used twice in one forward pass (use "
             "a weight of its own for each layer, or freeze it), or its layer skips rows");
   EXPECT_EQ(
       refused({linear(), added(), added()}),
@@ -82,15 +82,15 @@ TEST_P(Refusal, AWeightUsedTwice) {
 TEST_P(Refusal, RowsThatAreMissing) {
   auto half = linear();
   half.g_BTP = half.g_BTP.narrow(2, 0, 1);
-  EXPECT_EQ(refused({half, added()}), "weight a.weight has 2 rows, of which its layer handed over 1");
+  EXPECT_EQ(refused({half, added()}), "weight a.weight has 2 rows, of which its layer reported 1");
 }
 
 TEST_P(Refusal, MergedSamples) {
   EXPECT_EQ(refused({linear(1, 3 * 4), added()}),
-            "weight a.weight: its layer hands over gradients of shape [1, 12, 2], but the batch has 3 samples; a layer "
+            "weight a.weight: its layer reports gradients of shape [1, 12, 2], but the batch has 3 samples; a layer "
             "that merges or mixes samples has no gradient per sample. Keep the sample as the first dimension");
   EXPECT_EQ(refused({linear(), added(2 * kB)}),
-            "weight positions: its layer hands over gradients of shape [6, 4, 5], but the batch has 3 samples; a layer "
+            "weight positions: its layer reports gradients of shape [6, 4, 5], but the batch has 3 samples; a layer "
             "that merges or mixes samples has no gradient per sample. Keep the sample as the first dimension");
 }
 
@@ -137,12 +137,12 @@ TEST_P(Refusal, OwnLayersWhoseGradientsAreNotPerSample) {
             "the rule of an own layer gave 0 gradients for 1 weights, the first of them positions; expected one for "
             "each");
   EXPECT_EQ(refused({linear(), own({{positions}, {good}}, 1)}),
-            "weight positions: its layer hands over gradients of shape [1, 7], but the batch has 3 samples; a layer "
+            "weight positions: its layer reports gradients of shape [1, 7], but the batch has 3 samples; a layer "
             "that merges or mixes samples has no gradient per sample. Keep the sample as the first dimension");
   EXPECT_EQ(refused({linear(), added(), own({{}, {}})}),
-            "an own layer handed over a gradient without a rule, or of no weight; hand over only what is trained");
+            "an own layer reported a gradient without a rule, or of no weight; report only trained weights");
   EXPECT_EQ(refused({linear(), added(), nn::OwnGrad{at::ones({kB, 7}), nullptr}}),
-            "an own layer handed over a gradient without a rule, or of no weight; hand over only what is trained");
+            "an own layer reported a gradient without a rule, or of no weight; report only trained weights");
   EXPECT_NE(refused({linear(), own({{positions, positions}, {good, good}})}).find("used twice in one forward pass"),
             std::string::npos);
   if (row_of(GetParam()).passes == 2) {

@@ -48,9 +48,9 @@ TEST(Job, RefusesAMethodThatMeasuresOrWritesOutOfTurn) {
   };
   EXPECT_EQ(
       said({.unmeasured = "layers.1.weight"}),
-      "weight layers.1.weight was handed over 1 times, and the clipping method added norms of it 0 times, so "
+      "weight layers.1.weight was reported 1 times, and the clipping method added norms of it 0 times, so "
       "samples would be clipped by less than their gradients; call add_norms (clip/layer_norms.h) for each layer");
-  EXPECT_NE(said({.weighs_early = true}).find("no layer handed over its gradient in this pass"), std::string::npos);
+  EXPECT_NE(said({.weighs_early = true}).find("no layer reported its gradient in this pass"), std::string::npos);
   EXPECT_EQ(said({.writes_late = true}),
             "the clipping method writes the gradient of weight layers.1.weight after it said that it is complete, so "
             "what it adds may miss the sum over ranks; call sink.complete after the last write");
@@ -77,7 +77,7 @@ TEST(Job, RefusesWhatWouldWeakenIt) {
             std::string::npos);
   EXPECT_NE(said([](Parts&, JobOptions& o) {
               o.privacy->mechanism.sampler = privacy::Sampler::shuffled;
-            }).find("no accountant answers for shuffled batches"),
+            }).find("no accountant supports shuffled batches"),
             std::string::npos);
   EXPECT_NE(said([](Parts&, JobOptions& o) {
               o.folder = "run";

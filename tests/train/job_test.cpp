@@ -141,7 +141,7 @@ TEST(Job, CountsNoiseAndNotTheOptimizersSteps) {
     job.step();
     const std::vector<privacy::Steps> three{{event().mechanism, 3}};
     EXPECT_EQ(job.spent()->epsilon, privacy::spent(privacy::Accountant::prv, three, 1e-5).epsilon);
-    EXPECT_NE(fault([&] { job.add_noise(); }).find("noise by itself is for rehearsals"), std::string::npos);
+    EXPECT_NE(fault([&] { job.add_noise(); }).find("add_noise() is for rehearsals"), std::string::npos);
   }
   for (const bool folder : {false, true}) {
     const io::Scratch here;
@@ -160,7 +160,7 @@ TEST(Job, EndsNoLaterThanItsOptionsSay) {
   auto world = comm::World::simulated(0, 1);
   Parts parts;
   Job job(world, parts.private_options());
-  EXPECT_EQ(fault([&] { job.end_at(7); }), "an end after 7 steps; expected 1 to 6, the end that the options say");
+  EXPECT_EQ(fault([&] { job.end_at(7); }), "an end after 7 steps; expected 1 to 6, the number of steps in the options");
   EXPECT_NE(fault([&] { job.end_at(0); }), "no error");
   job.end_at(2);
   while (job.step()) {
@@ -216,7 +216,7 @@ TEST(Job, AFolderKnowsStepsThatNoAccountantAnswersFor) {
   };
   EXPECT_EQ(why_after([](Parts&, JobOptions&) {}), "");
   EXPECT_EQ(why_after([](Parts&, JobOptions& o) { o.unaccounted = true; }),
-            "the ledger has earlier steps that no accountant answers for");
+            "the ledger has earlier steps that no accountant supports");
   EXPECT_EQ(why_after([](Parts&, JobOptions& o) { o.noise_seed = 7; }),
             "the ledger has earlier steps whose noise had a seed");
   EXPECT_EQ(why_after([](Parts& parts, JobOptions& o) {

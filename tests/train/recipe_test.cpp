@@ -116,7 +116,7 @@ TEST(Recipe, RefusesWhatCantBeKept) {
       "an epsilon is asked of a run that is not private; choose how samples are clipped, e.g. --dp auto, or ask for "
       "none: --target-epsilon 0 --max-epsilon 0");
   EXPECT_EQ(fault_of("[dp]\ndp = \"flash\"\nsampler = \"shuffled\"\ntarget_epsilon = 8\n"),
-            "no accountant answers for shuffled batches, so no epsilon can be kept; choose --sampler poisson");
+            "no accountant supports shuffled batches, so there is no epsilon; choose --sampler poisson");
   const std::string kPrivate = "[dp]\ndp = \"auto\"\n";
   EXPECT_NE(fault_of(kPrivate + "[shard]\nreduce_dtype = \"bf16\"\n").find("are reduced in fp32"), std::string::npos);
   EXPECT_NE(fault_of(kPrivate + "accountant = \"gdp\"\n").find("says less than was spent"), std::string::npos);
@@ -291,7 +291,7 @@ TEST(Recipe, ARunDoesntWriteIntoItsModel) {
   };
   for (const char* key : {"output", "export_folder", "adapter_folder"}) {
     for (const char* place : {"a/model", "a/model/runs/x", "a", "a/model/../model/y"})
-      EXPECT_TRUE(has(said(key, place), "lie in one another")) << key << " " << place;
+      EXPECT_TRUE(has(said(key, place), "one contains the other")) << key << " " << place;
     for (const char* place : {"a/model2", "a/run", "b"}) EXPECT_EQ(said(key, place), "no error") << key << " " << place;
   }
 }

@@ -95,7 +95,7 @@ std::unique_ptr<Batches> open_ipc(const ArrowFile& file, const Wanted& wanted) {
   const auto read = require(file->ReadAt(0, sizeof(magic), magic));
   const std::string_view begin(magic, static_cast<size_t>(read));
   if (begin.starts_with("FEA1"))
-    throw io::FormatError("it is of Feather's first version; write it anew, e.g. with pyarrow.feather.write_feather");
+    throw io::FormatError("it is of Feather's first version; write it again, e.g. with pyarrow.feather.write_feather");
   if (begin == "ARROW1") return std::make_unique<IpcFile>(file, wanted);
   if (!begin.starts_with("\xFF\xFF\xFF\xFF"))
     throw io::FormatError("Arrow cannot read it: it begins neither as a file nor as a stream of Arrow does");

@@ -38,14 +38,14 @@ void SampleNorms::finish(const nn::Weight& weight) {
 void SampleNorms::admit_rows(const nn::LinearGrad& grad) {
   const auto& weight = *grad.weight;
   auto& seen = seen_[static_cast<size_t>(weight.id())];
-  SHADE_REQUIRE(seen.rows == grad.row, "weight ", weight.name(), " was handed over from row ", grad.row, " after ",
+  SHADE_REQUIRE(seen.rows == grad.row, "weight ", weight.name(), " was reported from row ", grad.row, " after ",
                 seen.rows,
                 " rows: either it is used twice in one forward pass (use a weight of its own for each "
                 "layer, or freeze it), or its layer skips rows");
   seen.rows += grad.g_BTP.size(2);
   if (!grad.last) return;
   SHADE_REQUIRE(seen.rows == weight.shape()[0], "weight ", weight.name(), " has ", weight.shape()[0],
-                " rows, of which its layer handed over ", seen.rows);
+                " rows, of which its layer reported ", seen.rows);
   if (!grad.looked_up_BT.defined()) return finish(weight);
   require_first(weight);  // a tied table is complete with its lookup, which comes later in backward
 }
@@ -53,7 +53,7 @@ void SampleNorms::admit_rows(const nn::LinearGrad& grad) {
 void SampleNorms::admit(const nn::LayerGrad& grad) {
   const auto* own = std::get_if<nn::OwnGrad>(&grad);
   SHADE_REQUIRE(own == nullptr || (own->rule && !own->rule->weights().empty()),
-                "an own layer handed over a gradient without a rule, or of no weight; hand over only what is trained");
+                "an own layer reported a gradient without a rule, or of no weight; report only trained weights");
   const auto& g = output_gradient(grad);
   const auto weights = weights_of(grad);
   for (const auto* weight : weights) {
@@ -67,9 +67,9 @@ void SampleNorms::admit(const nn::LayerGrad& grad) {
         factors = factor.scalar_type();
     });
     ++seen_[static_cast<size_t>(weight->id())].admitted;
-    SHADE_REQUIRE(weight->trainable(), "weight ", weight->name(), " is frozen, but its layer hands over a gradient");
+    SHADE_REQUIRE(weight->trainable(), "weight ", weight->name(), " is frozen, but its layer reports a gradient");
     SHADE_REQUIRE((own != nullptr ? g.dim() > 0 : g.dim() == 3) && g.size(0) == samples_, "weight ", weight->name(),
-                  ": its layer hands over gradients of shape ", g.sizes(), ", but the batch has ", samples_,
+                  ": its layer reports gradients of shape ", g.sizes(), ", but the batch has ", samples_,
                   " samples; a layer that merges or mixes samples has no gradient per sample. Keep the sample as the "
                   "first dimension");
     if (const auto* linear = std::get_if<nn::LinearGrad>(&grad); linear != nullptr && weight == linear->weight) {
@@ -97,11 +97,10 @@ void SampleNorms::require_complete(std::optional<size_t> group) const {
   for (const auto& weight : parameters_->weights()) {
     if (!weight.trainable() || clipper_->group_of(weight) != group.value_or(clipper_->group_of(weight))) continue;
     const auto& seen = seen_[static_cast<size_t>(weight.id())];
-    SHADE_REQUIRE(
-        seen.done, "weight ", weight.name(),
-        " is trained, but no layer handed over its gradient in this pass, so its part of the norm is unknown; "
-        "use it in the forward pass, or freeze it");
-    SHADE_REQUIRE(seen.measured >= seen.admitted, "weight ", weight.name(), " was handed over ", seen.admitted,
+    SHADE_REQUIRE(seen.done, "weight ", weight.name(),
+                  " is trained, but no layer reported its gradient in this pass, so its part of the norm is unknown; "
+                  "use it in the forward pass, or freeze it");
+    SHADE_REQUIRE(seen.measured >= seen.admitted, "weight ", weight.name(), " was reported ", seen.admitted,
                   " times, and the clipping method added norms of it ", seen.measured,
                   " times, so samples would be clipped by less than their gradients; call add_norms "
                   "(clip/layer_norms.h) for each layer");
