@@ -1,5 +1,5 @@
 #!/bin/bash
-# A training on several nodes, a rank per GPU or per socket: sbatch deploy/slurm.sh RECIPE.toml
+# Training on several nodes, one rank per GPU or per socket: sbatch deploy/slurm.sh RECIPE.toml
 # The same script continues after a failure or the end of the allocation. docs/clusters.md
 #SBATCH --job-name=shade
 #SBATCH --nodes=2
@@ -14,7 +14,7 @@ set -euo pipefail
 recipe=${1:?usage: sbatch deploy/slurm.sh RECIPE.toml [options]}
 shift
 
-# One secret per job, readable by its owner alone, where all nodes see it; kept, so that a requeued job finds it.
+# One secret per job, readable only by its owner, in a folder that all nodes share; it is kept for a requeued job.
 secret=$SLURM_SUBMIT_DIR/.shade-secret-$SLURM_JOB_ID
 [ -s "$secret" ] || (umask 077 && openssl rand -hex 32 > "$secret")
 export SHADE_SECRET_FILE=$secret

@@ -1,7 +1,7 @@
 #!/bin/bash
-# A training under torchrun; run it on every host with the same secret. docs/clusters.md
+# Training under torchrun; run this on every host with the same secret. docs/clusters.md
 #
-#   export SHADE_SECRET=$(openssl rand -hex 32)      once, and the same on all hosts
+#   export SHADE_SECRET=$(openssl rand -hex 32)      draw it once and set the same value on all hosts
 #   deploy/torchrun.sh NODES THIS_NODE FIRST_HOST RECIPE.toml [options]
 set -euo pipefail
 [ $# -ge 4 ] || { echo "usage: $0 NODES THIS_NODE FIRST_HOST RECIPE.toml [options]" >&2; exit 2; }

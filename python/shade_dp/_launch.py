@@ -1,4 +1,4 @@
-"""`shade` on the PATH: checks the installed torch, then becomes the program."""
+"""The command `shade`: checks the installed torch, then executes the program."""
 from __future__ import annotations
 
 import os
@@ -13,7 +13,7 @@ BINARY = PACKAGE / "bin" / "shade"
 
 
 def environment(torch: _torch.Torch) -> dict[str, str]:
-    """The program looks for libtorch beside this package; one that is elsewhere is named to the loader."""
+    """The program finds libtorch next to this package; a copy elsewhere is passed to the loader."""
     out = dict(os.environ)
     if not os.path.exists(PACKAGE.parent / "torch" / "lib" / "libtorch_cpu.so"):
         rest = out.get("LD_LIBRARY_PATH")

@@ -1,4 +1,4 @@
-"""What runs wrote: metrics of trainings, results of bench and compare."""
+"""Results of runs: metrics of training, result files of bench and compare."""
 from __future__ import annotations
 
 import json
@@ -14,7 +14,7 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
-    """A dict per line of a run's metrics.jsonl. What is under "not_private" says something of the records."""
+    """A dict per line of a run's metrics.jsonl. Figures under "not_private" have no noise."""
     file = pathlib.Path(run) / "metrics.jsonl"
     lines = file.read_text(encoding="utf-8").split("\n")
     # A run that is still writing, or was killed, may leave an unfinished last line.
@@ -22,7 +22,7 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
 
 
 def read_results(folder: Path) -> list[dict[str, Any]]:
-    """The result files of a folder that `shade compare` or `shade bench --json` wrote, by name; failed rows too."""
+    """Result files of `shade compare` or `shade bench --json` in a folder, sorted by name, with failed rows."""
     out = []
     for file in sorted(pathlib.Path(folder).glob("*.json")):
         content = json.loads(file.read_text(encoding="utf-8"))

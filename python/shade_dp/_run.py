@@ -1,4 +1,4 @@
-"""Runs of the program, each a process of its own."""
+"""Runs of the program, each in a separate process."""
 from __future__ import annotations
 
 import json
@@ -17,7 +17,7 @@ Value = Union[str, int, float, bool, "os.PathLike[str]", Sequence[Union[str, int
 
 
 class ShadeError(RuntimeError):
-    """The program ended with another status than 0; the message is what it printed last."""
+    """The program ended with a status other than 0; the message is its error line."""
 
     def __init__(self, command: Sequence[str], status: int, output: str) -> None:
         lines = [line for line in output.splitlines() if line.strip()]
@@ -30,7 +30,7 @@ class ShadeError(RuntimeError):
 
 
 class Result(dict[str, Any]):
-    """What --json of a verb holds, as plain dicts and lists; `output` is what was printed."""
+    """What --json of a verb writes, as plain dicts and lists; `output` is what was printed."""
 
     def __init__(self, content: Mapping[str, Any], output: str) -> None:
         super().__init__(content)
@@ -38,7 +38,7 @@ class Result(dict[str, Any]):
 
 
 def program() -> list[str]:
-    """The command that starts the program: SHADE_BIN, or the one of this package."""
+    """The command that starts the program: SHADE_BIN if it is set, otherwise the program in this package."""
     other = os.environ.get("SHADE_BIN")
     if other:
         return [other]
@@ -70,11 +70,11 @@ def run(
     timeout: Optional[float] = None,
     **options: Optional[Value],
 ) -> Result:
-    """Runs `shade VERB` and returns what its --json holds.
+    """Runs `shade VERB` and returns what its --json writes.
 
     Options are those of the program: max_grad_norm=1.0 is --max-grad-norm 1.0, comm__backend="gloo" is
-    --comm.backend gloo, True and False set switches, lists are joined by commas. `show` prints the output as it comes.
-    Raises ShadeError if the program ends with another status than 0.
+    --comm.backend gloo, True and False set switches, lists are joined by commas. `show` prints the output as it appears.
+    Raises ShadeError if the program ends with a status other than 0.
     """
     problem = None if os.environ.get("SHADE_BIN") else _torch.complaint(_torch.find())
     if problem is not None:

@@ -32,7 +32,7 @@ def find() -> Optional[Torch]:
 
 
 def complaint(torch: Optional[Torch]) -> Optional[str]:
-    """One line that says what is wrong and what mends it; None: the program can run on it."""
+    """One line that says what is wrong and how to fix it; None if the program can run with this torch."""
     if torch is None:
         return f"torch {WANTED} is needed and is not installed; run: {REMEDY}"
     if re.match(re.escape(WANTED) + r"(\.|$|[a-z+])", torch.version) is None:

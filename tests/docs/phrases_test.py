@@ -58,7 +58,7 @@ def messages(code):
 
 def texts(root):
     """(place, first line, text) of all that users read."""
-    pages = [root / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+    pages = [root / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
     pages += sorted(root.glob("docs/**/*.md")) + sorted(root.glob("recipes/*.toml")) + sorted(root.glob("examples/*.md"))
     for page in pages:
         yield page, 1, page.read_text()
