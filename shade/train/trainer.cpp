@@ -189,7 +189,7 @@ std::function<bool()> Trainer::by_signal() const {
 void Trainer::begin() {
   SHADE_REQUIRE(!report_,
                 "a Trainer runs once: its ledger and its order of steps begin with run(); make a new Trainer, which "
-                "goes on from the last checkpoint");
+                "continues from the last checkpoint");
   const auto& recipe = *recipe_;
   const bool goes_on = job_->steps() < last_;
   if (goes_on && spending_) spending_->history().start();
