@@ -252,7 +252,7 @@ TEST_F(Release, TakesAnEmptyFolderAndNoOther) {
   EXPECT_EQ(files_of(place("out")), kModelFiles);
   fs::remove_all(place("out"));
   scratch.write("out", "a file");
-  EXPECT_NE(refusal("run").find("is no folder"), std::string::npos);
+  EXPECT_NE(refusal("run").find("is not a folder"), std::string::npos);
   fs::remove(place("out"));
   fs::create_directories(place("elsewhere"));
   fs::create_directory_symlink(place("elsewhere"), place("out"));
