@@ -16,8 +16,10 @@
 #include "shade/cli/origin.h"
 #include "shade/cli/plan_advice.h"
 #include "shade/cli/plan_privacy.h"
+#include "shade/cli/plan_run.h"
 #include "shade/cli/planned.h"
 #include "shade/plan/record_json.h"
+#include "shade/privacy/accounting/accountant.h"
 
 namespace shade::cli {
 namespace {
@@ -76,8 +78,18 @@ void print_times(const std::vector<Planned>& rows, const PlanTime& time) {
   if (!times.empty()) std::printf("\n%s", time.table(times).c_str());
 }
 
+using WholeRuns = std::vector<std::pair<std::string, plan::WholeRun>>;  // by row
+
+WholeRuns plan_runs(const std::vector<Planned>& rows, const PlanRun& run) {
+  WholeRuns out;
+  for (const auto& planned : rows)
+    if (run.asked() && planned.time) out.emplace_back(planned.row.name, run.plan(planned));
+  return out;
+}
+
 // Of the first row that can be run: what one of its records costs.
-std::optional<plan::PrivacyPlan> plan_privacy(const std::vector<Planned>& rows, PlanPrivacy& privacy) {
+std::optional<plan::PrivacyPlan> plan_privacy(const std::vector<Planned>& rows, const WholeRuns& runs,
+                                              PlanPrivacy& privacy) {
   if (!privacy.asked()) return std::nullopt;
   const auto row = std::find_if(rows.begin(), rows.end(), [](const Planned& one) { return one.refused.empty(); });
   if (row == rows.end()) return std::nullopt;
@@ -85,7 +97,19 @@ std::optional<plan::PrivacyPlan> plan_privacy(const std::vector<Planned>& rows, 
   const double samples = static_cast<double>(record.samples) / record.ranks;  // of this rank
   PlanPrivacy::Step step{.length = record.tokens / record.samples, .flops_per_record = record.model_flops / samples};
   if (row->time) step.flops_per_gpu_second = record.model_flops / row->time->time.step.count();
+  if (!runs.empty()) std::tie(step.batch, step.steps) = std::tie(record.samples, runs.front().second.steps);
   return privacy.plan(step);
+}
+
+// Steps that a failure makes a run repeat on accelerators count again.
+std::optional<privacy::Spent> spent_with_failures(const std::optional<plan::PrivacyPlan>& budget,
+                                                  const WholeRuns& runs) {
+  if (!budget || runs.empty()) return std::nullopt;
+  const auto& [chosen, run] = std::tie(budget->chosen, runs.front().second);
+  const double share = run.repeated_steps / static_cast<double>(run.steps);
+  const auto steps = static_cast<int64_t>(std::ceil(static_cast<double>(chosen.steps) * (1 + share)));
+  const privacy::Steps all{{.sample_rate = chosen.sample_rate, .noise_multiplier = chosen.sigma}, steps};
+  return privacy::spent(privacy::Accountant::prv, {&all, 1}, budget->question.delta);
 }
 
 // Of one row alone: where its memory and its bytes go.
@@ -138,7 +162,10 @@ int run_plan(const Arguments& arguments) {
   const std::string example =
       "shade plan --model llama3-8b --dp none,flash,auto --shard zero2,zero3 --seq 1024,2048 --batch-size 2 "
       "--ranks 8,64 --device-profile h100-80g\n"
-      "  shade plan --model llama3-8b --dp any --dtype bf16 --ranks 8 --device-profile h100-80g --advise";
+      "  shade plan --model llama3-8b --dp any --dtype bf16 --ranks 8 --device-profile h100-80g --advise\n"
+      "  shade plan --model llama3-8b --shard hsdp --replicate 128 --seq 8192 --dtype bf16 --checkpointing block "
+      "--ranks "
+      "1024 --device-profile h100-80g --tokens 15e12 --price-per-hour 2";
   CLI::App app(
       "Memory, traffic, work and time of training steps of any size, before they are run: the real step on tensors "
       "without values, in a simulated world of up to 16384 ranks.",
@@ -152,6 +179,8 @@ int run_plan(const Arguments& arguments) {
   advice.add_to(app);
   PlanPrivacy privacy;
   privacy.add_to(app);
+  PlanRun run;
+  run.add_to(app);
   app.add_option("--json", json_file,
                  "file that the rows are also written to as JSON; -: standard output, with everything else on standard "
                  "error")
@@ -166,6 +195,7 @@ int run_plan(const Arguments& arguments) {
   if (!csv_file.empty()) check_output(csv_file);
   time.read();
   advice.read(time);
+  run.read(time);
   const auto words = bench_words(app.remaining());
   SHADE_REQUIRE(!words.empty(),
                 "what is to be planned? Give a model and how it is trained, e.g. --model llama3-8b --dp auto --shard "
@@ -176,7 +206,9 @@ int run_plan(const Arguments& arguments) {
     write_json(json_file, out);
   };
   if (advice.asked()) {
-    SHADE_REQUIRE(!privacy.asked(), "--advise is about memory and time; ask for a privacy budget in a plan of its own");
+    SHADE_REQUIRE(!privacy.asked() && !run.asked(),
+                  "--advise is about memory and the time of a step; ask for a privacy budget or a whole run in a plan "
+                  "of its own");
     const bool found = advice.run(words, time);
     if (!csv_file.empty()) write_output(csv_file, advice.csv());
     if (!json_file.empty()) write_result(advice.json());
@@ -187,7 +219,7 @@ int run_plan(const Arguments& arguments) {
   {
     Progress progress("plan", static_cast<int64_t>(rows.size()), rows.size() > 1);
     for (auto& planned : rows) {
-      planned.make(time);
+      planned.make(time, json_file.empty() ? Planned::Events::drop : Planned::Events::timeline);
       if (!planned.refused.empty()) ++refused;
       progress.advance(planned.row.name);
     }
@@ -195,13 +227,23 @@ int run_plan(const Arguments& arguments) {
   print(rows);
   if (rows.size() == 1 && refused == 0) print_parts(rows.front().record);
   print_times(rows, time);
-  const auto budget = plan_privacy(rows, privacy);
+  const auto runs = plan_runs(rows, run);
+  if (!runs.empty()) std::printf("\n%s", table_of(runs).c_str());
+  const auto budget = plan_privacy(rows, runs, privacy);
   if (budget) std::printf("\n%s", budget->str().c_str());
+  const auto with_failures = spent_with_failures(budget, runs);
+  if (with_failures)
+    std::printf("\nwith the steps that failures repeat, which count again: epsilon %s at delta %s\n",
+                rounded_up(with_failures->epsilon).c_str(), significant(budget->question.delta).c_str());
   if (!csv_file.empty()) write_csv(csv_file, rows);
   if (!json_file.empty()) {
     Json out{{"rows", Json::array()}};
     if (budget) out["privacy"] = budget->json();
+    if (with_failures) out["privacy"]["epsilon_with_failures"] = with_failures->epsilon;
     for (const auto& planned : rows) out["rows"].push_back(planned.json());
+    for (const auto& [name, whole] : runs)
+      for (auto& row : out["rows"])
+        if (row["name"] == name) row["run"] = whole.json();
     write_result(std::move(out));
   }
   return refused == 0 ? 0 : 1;

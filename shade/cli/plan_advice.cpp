@@ -311,7 +311,8 @@ Json PlanAdvice::json() const {
   Json out{{"memory_limit_mb", measure::mib(limit_)}, {"rows", rows}};
   if (!advice_.front.empty()) {
     const auto& best = advice_.tried[advice_.recommended()].candidate;
-    out["recommended"] = {{"name", name_of(best)}, {"arguments", words_of(best)}};
+    out["recommended"] = {
+        {"name", name_of(best)}, {"arguments", words_of(best)}, {"plan", plan(best, Planned::Events::timeline).json()}};
     out["largest_batch_size"] = *largest_batch_;
     if (largest_length_) out["largest_seq_length"] = *largest_length_;
   }

@@ -20,11 +20,13 @@ bool PlanPrivacy::asked() {
 }
 
 plan::PrivacyPlan PlanPrivacy::plan(const Step& step) const {
+  const bool budget = options_.budget_gpu_hours > 0 || options_.budget_flops > 0 || options_.steps > 0;
+  const bool open = !budget && options_.expected_batch == 0;
   return plan::plan_privacy({.records = options_.records,
                              .target_epsilon = options_.target_epsilon,
                              .delta = options_.delta,
-                             .batch = options_.expected_batch,
-                             .steps = options_.steps,
+                             .batch = open ? step.batch : options_.expected_batch,
+                             .steps = open ? step.steps : options_.steps,
                              .budget_gpu_hours = options_.budget_gpu_hours,
                              .budget_flops = options_.budget_flops,
                              .length = step.length,

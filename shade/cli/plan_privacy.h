@@ -18,10 +18,11 @@ class PlanPrivacy {
   bool asked();                // any of its options was given
 
   // What is known of a step: tokens per record, model FLOPs of a record, and those that a GPU makes per second (0:
-  // not known).
+  // not known). Batch and steps of a whole run (0: none is planned) are taken where no option says otherwise.
   struct Step {
     int64_t length = 0;
     double flops_per_record = 0, flops_per_gpu_second = 0;
+    int64_t batch = 0, steps = 0;
   };
   plan::PrivacyPlan plan(const Step& step) const;  // throws UsageError
 

@@ -9,6 +9,7 @@
 #include "shade/cli/bench_line.h"
 #include "shade/plan/dry_run.h"
 #include "shade/plan/record_json.h"
+#include "shade/plan/step_timeline.h"
 
 namespace shade::cli {
 namespace {
@@ -46,6 +47,27 @@ void use_planned_threads(const Planned& planned) {
   at::set_num_threads(wanted > 0 ? wanted : planned.ranks > 1 ? 1 : all);
 }
 
+// Under the keys of a measured result, and all of the prediction in `time`.
+void add_time(Json& out, const PlanTime::Row& row, const plan::StepRecord& record) {
+  const auto& time = row.time;
+  auto prediction = row.json();
+  out["phases_ms"] = prediction["phases_ms"];
+  auto& traffic = out["communication"];
+  traffic["time_ms"] = Millis(time.communication).count();
+  traffic["exposed_ms"] = Millis(time.exposed).count();
+  traffic["overlapped_ms"] = Millis(std::max(Seconds(0), time.communication - time.exposed)).count();
+  const double flops = record.model_flops * record.ranks;  // of all ranks
+  if (time.step.count() > 0) out["gflops_per_second"] = flops / time.step.count() / 1e9;
+  if (row.mfu > 0) {
+    out["mfu"] = row.mfu;
+    out["stated_gflops_per_second"] = flops / time.step.count() / row.mfu / 1e9;
+  }
+  out.update({{"avg_time_ms", Millis(time.step).count()},
+              {"tokens_per_second", row.tokens_per_second},
+              {"fits", row.fits},
+              {"time", std::move(prediction)}});
+}
+
 }  // namespace
 
 Planned Planned::read(const measure::MatrixRow& row, std::vector<std::string>& notes) {
@@ -68,8 +90,9 @@ void Planned::make(const PlanTime& predicted, Events events) {
     refused = fault.what();
     return;
   }
+  if (time && events == Events::timeline) timeline = plan::timeline_of(record, time->time, *predicted.device());
   if (time) time->time.events = {};
-  if (events == Events::drop) record.events = {};
+  if (events != Events::keep) record.events = {};
 }
 
 Json Planned::json() const {
@@ -82,17 +105,15 @@ Json Planned::json() const {
            {"seq_length", bench.seq_length},
            {"batch_size", bench.batch_size},
            {"grad_accum", bench.grad_accum},
-           {"num_ranks", ranks}};
+           {"num_ranks", ranks},
+           {"config", without_folders(experiment.options)}};
   if (!refused.empty()) {
     out.update({{"failed", true}, {"reason", refused}});
     return out;
   }
   out.update(plan::to_json(record));
-  if (time)
-    out.update({{"avg_time_ms", Millis(time->time.step).count()},
-                {"tokens_per_second", time->tokens_per_second},
-                {"fits", time->fits},
-                {"time", time->json()}});
+  if (time) add_time(out, *time, record);
+  if (!timeline.is_null()) out["timeline"] = timeline;
   return out;
 }
 

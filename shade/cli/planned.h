@@ -18,6 +18,7 @@ struct Planned {
   std::optional<Bytes> capacity;  // of an accelerator's memory that may be used; none: all of it
   plan::StepRecord record;
   std::optional<PlanTime::Row> time;  // with a device profile
+  Json timeline;                      // of the predicted step (plan/step_timeline.h); null: none
   std::string refused;                // why it can't be run at all; empty: it can
 
   // The words of a row as `shade bench` reads them, --ranks as ranks that are simulated. What was chosen that was not
@@ -25,8 +26,9 @@ struct Planned {
   static Planned read(const measure::MatrixRow& row, std::vector<std::string>& notes);
 
   // The dry run, and its time on the device that was named. A row that a run would refuse has `refused`. The events of
-  // a step are kept only if they are asked for: those of many rows would fill the memory.
-  enum class Events { drop, keep };
+  // a step are kept only if they are asked for: those of many rows would fill the memory. timeline: they are dropped
+  // once `timeline` has been made of them.
+  enum class Events { drop, keep, timeline };
   void make(const PlanTime& time, Events events = Events::drop);
 
   Json json() const;

@@ -34,13 +34,16 @@ int run_report(const Arguments& arguments) {
                    "Table, CSV, pictures and one HTML page from the result files of a folder; or table, picture and "
                    "HTML page of the losses of training runs.",
                    "shade report results/run_20260131_120000 --output-dir redrawn\n"
+                   "  shade report plan.json --output-dir planned\n"
                    "  shade report runs/llama_nano runs/llama_nano_private --line '2.89=bytes by frequency'");
   line.app()
       .add_option("DIR,--input-dir", folders,
-                  "folder with JSON files of shade bench or shade compare, or of shade audit, or one or more run "
-                  "directories of shade train")
+                  "folder with JSON files of shade bench, compare or plan, or of shade audit; one such file; or one or "
+                  "more run directories of shade train")
       ->required();
-  line.app().add_option("--output-dir,--output", output, "folder to write to [the first DIR]")->type_name("OUT");
+  line.app()
+      .add_option("--output-dir,--output", output, "folder to write to [the first DIR; of a file its folder]")
+      ->type_name("OUT");
   line.app()
       .add_option("--line", words, "horizontal line at a loss to compare training runs with; may be repeated")
       ->type_name("LOSS=WORDS")
@@ -53,7 +56,12 @@ int run_report(const Arguments& arguments) {
       folders.size() > 1 || report::is_training_run(folders.front());  // result folders are read one at a time
   SHADE_REQUIRE(training || lines.empty(), "--line is for runs of shade train; ", folders.front().string(),
                 " has no metrics.jsonl");
-  const auto where = output.empty() ? folders.front() : std::filesystem::path(output);
+  const auto beside = [](const std::filesystem::path& file) {
+    return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+  };
+  const auto where = !output.empty()                                     ? std::filesystem::path(output)
+                     : std::filesystem::is_regular_file(folders.front()) ? beside(folders.front())
+                                                                         : folders.front();
   const bool audits = !training && report::holds_audits(folders.front());
   const auto report = training ? report::write_training_report(folders, lines, where)
                       : audits ? report::write_audit_report(folders.front(), where)

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "shade/checkpoint/owned.h"
 #include "shade/comm/planned.h"
 #include "shade/measure/experiment_job.h"
 #include "shade/measure/feed.h"
@@ -39,6 +40,14 @@ void leave_out(profile::MemoryBreakdown& memory, const profile::MemoryBreakdown&
   for (size_t i = 0; i < memory.kinds.size(); ++i) memory.kinds[i].count -= before.kinds[i].count;
 }
 
+// Rank 0 owns as much as any other; copies of a shard deal its pieces among themselves.
+Bytes checkpoint_of(train::Job& job, int ranks) {
+  int64_t bytes = 0;
+  for (const auto& piece : checkpoint::owned_by(job.runtime(), job.optimizer()))
+    bytes += static_cast<int64_t>(piece.values.nbytes());
+  return Bytes{bytes * ranks / job.runtime().policy().replicate};
+}
+
 }  // namespace
 
 StepRecord dry_run(const measure::Experiment& experiment, const DryRunOptions& options) {
@@ -68,22 +77,29 @@ StepRecord dry_run(const measure::Experiment& experiment, const DryRunOptions& o
   auto job_options = measure::job_options(experiment, *model, world.size());
   job_options.device = device;
   job_options.noise_seed = 0;  // nothing is drawn
+  // An accelerator moves whole units (shard::segment_on); meta would stand for a CPU, which cuts them.
+  if (options.accelerator && job_options.shard.segment.count == 0) job_options.shard.segment = GiB(1 << 20);
   train::Job job(world, std::move(job_options));
   StepRecord record{.ranks = options.ranks};
   {
     Recorder recorder(world, job.runtime());
     job.step(feed.next());
     recorder.restart();
+    profile::TensorMemory::record_course();
     job.step(feed.next());
     record.events = recorder.take();
+    for (const auto& point : profile::TensorMemory::take_course())
+      record.course.push_back({recorder.event_at(point.at), point.memory});
   }
   record.state = profile::TensorMemory::breakdown();
   record.peak = profile::TensorMemory::peak_breakdown();
   record.most = profile::TensorMemory::most();
   record.owner = owner_of(profile::TensorMemory::peak_place(), *model, job.runtime());
   for (auto* memory : {&record.state, &record.peak, &record.most}) leave_out(*memory, before);
+  for (auto& moment : record.course) leave_out(moment.memory, before);
   if (allocations)
     record.reserved = peak_reserved(allocations->take(), options.capacity.value_or(*options.accelerator));
+  record.checkpoint = checkpoint_of(job, options.ranks);
   add_totals(record);
   const models::BatchShape shape{config.batch_size * config.grad_accum, config.seq_length};
   record.parameters = model->parameters().count();

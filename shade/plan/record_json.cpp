@@ -54,6 +54,7 @@ Json to_json(const StepRecord& record) {
            {"flops", flops},
            {"model_flops", record.model_flops},
            {"launches", launches},
+           {"checkpoint_bytes", record.checkpoint.count},
            {"phases", phases}};
   if (record.reserved.count > 0) out["reserved_memory_mb"] = measure::mib(record.reserved);
   return out;

@@ -72,6 +72,7 @@ Recorder::~Recorder() {
 void Recorder::restart() {
   (void)world_->traffic().drain();
   events_.clear();
+  over_.clear();
   flights_.clear();
 }
 
@@ -79,6 +80,15 @@ std::vector<StepEvent> Recorder::take() {
   add_collectives();
   flights_.clear();
   return std::exchange(events_, {});
+}
+
+size_t Recorder::event_at(Clock::time_point time) const {
+  return static_cast<size_t>(std::lower_bound(over_.begin(), over_.end(), time) - over_.begin());
+}
+
+void Recorder::append(StepEvent event) {
+  events_.push_back(std::move(event));
+  over_.push_back(Clock::now());
 }
 
 void Recorder::place(StepEvent& event) const {
@@ -93,7 +103,7 @@ void Recorder::place(StepEvent& event) const {
 void Recorder::add(StepEvent event) {
   add_collectives();
   place(event);
-  events_.push_back(std::move(event));
+  append(std::move(event));
 }
 
 void Recorder::add_collectives() {
@@ -103,11 +113,11 @@ void Recorder::add_collectives() {
     place(event);
     const auto index = events_.size();
     const bool host = event.collective.host;
-    events_.push_back(std::move(event));
+    append(std::move(event));
     if (host) {  // agreed upon at once
       StepEvent wait{.kind = EventKind::wait, .name = record.label, .waits_for = index};
       place(wait);
-      events_.push_back(std::move(wait));
+      append(std::move(wait));
     } else {
       flights_.push_back({index, record.label});
     }
@@ -119,7 +129,7 @@ void Recorder::wait_for(const std::vector<std::string>& labels) {
     if (std::find(labels.begin(), labels.end(), flight.label) == labels.end()) return false;
     StepEvent wait{.kind = EventKind::wait, .name = flight.label, .waits_for = flight.event};
     place(wait);
-    events_.push_back(std::move(wait));
+    append(std::move(wait));
     return true;
   });
 }

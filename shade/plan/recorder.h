@@ -26,6 +26,8 @@ class Recorder final : public SpanListener {
 
   void restart();  // forgets what it heard
   std::vector<StepEvent> take();
+  // The first event that was not yet over at this time; the number of events: all were. Until the next restart().
+  size_t event_at(Clock::time_point time) const;
 
   void began(const SpanRecord& record) noexcept override;
   void ended(const SpanRecord& record) noexcept override;
@@ -48,7 +50,8 @@ class Recorder final : public SpanListener {
   static void work_skipped(const ShapedWork& work);
 
   void add(StepEvent event);
-  void add_collectives();  // issued since the last call
+  void append(StepEvent event);  // as the last one
+  void add_collectives();        // issued since the last call
   void wait_for(const std::vector<std::string>& labels);
   void wait_for_all();
   std::vector<std::string> labels_of(const char* verb, int64_t unit) const;
@@ -59,6 +62,7 @@ class Recorder final : public SpanListener {
   at::CallbackHandle handle_ = 0;
   SpanListener* previous_ = nullptr;
   std::vector<StepEvent> events_;
+  std::vector<Clock::time_point> over_;  // when each event was written down
   std::vector<Open> open_;
   std::vector<Flight> flights_;
   int64_t unit_ = -1;

@@ -81,6 +81,12 @@ struct PeakOwner {
   Bytes bytes;
 };
 
+// Tensor memory while an event was under way; the number of events: after the last one.
+struct MemoryMoment {
+  size_t event = 0;
+  profile::MemoryBreakdown memory;
+};
+
 // One rank's step, as it is when the first one is over (state of the optimizer exists, buffers were made).
 struct StepRecord {
   int rank = 0, ranks = 1;
@@ -90,7 +96,9 @@ struct StepRecord {
   profile::MemoryBreakdown most;   // each kind at its own highest moment
   profile::MemoryBreakdown state;  // between steps
   Bytes reserved;                  // by the allocator of an accelerator (plan/caching_allocator.h), at most; 0: a CPU
+  Bytes checkpoint;                // of all ranks: master weights and the optimizer's state
   PeakOwner owner;
+  std::vector<MemoryMoment> course;        // of memory through the step; small changes are left out
   std::map<std::string, PhaseSum> phases;  // by StepEvent::phase
   std::vector<TrafficTotal> traffic;       // of the step, barriers left out
   Bytes sent;                              // by this rank in the step

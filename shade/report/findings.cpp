@@ -228,6 +228,20 @@ void change_time(const Results& results, std::vector<Finding>& out) {
                                     : ", or fewer bytes with --reduce-dtype bf16.")});
 }
 
+// What a plan says of rows by themselves; measured ones have run.
+void planned(const Results& results, std::vector<Finding>& out) {
+  std::vector<std::string> too_large;
+  for (const auto& row : results.rows)
+    if (row.fits && !*row.fits) too_large.push_back(text(row.name, " (", memory_text(row.peak_mb), " of tensors)"));
+  if (!too_large.empty())
+    out.push_back(
+        {"Does not fit", text("the memory of the device is less than is reserved by ", join(too_large, ", "), ".")});
+  if (results.rows.size() != 1 || results.rows.front().planned_for.empty()) return;
+  const auto& row = results.rows.front();
+  out.push_back({"Peak", text(memory_text(row.peak_mb), " of tensors per rank",
+                              row.peak_owner.empty() ? "" : text(", reached by ", row.peak_owner), ".")});
+}
+
 void failures(const Results& results, std::vector<Finding>& out) {
   for (const auto& row : results.failures)
     out.push_back({"Did not run", text(row.name, " (", row.file, "): ", row.failure)});
@@ -252,6 +266,7 @@ std::vector<Finding> findings_of(const Results& results) {
     fastest_strategy(results, out);
     costs(results, out);
     zero3_against_zero2(results, out);
+    planned(results, out);
     change_memory(results, out);
     change_time(results, out);
   }

@@ -42,6 +42,7 @@ Json json_of(const Results& results, const AllSeries& series, const ResultRow& r
   out["phases_ms"] = object_of(row.phases_ms);
   if (!row.timeline.is_null()) out["timeline"] = row.timeline;
   if (!row.peak_owner.empty()) out["peak_owner"] = row.peak_owner;
+  if (row.fits) out["fits"] = *row.fits;
   if (const auto cost = cost_of(results, row))
     for (const auto& [key, column, member] : kCosts) out["cost"][key] = (*cost).*member;
   out["snapshots"] = Json::array();
@@ -52,12 +53,33 @@ Json json_of(const Results& results, const AllSeries& series, const ResultRow& r
 }
 
 Json colours_of(const Results& results) {
-  Json memory = Json::object();
+  Json memory = Json::object(), spans = Json::object();
   for (const auto& row : results.rows) {
     for (const auto& [kind, mb] : row.breakdown_mb) memory[kind] = colour_of_memory(kind);
     for (const auto& [kind, mb] : row.course.kinds_mb) memory[kind] = colour_of_memory(kind);
+    if (row.timeline.is_null()) continue;
+    for (const auto* list : {"spans", "collectives"})
+      for (const auto& entry : row.timeline.at(list))
+        if (const auto name = entry.value("name", std::string()); !spans.contains(name))
+          spans[name] = colour_of_span(name);
   }
-  return {{"memory", memory}};
+  return {{"memory", memory}, {"spans", spans}};
+}
+
+Json json_of(const Advice& advice) {
+  Json out{{"file", advice.file},
+           {"recommended", advice.recommended},
+           {"limit_mb", advice.limit_mb},
+           {"timed", advice.timed},
+           {"rows", Json::array()}};
+  for (const auto& [name, verdict, reason, peak_mb, time, cost] : advice.rows)
+    out["rows"].push_back({{"name", name},
+                           {"verdict", verdict},
+                           {"reason", reason},
+                           {"peak_memory_mb", peak_mb},
+                           {"time", time},
+                           {"cost", cost}});
+  return out;
 }
 
 // The columns of the table, as the page draws them.
@@ -122,6 +144,9 @@ Json report_json(const Results& results, const std::vector<Finding>& findings) {
   for (const auto* skipped : {&results.broken, &results.foreign})
     for (const auto& [file, reason] : *skipped) out["skipped"].push_back({{"file", file}, {"reason", reason}});
   out["common"] = results.common;
+  out["planned"] = results.all_planned();
+  out["advice"] = Json::array();
+  for (const auto& advice : results.advice) out["advice"].push_back(json_of(advice));
   out["colours"] = colours_of(results);
   out["figures"] = figures_with_headings(results);
   return out;

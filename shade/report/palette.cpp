@@ -58,6 +58,18 @@ std::string colour_of_memory(const std::string& kind) {
   return found == kColours.end() ? spare_colour(kind) : found->second;
 }
 
+std::string colour_of_span(const std::string& name) {
+  static const std::map<std::string, std::string> kColours{
+      {"forward", "#56b4e9"},         {"backward", "#4f9bd0"},     {"first_backward", "#4f9bd0"},
+      {"second_backward", "#9a8fe0"}, {"norm", "#e69f00"},         {"sample_gradients", "#e69f00"},
+      {"coefficients", "#cc79a7"},    {"second_phase", "#c2a56b"}, {"noise", "#b57fd0"},
+      {"optimizer", "#3fb994"},       {"data", "#e6b800"},         {"unit_forward", "#9fd3f2"},
+      {"unit_backward", "#86aed3"},   {"all_gather", "#53c0dd"},   {"reduce_scatter", "#c79ab8"}};
+  if (name.ends_with("_wait")) return "#f0805f";
+  const auto found = kColours.find(name);
+  return found == kColours.end() ? "#a8a8a8" : found->second;
+}
+
 std::string shade_of(const std::string& colour, size_t number) {
   static constexpr std::array<Mix, 5> kMixes{{{0, 0}, {255, 0.5}, {0, 0.4}, {255, 0.72}, {0, 0.65}}};
   return mixed(colour, kMixes[number % kMixes.size()]);

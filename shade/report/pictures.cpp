@@ -5,8 +5,8 @@ namespace {
 
 std::vector<PictureRow> rows() {
   std::vector<PictureRow> out;
-  for (const auto table :
-       {method_pictures(), tradeoff_pictures(), part_pictures(), timeline_pictures(), sweep_pictures()})
+  for (const auto table : {method_pictures(), tradeoff_pictures(), part_pictures(), timeline_pictures(),
+                           step_pictures(), front_pictures(), sweep_pictures()})
     out.insert(out.end(), table.begin(), table.end());
   return out;
 }
@@ -15,8 +15,8 @@ std::vector<PictureRow> rows() {
 
 std::vector<Picture> pictures_of(const Results& results) {
   std::vector<Picture> out;
-  if (results.rows.empty()) return out;
-  for (const auto& row : rows()) {
+  const auto advice = front_pictures();
+  for (const auto& row : results.rows.empty() ? std::vector(advice.begin(), advice.end()) : rows()) {
     auto picture = row.draw(results);
     picture.name = row.name;
     if (!picture.script.empty()) out.push_back(std::move(picture));

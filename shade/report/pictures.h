@@ -21,6 +21,8 @@ std::span<const PictureRow> method_pictures();    // pictures_methods.cpp: metho
 std::span<const PictureRow> tradeoff_pictures();  // pictures_tradeoff.cpp: memory against time and throughput
 std::span<const PictureRow> part_pictures();      // pictures_parts.cpp: where the memory and the time of a step go
 std::span<const PictureRow> timeline_pictures();  // pictures_timeline.cpp: memory by stage and through a step
+std::span<const PictureRow> step_pictures();      // pictures_step.cpp: one step on an axis of time
+std::span<const PictureRow> front_pictures();     // pictures_front.cpp: what shade plan --advise tried
 std::span<const PictureRow> sweep_pictures();     // pictures_sweep.cpp: strategies against batch sizes
 
 std::vector<Picture> pictures_of(const Results& results);  // those with figures, in the order of the tables

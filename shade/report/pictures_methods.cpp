@@ -62,7 +62,9 @@ Picture memory_comparison(const Results& results) {
 
 Picture time_comparison(const Results& results) {
   const AllSeries series(results);
-  Canvas canvas("Time of a step (line: fastest to slowest measured step)", results.common);
+  Canvas canvas(
+      results.all_planned() ? "Predicted time of a step" : "Time of a step (line: fastest to slowest measured step)",
+      results.common);
   canvas.legend(legend_of(series));
   add_bars(canvas, "", "step (ms)",
            bars_of(results, series, true, [&](const ResultRow& row, const std::string& colour, Bar& bar) {

@@ -5,6 +5,7 @@
 #include "shade/base/strings.h"
 #include "shade/report/axes.h"
 #include "shade/report/bars.h"
+#include "shade/report/course_chart.h"
 #include "shade/report/findings.h"
 #include "shade/report/palette.h"
 #include "shade/report/pictures.h"
@@ -61,80 +62,56 @@ void add_stages(Canvas& canvas, const Rows& rows, const AllSeries& series) {
            bars);
 }
 
-// Sums over each other: the highest first, so that each leaves its own slice to be seen.
-std::string stacked_course(const Course& course, const std::vector<std::string>& kinds, const Unit& unit,
-                           double per_ms) {
-  std::vector<std::vector<double>> lines;
-  for (size_t i = 0; i < course.ms.size(); ++i) {
-    lines.push_back({course.ms[i] * per_ms});
-    double sum = 0;
-    for (const auto& kind : kinds) {
-      for (const auto& [name, values] : course.kinds_mb)
-        if (name == kind) sum += values[i] * unit.per_mb;
-      lines.back().push_back(sum);
-    }
-  }
-  std::vector<std::string> parts;
-  for (size_t k = kinds.size(); k-- > 0;)
-    parts.push_back(text("$course using 1:", k + 2, " with fillsteps fs solid 1 noborder lc rgb '",
-                         colour_of_memory(kinds[k]), "'"));
-  return block("course", lines) + "plot " + join(parts, ", \\\n  ") + "\n";
-}
-
-double highest_of(const Course& course) {
-  double out = 0;
-  for (size_t i = 0; i < course.ms.size(); ++i) {
-    double sum = 0;
-    for (const auto& [kind, values] : course.kinds_mb) sum += values[i];
-    out = std::max(out, sum);
-  }
-  return out;
-}
-
-// Two panels in a line, all with one scale for memory.
+// Two panels in a line, all with one scale for memory; one alone is as wide as the picture.
 void add_courses(Canvas& canvas, const Rows& all, const AllSeries& series) {
   Rows rows;
-  std::vector<std::string> kinds;
+  std::vector<const Course*> courses;
   double largest = 0, longest_ms = 0;
   for (const auto* row : all) {
     if (row->course.ms.size() < 2 || row->course.kinds_mb.empty()) continue;
     rows.push_back(row);
-    largest = std::max(largest, highest_of(row->course));
+    courses.push_back(&row->course);
+    largest = std::max(largest, highest_of(row->course).mb);
     longest_ms = std::max(longest_ms, row->course.ms.back());
   }
-  for (const auto* row : rows)
-    for (const auto& [kind, values] : row->course.kinds_mb)
-      if (*std::max_element(values.begin(), values.end()) > 0.005 * largest &&
-          std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
-        kinds.push_back(kind);
+  const auto kinds = visible_kinds(courses, largest);
   if (kinds.empty()) return;
   const auto unit = memory_unit(largest);
   const bool seconds = longest_ms >= 10'000;
   const double per_ms = seconds ? 1e-3 : 1;
-  canvas.line(text("Through one step of rank 0 (", unit.name, seconds ? " over s" : " over ms", "), by what it is for"),
+  canvas.line(text("Through one step of rank 0 (", unit.name, seconds ? " over s" : " over ms",
+                   "), by what it is for; triangle: the highest moment"),
               13);
   std::vector<std::pair<std::string, std::string>> legend;
   for (const auto& kind : kinds) legend.emplace_back(kind, colour_of_memory(kind));
   canvas.legend(legend);
-  constexpr double kHigh = 190, kLeft = 60, kWide = 420, kApart = 490;
+  const bool alone = rows.size() == 1;
+  const double high = alone ? 280 : 190, wide = alone ? 910 : 420;
+  constexpr double kLeft = 60, kApart = 490;
   for (size_t i = 0; i < rows.size(); ++i) {
     const double top = canvas.y() + 24, left = kLeft + static_cast<double>(i % 2) * kApart;
     const auto& course = rows[i]->course;
     Panel panel{.left = left,
                 .top = top,
-                .right = left + kWide,
-                .bottom = top + kHigh,
+                .right = left + wide,
+                .bottom = top + high,
                 .x1 = std::max(1e-9, course.ms.back() * per_ms),
                 .y1 = std::max(1e-9, 1.05 * largest * unit.per_mb)};
-    canvas.text(left, top - 11,
-                fitted(text(series.of(*rows[i]).word, ", highest ", memory_text(highest_of(course))), kTextPx, kWide));
-    panel.script = text("set border 3\nset grid ytics\n", tics('x', round_steps(0, panel.x1, 5)),
+    canvas.text(
+        left, top - 11,
+        fitted(text(series.of(*rows[i]).word, ", highest ", memory_text(highest_of(course).mb)), kTextPx, wide));
+    panel.script = text("set border 3\nset grid ytics\n", tics('x', round_steps(0, panel.x1, alone ? 10 : 5)),
                         tics('y', round_steps(0, panel.y1, 4)), stacked_course(course, kinds, unit, per_ms));
     const bool last_of_line = i % 2 == 1 || i + 1 == rows.size();
     const double y = canvas.y();
     canvas.panel(panel);
     canvas.skip(last_of_line ? 32 : y - canvas.y());
   }
+  for (const auto* row : rows)
+    if (!row->peak_owner.empty())
+      canvas.line(text("peak of ", alone ? "" : text(series.of(*row).word, ": "), memory_text(row->peak_mb),
+                       ", reached by ", row->peak_owner),
+                  kTextPx, "#404040");
 }
 
 Picture memory_timeline(const Results& results) {

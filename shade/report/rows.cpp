@@ -11,6 +11,8 @@
 #include "shade/base/units.h"
 #include "shade/catalog/methods.h"
 #include "shade/catalog/strategies.h"
+#include "shade/report/plan_file.h"
+#include "shade/report/row_names.h"
 
 namespace shade::report {
 namespace {
@@ -126,7 +128,7 @@ void read_timeline(ResultRow& row, const Json& json) {
     if (!timeline.contains(list) || !timeline[list].is_array())
       throw Error(text("'timeline.", list, "' is not a list"));
     for (const auto& entry : timeline[list]) {
-      (void)word_or(entry, "name", "");
+      for (const auto* key : {"name", "of", "label", "stream"}) (void)word_or(entry, key, "");
       if (number_at(entry, "from_ms") > number_at(entry, "to_ms") || number_at(entry, "to_ms") > 1.5 * step_ms)
         throw Error(text("'timeline.", list, "' holds a stretch that ends before it begins or after its step"));
     }
@@ -183,74 +185,6 @@ std::string preset_of(const Json& json) {
   return text(word_or(json["preset"], "name", "?"), " at scale ", word_or(json["preset"], "scale", "?"));
 }
 
-std::string words_for(const std::string& name, const std::string& value) {
-  if (name == "shard" || name == "model" || name == "dtype") return value;
-  if (name == "parameters") return value + " M parameters";
-  if (name == "batch_size") return "batch " + value;
-  if (name == "ranks") return value + (value == "1" ? " rank" : " ranks");
-  auto spoken = name;
-  std::replace(spoken.begin(), spoken.end(), '_', ' ');
-  return spoken + " " + value;
-}
-
-using Values = std::map<std::string, std::set<std::string>>;
-void collect(Values& into, const Settings& settings) {
-  for (const auto& [name, value] : settings) into[name].insert(value);
-}
-
-// `replicate` says nothing beside ranks and strategy; a shape is told by what differs in this folder.
-std::vector<std::pair<std::string, std::string>> differing(const Settings& settings, const Values& values) {
-  std::vector<std::pair<std::string, std::string>> out;
-  for (const auto* first : {"model", "shard", "ranks", "batch_size"})
-    if (settings.contains(first) && values.at(first).size() > 1)
-      out.emplace_back(first, words_for(first, settings.at(first)));
-  for (const auto& [name, value] : settings) {
-    if (name == "model" || name == "shard" || name == "ranks" || name == "batch_size" || name == "replicate") continue;
-    if (values.at(name).size() > 1) out.emplace_back(name, words_for(name, value));
-  }
-  return out;
-}
-
-void name_rows(std::vector<ResultRow*>& rows) {
-  Values shapes, methods;
-  std::set<int64_t> lengths;
-  for (const auto* row : rows) {
-    collect(shapes, row->settings);
-    if (row->is_private()) collect(methods, row->privacy);
-    if (row->seq_length > 0) lengths.insert(row->seq_length);
-  }
-  std::map<std::string, int> seen;
-  for (auto* row : rows) {
-    row->shape = differing(row->settings, shapes);
-    if (lengths.size() > 1 && row->seq_length > 1)
-      row->shape.emplace(row->shape.begin(), "seq", words_for("seq", std::to_string(row->seq_length)));
-    if (row->is_private())
-      for (auto& word : differing(row->privacy, methods)) row->shape.push_back(std::move(word));
-    if (const int times = ++seen[row->mode + row->shape_without({})]; times > 1)
-      row->shape.emplace_back("run", text("run ", times));
-    row->group = row->shape_without({});
-    row->name = row->mode + (row->group.empty() ? "" : ", " + row->group);
-  }
-}
-
-// Of the settings that are told by name in a shape: those in which no row differs.
-std::string common_to(const std::vector<ResultRow*>& rows) {
-  Values values;
-  for (const auto* row : rows) {
-    for (const auto* name : {"shard", "ranks", "batch_size", "dtype"})
-      if (const auto found = row->settings.find(name); found != row->settings.end()) values[name].insert(found->second);
-    if (row->model != "?") values["model"].insert(row->model_name);
-    values["preset"].insert(row->preset);
-    if (row->parameters) values["parameters"].insert(significant(*row->parameters / 1e6));
-    if (row->seq_length > 1) values["seq"].insert(std::to_string(row->seq_length));
-  }
-  std::vector<std::string> out;
-  for (const auto* name : {"preset", "model", "parameters", "seq", "batch_size", "ranks", "shard", "dtype"})
-    if (values[name].size() == 1 && !values[name].begin()->empty() && *values[name].begin() != "none")
-      out.push_back(words_for(name, *values[name].begin()));
-  return join(out, ", ");
-}
-
 auto order_of(const ResultRow& row) {
   return std::tuple(row.model, row.seq_length, row.ranks, place(catalog::kStrategies, row.shard), row.batch_size,
                     row.grad_accum, place(catalog::kMethods, row.method), row.mode, row.file);
@@ -275,8 +209,10 @@ void read_file(Results& results, const std::filesystem::path& path) {
   const auto file = path.filename().string();
   try {
     const auto json = read_json(path);
+    if (is_plan(json)) return add_plan(results, json, file);
     if (!is_result(json)) {
-      results.foreign.push_back({file, "not a result of shade bench (no 'mode' with 'avg_time_ms', no 'failed')"});
+      results.foreign.push_back(
+          {file, "not a result of shade bench or shade plan (no 'mode' with 'avg_time_ms', no 'failed')"});
       return;
     }
     auto row = row_of(json, file);
@@ -319,6 +255,11 @@ std::string Results::baseline() const {
     if (!row.is_private()) words.insert(row.mode);
   const bool one = words.size() == 1 && catalog::find_row<catalog::MethodInfo>(catalog::kMethods, *words.begin());
   return one ? *words.begin() : catalog::mode_of("none");
+}
+
+bool Results::all_planned() const {
+  return !rows.empty() &&
+         std::none_of(rows.begin(), rows.end(), [](const auto& row) { return row.planned_for.empty(); });
 }
 
 const ResultRow* Results::without_privacy(const ResultRow& row) const {
@@ -368,17 +309,18 @@ ResultRow row_of(const Json& given, const std::string& file) {
 }
 
 Results read_results(const std::filesystem::path& folder) {
-  SHADE_REQUIRE(
-      std::filesystem::is_directory(folder), folder,
-      " is not a folder; expected one with the JSON files of shade bench --json or shade compare, or a run of "
-      "shade train");
+  const bool one = std::filesystem::is_regular_file(folder);
+  SHADE_REQUIRE(one || std::filesystem::is_directory(folder), folder,
+                " is not a folder; expected one with the JSON files of shade bench, compare or plan, one such file, or "
+                "a run of shade train");
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
+  if (one) files.push_back(folder);
+  for (const auto& entry : one ? std::filesystem::directory_iterator() : std::filesystem::directory_iterator(folder))
     if (entry.is_regular_file() && entry.path().extension() == ".json") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   Results results;
   for (const auto& file : files) read_file(results, file);
-  if (results.rows.empty() && results.failures.empty()) {
+  if (results.rows.empty() && results.failures.empty() && results.advice.empty()) {
     std::string why = text("no results in ", folder, " (", files.size(),
                            " JSON files), and no metrics.jsonl of shade train; write some with shade bench ... --json ",
                            folder / "NAME.json");

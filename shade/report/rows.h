@@ -49,6 +49,8 @@ struct ResultRow : catalog::Figures {
   Json timeline;                      // of one step (measure/timeline.h); null: unknown
   Course course;                      // the memory of that step
   std::string peak_owner;             // in words
+  std::string planned_for;            // the device profile of a planned row; empty: it was measured
+  std::optional<bool> fits;           // of a planned row: within the memory of its device
   std::string failure;                // why it has no figures; empty: it has
 
   std::vector<std::pair<std::string, std::string>> shape;  // {setting, words}: what differs in this folder
@@ -66,16 +68,33 @@ struct SkippedFile {
   std::string file, reason;
 };
 
+// What `shade plan --advise` tried. Time and cost are per sample: ms and device-ms, or without a device profile FLOPs
+// and bytes sent.
+struct AdvisedRow {
+  std::string name, verdict, reason;
+  double peak_mb = 0, time = 0, cost = 0;
+
+  bool on_front() const { return verdict == "front"; }
+};
+struct Advice {
+  std::string file, recommended;  // empty: nothing fits
+  double limit_mb = 0;
+  bool timed = false;
+  std::vector<AdvisedRow> rows;  // but those that would be refused
+};
+
 struct Results {
   std::vector<ResultRow> rows;       // with figures; by shape, then by method
   std::vector<ResultRow> failures;   // in the same order
   std::vector<SkippedFile> foreign;  // JSON of something else
   std::string common;                // "llama-nano, 2 ranks": what is the same in all rows
   std::vector<SkippedFile> broken;   // no JSON, or not the types that were expected
+  std::vector<Advice> advice;        // of files of shade plan --advise
 
   double largest_peak_mb() const;
   std::string throughput_unit() const;  // "tokens/s"; of samples without a length "samples/s"
   std::string baseline() const;  // the word of rows that are not private: no_dp, or vanilla if they are all called so
+  bool all_planned() const;      // none was measured
   const ResultRow* without_privacy(const ResultRow& row) const;  // the same shape; nullptr: it wasn't measured
 };
 
@@ -83,7 +102,7 @@ struct Results {
 ResultRow row_of(const Json& json, const std::string& file);
 bool is_result(const Json& json);
 
-// All *.json directly in the folder. Throws UsageError if there is no folder or no result in it.
+// All *.json directly in the folder, or one file. Throws UsageError if there is no such folder or no result in it.
 Results read_results(const std::filesystem::path& folder);
 
 // The modes of the rows in the order in which pictures show them: {method, the word for it}.

@@ -23,7 +23,7 @@ std::vector<std::string> table_line(const Results& results, const ResultRow& row
           row.group,
           memory_text(row.peak_mb),
           time_text(row.time_ms),
-          text(time_text(row.fastest_ms), " .. ", time_text(row.slowest_ms)),
+          row.planned_for.empty() ? text(time_text(row.fastest_ms), " .. ", time_text(row.slowest_ms)) : kNone,
           tokens,
           exposed,
           cost ? time_cost_text(row, *results.without_privacy(row)) : kNoCell,
@@ -91,6 +91,21 @@ Line csv_line(const Results& results, const ResultRow& row) {
   return line;
 }
 
+std::string front_table(const Advice& advice) {
+  if (advice.recommended.empty())
+    return text("Of ", advice.rows.size(), " settings none stays within ", memory_text(advice.limit_mb), ".\n\n");
+  Table table({"settings on the front", "peak memory", advice.timed ? "time per sample" : "work per sample",
+               advice.timed ? "device time per sample" : "sent per sample"});
+  for (const auto& row : advice.rows) {
+    if (!row.on_front()) continue;
+    table.add({row.name, memory_text(row.peak_mb),
+               advice.timed ? time_text(row.time) : text(significant(row.time / 1e12), " TFLOP"),
+               advice.timed ? time_text(row.cost) : memory_text(row.cost / 1024 / 1024)});
+  }
+  return text(table.str(), "\nOf ", advice.rows.size(), " settings within ", memory_text(advice.limit_mb),
+              " per rank. Recommended: ", advice.recommended, ".\n\n");
+}
+
 std::string joined(const Line& line, std::string Line::value_type::* part) {
   std::string out;
   for (const auto& column : line) out += (out.empty() ? "" : ",") + csv_cell(column.*part);
@@ -109,6 +124,7 @@ std::string summary_of(const Results& results, const std::vector<Finding>& findi
                 "\npeak memory: tensors of the largest rank. waits: for traffic, in a step. time, memory: over ",
                 results.baseline(), " at the same shape; in parentheses the 99 % interval.\n\n");
   }
+  for (const auto& advice : results.advice) out += front_table(advice);
   for (const auto& [about, words] : findings) out += text(about, ": ", words, "\n");
   for (const auto& [file, reason] : results.broken) out += text("Broken: ", file, ": ", reason, "\n");
   for (const auto& [file, reason] : results.foreign) out += text("Skipped: ", file, ": ", reason, "\n");

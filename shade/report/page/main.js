@@ -9,6 +9,7 @@ if (report.facts?.length) add(main, report.facts.map(f => `<dt>${safe(f.about)}<
 if (report.runs) trainingRuns();
 else {
   findings();
+  advised();
   if (rows.length) for (const part of [allRows, sideBySide, overBatch, memoryAtPeak, memoryByStage, memoryThroughStep, oneStep, traffic, phases]) part();
   leftOut();
 }

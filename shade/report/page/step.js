@@ -14,13 +14,13 @@ const sumsOf = (memory, kinds) => memory.ms.map((_, i) => kinds.reduce((s, k) =>
 function stepChart(r, wide) {
   const t = r.timeline, left = 84, high = 18, x = ms => left + (wide - left - 10) * Math.max(0, ms) / t.step_ms;
   const units = s => s.name.startsWith("unit_"), waits = s => s.name.endsWith("_wait");
-  const shade = { forward: "#56b4e9", backward: "#4f9bd0", first_backward: "#4f9bd0", second_backward: "#9a8fe0", norm: "#e69f00", sample_gradients: "#e69f00",
-    coefficients: "#cc79a7", second_phase: "#c2a56b", noise: "#b57fd0", optimizer: "#3fb994", reduce: "#a8a8a8", data: "#e6b800" };
+  const shade = s => report.colours.spans[s.name] || "#a0a0a0";
+  const streams = [["network", "network"], ["node", "in the node"], ["hosts", "hosts"]].map(([stream, name]) => [name, t.collectives.filter(c => c.stream === stream), shade]);
   const tracks = [
-    ["phases", t.spans.filter(s => !units(s) && !waits(s)), s => shade[s.name] || "#a0a0a0"],
-    ["units", t.spans.filter(units), s => s.name === "unit_forward" ? "#9fd3f2" : "#86aed3"],
-    ["waits", t.spans.filter(s => waits(s) && s.name !== "comm_wait"), () => "#f0805f"],
-    ["collectives", t.collectives, s => s.name === "all_gather" ? "#53c0dd" : s.name === "reduce_scatter" ? "#c79ab8" : "#a8a8a8"],
+    ["phases", t.spans.filter(s => !units(s) && !waits(s)), shade],
+    ["units", t.spans.filter(units), shade],
+    ["waits", t.spans.filter(s => waits(s) && s.name !== "comm_wait"), shade],
+    ["collectives", t.collectives.filter(c => !["network", "node", "hosts"].includes(c.stream)), shade], ...streams,
   ].filter(([, list]) => list.length);
   let y = 4, out = "";
   for (const [name, list, fill] of tracks) {

@@ -3,7 +3,7 @@ const slowest = list => list.indexOf([...list].sort((a, b) => b.avg_time_ms - a.
 function oneStep() {
   const known = rows.filter(r => r.timeline);
   if (!known.length) return;
-  const part = section("One step, as it happened", "The last measured step of rank 0: what it did, in which unit of the model, what it waited for, which collectives were under way, and below it the memory by kind. Point at anything for its name and time.");
+  const part = section(report.planned ? "One step, as predicted" : "One step, as it happened", (report.planned ? "A step of rank 0: what it does," : "The last measured step of rank 0: what it did,") + " in which unit of the model, waits, collectives, and below it the memory by kind. Point at anything for its name and time.");
   chooser(add(part, "", "div", "card"), known.map(r => r.name), slowest(known), (place, i) => {
     const t = known[i].timeline;
     place.innerHTML = "";

@@ -1,0 +1,178 @@
+// One step on an axis of time, measured or predicted: phases, units, waits, the collectives of each stream, and below
+// them the memory.
+#include <algorithm>
+#include <set>
+
+#include "shade/base/error.h"
+#include "shade/report/canvas.h"
+#include "shade/report/course_chart.h"
+#include "shade/report/findings.h"
+#include "shade/report/palette.h"
+#include "shade/report/pictures.h"
+#include "shade/report/series.h"
+#include "shade/report/text_width.h"
+
+namespace shade::report {
+namespace {
+
+constexpr double kFirstPx = 110, kLastPx = 980, kLane = 18;
+
+struct Bit {
+  double from_ms, to_ms;
+  std::string name, of;
+  size_t lane = 0;
+};
+struct Track {
+  std::string name;
+  std::vector<Bit> bits;
+};
+
+bool is_unit(const std::string& name) { return name.starts_with("unit_"); }
+bool is_wait(const std::string& name) { return name.ends_with("_wait"); }
+
+std::string spaced(std::string words) {
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
+std::string track_of(const Json& collective) {
+  const auto stream = collective.value("stream", std::string());
+  if (stream == "network") return "network";
+  if (stream == "node") return "in the node";
+  return stream == "hosts" ? "between hosts" : "collectives";
+}
+
+// In the order in which they are drawn; those without anything are left out.
+std::vector<Track> tracks_of(const Json& timeline) {
+  std::vector<Track> out{{"phases", {}},  {"units", {}},       {"waits", {}},        {"collectives", {}},
+                         {"network", {}}, {"in the node", {}}, {"between hosts", {}}};
+  const auto add = [&](const std::string& track, const Json& entry, const char* of) {
+    const auto found = std::find_if(out.begin(), out.end(), [&](const auto& one) { return one.name == track; });
+    found->bits.push_back({.from_ms = catalog::number_at(entry, "from_ms"),
+                           .to_ms = catalog::number_at(entry, "to_ms"),
+                           .name = entry.value("name", std::string()),
+                           .of = entry.value(of, std::string())});
+  };
+  for (const auto& span : timeline.at("spans")) {
+    const auto name = span.value("name", std::string());
+    if (name == "comm_wait") continue;  // counted by the waits inside of it
+    add(is_unit(name) ? "units" : is_wait(name) ? "waits" : "phases", span, "of");
+  }
+  for (const auto& collective : timeline.at("collectives")) add(track_of(collective), collective, "label");
+  std::erase_if(out, [](const Track& track) { return track.bits.empty(); });
+  return out;
+}
+
+// No two that overlap share a lane; what holds another lies above it. Returns the number of lanes.
+size_t lay_out(std::vector<Bit>& bits) {
+  std::sort(bits.begin(), bits.end(), [](const Bit& a, const Bit& b) {
+    return a.from_ms < b.from_ms || (a.from_ms == b.from_ms && a.to_ms > b.to_ms);
+  });
+  std::vector<double> ends;
+  for (auto& bit : bits) {
+    while (bit.lane < ends.size() && ends[bit.lane] > bit.from_ms + 1e-6) ++bit.lane;
+    if (bit.lane == ends.size()) ends.push_back(0);
+    ends[bit.lane] = bit.to_ms;
+  }
+  return ends.size();
+}
+
+void add_track(Canvas& canvas, Track track, double step_ms) {
+  const auto lanes = lay_out(track.bits);
+  const double top = canvas.y();
+  canvas.text(kFirstPx - 8, top + kLane / 2, track.name, Anchor::right, kTextPx, "#404040");
+  const auto x = [&](double ms) { return kFirstPx + (kLastPx - kFirstPx) * std::clamp(ms / step_ms, 0.0, 1.0); };
+  for (const auto& bit : track.bits) {
+    const double y = top + static_cast<double>(bit.lane) * kLane, x0 = x(bit.from_ms);
+    // A seam between neighbours, unless it were all there is.
+    const double x1 = std::max(x0 + 0.8, x(bit.to_ms) - 0.6);
+    canvas.box(x0, y + 1, x1, y + kLane - 1, colour_of_span(bit.name));
+    const auto words = is_unit(bit.name) ? bit.of : spaced(bit.name);
+    if (text_width(words, kTextPx) + 6 < x1 - x0) canvas.text(x0 + 3, y + kLane / 2, words);
+  }
+  canvas.skip(static_cast<double>(lanes) * kLane + 6);
+}
+
+// What the boxes are too narrow to say.
+void add_legend(Canvas& canvas, const std::vector<Track>& tracks) {
+  std::vector<std::pair<std::string, std::string>> entries;
+  std::set<std::string> seen;
+  for (const auto& track : tracks) {
+    for (const auto& bit : track.bits) {
+      const auto words = is_wait(bit.name) ? "waiting for a collective" : spaced(bit.name);
+      if (seen.insert(words).second) entries.emplace_back(words, colour_of_span(bit.name));
+    }
+  }
+  canvas.legend(entries);
+}
+
+void add_memory(Canvas& canvas, const ResultRow& row, double step_ms) {
+  const bool seconds = step_ms >= 10'000;
+  const double per_ms = seconds ? 1e-3 : 1;
+  const auto largest = highest_of(row.course).mb;
+  const auto unit = memory_unit(largest);
+  const auto kinds = visible_kinds({&row.course}, largest);
+  const bool known = row.course.ms.size() > 1 && !kinds.empty();
+  Panel panel{.left = kFirstPx,
+              .top = canvas.y() + 4,
+              .right = kLastPx,
+              .bottom = canvas.y() + (known ? 150 : 8),
+              .x1 = step_ms * per_ms,
+              .y1 = known ? 1.05 * largest * unit.per_mb : 1};
+  if (known) {
+    canvas.text(kFirstPx - 62, panel.top + 8, "memory", Anchor::right, kTextPx, "#404040");
+    canvas.text(kFirstPx - 62, panel.top + 24, text("(", unit.name, ")"), Anchor::right, kTextPx, "#404040");
+  }
+  panel.script = text("set border ", known ? 3 : 1, "\nset grid ytics\n", tics('x', round_steps(0, panel.x1, 10)),
+                      known ? tics('y', round_steps(0, panel.y1, 3)) : "unset ytics\n",
+                      known ? stacked_course(row.course, kinds, unit, per_ms) : "plot NaN\n");
+  canvas.panel(panel);
+  canvas.x_label(panel, seconds ? "time since the begin of the step (s)" : "time since the begin of the step (ms)");
+  std::vector<std::pair<std::string, std::string>> legend;
+  for (const auto& kind : kinds) legend.emplace_back(spaced(kind), colour_of_memory(kind));
+  if (known) canvas.legend(legend);
+}
+
+// A step per series, at the place of the slowest row; few, because each is as high as a hand.
+std::vector<const ResultRow*> shown_rows(const Results& results, const AllSeries& series) {
+  constexpr size_t kMost = 4;
+  const ResultRow* slowest = nullptr;
+  for (const auto& row : results.rows)
+    if (!row.timeline.is_null() && (slowest == nullptr || row.time_ms > slowest->time_ms)) slowest = &row;
+  std::vector<const ResultRow*> out;
+  for (const auto& row : results.rows)
+    if (!row.timeline.is_null() && place_of(row) == place_of(*slowest)) out.push_back(&row);
+  std::stable_sort(out.begin(), out.end(),
+                   [&](const auto* a, const auto* b) { return series.number(*a) < series.number(*b); });
+  if (out.size() > kMost) out.resize(kMost);
+  return out;
+}
+
+Picture step_timeline(const Results& results) {
+  const AllSeries series(results);
+  const auto rows = shown_rows(results, series);
+  if (rows.empty()) return {};
+  Canvas canvas(results.all_planned() ? "One step of rank 0, as predicted" : "One step of rank 0, as measured",
+                results.common);
+  for (const auto* row : rows) {
+    const double step_ms = catalog::number_at(row->timeline, "step_ms");
+    if (step_ms <= 0) continue;
+    canvas.line(text(row->name, ": ", time_text(step_ms),
+                     row->moves_bytes() ? text(", of which it waits ", time_text(row->waits_ms())) : ""),
+                13);
+    const auto tracks = tracks_of(row->timeline);
+    add_legend(canvas, tracks);
+    for (const auto& track : tracks) add_track(canvas, track, step_ms);
+    add_memory(canvas, *row, step_ms);
+    canvas.skip(10);
+  }
+  return canvas.picture();
+}
+
+constexpr PictureRow kStepPictures[] = {{"step_timeline", step_timeline}};
+
+}  // namespace
+
+std::span<const PictureRow> step_pictures() { return kStepPictures; }
+
+}  // namespace shade::report
