@@ -1,53 +1,29 @@
 #!/usr/bin/env python3
 """Predicted against measured: `shade plan` and `shade bench` of the same words, over families, strategies, methods,
-types, adapters, checkpointing and ranks. Writes a table and its summary in Markdown, and every row as JSON.
+types, adapters, checkpointing and ranks. Writes tables and pictures, and every row as JSON.
 
-  bench/plan_error.py --output docs/results/planning
+  bench/plan_error.py                      # memory, traffic, process: 127 runs
+  bench/plan_error.py --times              # time of a step: 48 runs, each twice; on an otherwise idle machine
   bench/plan_error.py --only "ranks 2" --output results      # rows whose words contain it
+  bench/plan_error.py --page               # tables and pictures of the rows that are there
 
-Runs that are in rows.json already are not made again.
+Rows that are in the output already are not measured again. Device profiles are measured by `shade calibrate` with the
+ranks and threads of the runs, once, and kept in the folder --profiles.
 """
 import argparse
 import json
-import math
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 
-METHODS = ["none", "materialize", "ghost", "flash", "bookkeeping", "flash_bookkeeping", "streaming", "auto"]
-SMALL = "--hidden-dim 256 --num-layers 4 --num-heads 4 --num-kv-heads 2 --ffn-dim 768 --vocab-size 4096"
-FAMILIES = {
-    "llama": f"--model llama3-8b --task lm --seq 256 --batch-size 2 {SMALL}",
-    "llama classify": f"--model llama3-8b --task classify --seq 512 --batch-size 2 {SMALL}",
-    "qwen2": f"--model qwen2-1.5b --task lm --seq 256 --batch-size 3 {SMALL}",
-    "dit": "--model dit-s --hidden-dim 192 --num-layers 3 --num-heads 3 --batch-size 4",
-    "linear": "--model linear --hidden-dim 512 --num-layers 6 --batch-size 16",
-}
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import plan_cases
+import plan_page
 
-
-def cases():
-    """Every row: a name, and the words that plan and bench share."""
-    for family, words in FAMILIES.items():
-        for dp in METHODS:
-            yield family, f"{words} --dp {dp} --ranks 1"
-    for family, words in FAMILIES.items():
-        for shard in ["ddp", "zero2", "zero3"]:
-            for dp in ["none", "flash", "auto"]:
-                yield family, f"{words} --dp {dp} --ranks 2 --shard {shard}"
-    for family in ["llama", "qwen2", "dit"]:
-        for dp in ["none", "ghost", "flash_bookkeeping", "auto"]:
-            yield family, f"{FAMILIES[family]} --dp {dp} --ranks 1 --dtype bf16"
-        for dp in ["none", "auto"]:
-            yield family, f"{FAMILIES[family]} --dp {dp} --ranks 1 --checkpointing block"
-            yield family, f"{FAMILIES[family]} --dp {dp} --ranks 2 --shard zero3 --dtype bf16"
-    for family in ["llama", "llama classify", "qwen2"]:
-        for dp in ["none", "flash", "auto"]:
-            yield family, f"{FAMILIES[family]} --dp {dp} --ranks 1 --lora-rank 8"
-    for dp in ["none", "flash", "auto"]:
-        yield "llama", f"{FAMILIES['llama']} --dp {dp} --ranks 4 --shard hsdp --replicate 2"
-        yield "llama", f"{FAMILIES['llama']} --dp {dp} --ranks 2 --shard zero3 --grad-accum 3"
-        yield "llama", f"{FAMILIES['llama']} --dp {dp} --ranks 4 --shard zero3 --checkpointing block"
+HEADER = pathlib.Path(__file__).parent.parent / "shade/plan/measured_error.h"
+PUBLISHED = pathlib.Path(__file__).parent.parent / "docs/results/planning"
 
 
 def result(binary, verb, words):
@@ -59,70 +35,106 @@ def result(binary, verb, words):
         return json.loads(file.read_text()), None
 
 
-def measure(binary, family, words):
+class Machine:
+    """Threads per rank, and a device profile for every number of ranks."""
+
+    def __init__(self, options, threads=None):
+        self.options, self.threads_of_all = options, threads
+
+    def threads(self, ranks):
+        return self.threads_of_all or max(1, len(os.sched_getaffinity(0)) // ranks)
+
+    def profile(self, ranks):
+        threads = self.threads(ranks)
+        file = self.options.profiles / f"{ranks}_ranks_{threads}_threads.json"
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            print("calibrating", ranks, "ranks", flush=True)
+            subprocess.run([self.options.binary, "calibrate", "--ranks", str(ranks), "--threads", str(threads), "--time", str(self.options.calibrate),
+                            "--json", str(file)], check=True, stdout=subprocess.DEVNULL)
+        return file
+
+
+def measure_memory(options, machine, family, words):
     row = {"family": family, "words": words}
-    planned, fault = result(binary, "plan", f"{words} --threads 1")
-    if fault is None:
-        measured, fault = result(binary, "bench", f"{words} --num-iter 1 --threads 1")
+    plan, fault = result(options.binary, "plan", f"{words} --threads 1 --device-profile {machine.profile(plan_cases.ranks(words))}")
     if fault is not None:
         return row | {"failed": fault}
-    plan = planned["rows"][0]
-    return row | {
-        "predicted_mb": plan["peak_memory_mb"],
-        "measured_mb": measured["peak_memory_mb"],
-        "predicted_bytes": plan["communication"]["bytes"],
-        "measured_bytes": round(measured["communication"]["bytes"]),
-        "owner": plan["peak_owner"]["words"],
-        "measured_owner": measured["peak_owner"]["words"],
-    }
+    plan = plan["rows"][0]
+    row |= {"predicted_mb": plan["peak_memory_mb"], "predicted_resident_mb": plan["peak_resident_mb"],
+            "predicted_bytes": plan["communication"]["bytes"], "owner": plan["peak_owner"]["words"], "runs_mb": []}
+    while not row["runs_mb"] or (abs(plan_page.error(row, "mb")) > 0.005 and len(row["runs_mb"]) < 3):
+        run, fault = result(options.binary, "bench", f"{words} --num-iter 1 --threads 1")
+        if fault is not None:
+            return row | {"failed": fault}
+        row["runs_mb"].append(run["peak_memory_mb"])
+        if run["peak_memory_mb"] == max(row["runs_mb"]):
+            row |= {"measured_mb": run["peak_memory_mb"], "measured_owner": run["peak_owner"]["words"]}
+        row["measured_resident_mb"] = max(rank["peak_resident_mb"] for rank in run["memory_by_rank"])
+        row["measured_bytes"] = round(run["communication"]["bytes"])
+    return row
 
 
-def error(row):
-    return row["predicted_mb"] / row["measured_mb"] - 1
+def measure_times(options, machine, cases, known):
+    """Round by round, so that what changes on the machine meanwhile is seen as the error of repeating."""
+    rows = {words: known.get(words) or {"family": family, "words": words, "runs_ms": []} for family, words in cases}
+    for turn in range(2):
+        for words, row in rows.items():
+            ranks = plan_cases.ranks(words)
+            threads = machine.threads(ranks)
+            if "failed" in row or len(row["runs_ms"]) > turn:
+                continue
+            plan, fault = result(options.binary, "plan", f"{words} --threads {threads} --device-profile {machine.profile(ranks)}")
+            run, fault = result(options.binary, "bench", f"{words} --num-iter 3 --threads {threads}") if fault is None else (None, fault)
+            if fault is not None:
+                row["failed"] = fault
+                continue
+            row["runs_ms"].append(run["avg_time_ms"])
+            row |= {"threads": threads, "predicted_ms": plan["rows"][0]["avg_time_ms"], "measured_ms": sum(row["runs_ms"]) / len(row["runs_ms"])}
+            print(f"{100 * plan_page.error(row, 'ms'):+.1f} %", [round(one) for one in row["runs_ms"]], words, flush=True)
+            yield list(rows.values())
 
 
-def page(rows):
-    good = [row for row in rows if "failed" not in row]
-    errors = sorted(abs(error(row)) for row in good)
-    exact = sum(row["predicted_bytes"] == row["measured_bytes"] for row in good)
-    share = lambda limit: 100 * sum(e <= limit for e in errors) / max(1, len(errors))
-    at = lambda q: 100 * errors[min(len(errors) - 1, math.ceil(q * len(errors)) - 1)]
-    lines = ["# Predicted against measured", "",
-             "Peak tensor memory of a rank and bytes sent per step: `shade plan` compared with `shade bench` of the same words, on this machine's CPU. "
-             "Made by `bench/plan_error.py`; all rows with their words are in [rows.json](rows.json).", "",
-             "| runs | within 1 % | within 3 % | median error | 95 % of runs | largest | traffic exact |", "|---|---|---|---|---|---|---|",
-             f"| {len(good)} | {share(0.01):.0f} % | {share(0.03):.0f} % | {at(0.5):.2f} % | {at(0.95):.2f} % | {100 * errors[-1]:.2f} % | {exact} of {len(good)} |", "",
-             "| family | settings | predicted MiB | measured MiB | error | sent, predicted | sent, measured |", "|---|---|---|---|---|---|---|"]
-    for row in rows:
-        settings = row["words"].replace(FAMILIES[row["family"]], "").strip()
-        if "failed" in row:
-            lines.append(f"| {row['family']} | {settings} | failed: {row['failed']} | | | | |")
-            continue
-        lines.append(f"| {row['family']} | {settings} | {row['predicted_mb']:.2f} | {row['measured_mb']:.2f} | {100 * error(row):+.2f} % "
-                     f"| {row['predicted_bytes']:,} | {row['measured_bytes']:,} |")
-    return "\n".join(lines) + "\n"
+def write(options, memory, times):
+    (options.output / "README.md").write_text(plan_page.page(memory, times))
+    if memory:
+        plan_page.picture(memory, [("tensors", "mb"), ("process", "resident_mb")], "MiB", options.output / "memory.png")
+    if times:
+        plan_page.picture([row for row in times if row.get("runs_ms")], [("step", "ms")], "ms", options.output / "time.png")
+    if memory and options.output.resolve() == PUBLISHED.resolve():
+        HEADER.write_text(plan_page.header_of(memory))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default="build/release/bin/shade")
     parser.add_argument("--output", default="docs/results/planning", type=pathlib.Path)
+    parser.add_argument("--profiles", default="build/plan_profiles", type=pathlib.Path)
     parser.add_argument("--only", default="", help="rows whose words contain this")
+    parser.add_argument("--first", type=int, help="only the first N rows")
+    parser.add_argument("--times", action="store_true", help="time of a step instead of memory")
+    parser.add_argument("--calibrate", type=float, default=40, help="seconds that a device profile is measured for")
+    parser.add_argument("--page", action="store_true", help="measure nothing")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
-    file = options.output / "rows.json"
-    known = {row["words"]: row for row in (json.loads(file.read_text()) if file.exists() else [])}
-    rows = []
-    for family, words in cases():
-        if options.only not in words:
-            continue
-        row = known.get(words) or measure(options.binary, family, words)
-        rows.append(row)
-        print(words, row.get("failed") or f"{100 * error(row):+.3f} %", row.get("measured_mb"),
-              "" if row.get("predicted_bytes") == row.get("measured_bytes") else "TRAFFIC DIFFERS", flush=True)
-        file.write_text(json.dumps(rows, indent=1) + "\n")
-        (options.output / "README.md").write_text(page(rows))
-    return 0 if all("failed" not in row for row in rows) else 1
+    files = {True: options.output / "times.json", False: options.output / "rows.json"}
+    rows = {kind: json.loads(file.read_text()) if file.exists() else [] for kind, file in files.items()}
+    known = {row["words"]: row for row in rows[options.times]}
+    cases = [case for case in (plan_cases.time_cases() if options.times else plan_cases.memory_cases()) if options.only in case[1]][:options.first]
+    if options.times and not options.page:
+        for rows[True] in measure_times(options, Machine(options), cases, known):
+            files[True].write_text(json.dumps(rows[True], indent=1) + "\n")
+    elif not options.page:
+        machine = Machine(options, threads=1)
+        rows[False] = []
+        for family, words in cases:
+            row = known.get(words) or measure_memory(options, machine, family, words)
+            rows[False].append(row)
+            print(row.get("failed") or f"{100 * plan_page.error(row, 'mb'):+.3f} % {100 * plan_page.error(row, 'resident_mb'):+.1f} %", words,
+                  "" if row.get("predicted_bytes") == row.get("measured_bytes") else "TRAFFIC DIFFERS", flush=True)
+            files[False].write_text(json.dumps(rows[False], indent=1) + "\n")
+    write(options, rows[False], rows[True])
+    return 0 if all("failed" not in row for kind in rows for row in rows[kind]) else 1
 
 
 if __name__ == "__main__":

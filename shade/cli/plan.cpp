@@ -18,6 +18,7 @@
 #include "shade/cli/plan_privacy.h"
 #include "shade/cli/plan_run.h"
 #include "shade/cli/planned.h"
+#include "shade/plan/measured_error.h"
 #include "shade/plan/record_json.h"
 #include "shade/privacy/accounting/accountant.h"
 
@@ -39,7 +40,10 @@ void print(const std::vector<Planned>& rows) {
       std::any_of(rows.begin(), rows.end(), [](const Planned& one) { return one.record.reserved.count > 0; });
   std::vector<std::string> header{"experiment",    "ranks",    "peak memory per rank", "between steps", "sent per step",
                                   "work per step", "launches", "what makes the peak"};
+  const bool resident =
+      std::any_of(rows.begin(), rows.end(), [](const Planned& one) { return one.resident().count > 0; });
   if (reserves) header.insert(header.begin() + 3, "reserved");
+  if (resident) header.insert(header.begin() + 3, "process");
   Table table(header);
   std::string reasons;  // whole: a column would cut them
   for (const auto& planned : rows) {
@@ -66,9 +70,21 @@ void print(const std::vector<Planned>& rows) {
                                    std::to_string(launches),
                                    plan::owner_text(record.owner)};
     if (reserves) cells.insert(cells.begin() + 3, to_string(record.reserved));
+    if (resident) cells.insert(cells.begin() + 3, to_string(planned.resident()));
     table.add(std::move(cells));
   }
   std::printf("%s%s%s", table.str().c_str(), reasons.empty() ? "" : "\nrefused\n", visible_lines(reasons).c_str());
+}
+
+// What the published comparison of plans with runs found (docs/results/planning).
+void print_error(const std::vector<Planned>& rows, const PlanTime& time) {
+  constexpr auto found = plan::kMeasuredError;
+  std::string process;
+  if (std::any_of(rows.begin(), rows.end(), [](const Planned& one) { return one.resident().count > 0; }))
+    process = text("; of the process below ", significant(found.process_90), " % for 90 %");
+  std::printf("\nerror of predicted tensor memory in %d runs on a CPU: below %s %% for 95 %%, at most %s %%%s%s\n",
+              found.runs, significant(found.tensors_95).c_str(), significant(found.tensors_most).c_str(),
+              process.c_str(), time.accelerator() ? "; not compared with a GPU" : "");
 }
 
 void print_times(const std::vector<Planned>& rows, const PlanTime& time) {
@@ -227,6 +243,7 @@ int run_plan(const Arguments& arguments) {
   print(rows);
   if (rows.size() == 1 && refused == 0) print_parts(rows.front().record);
   print_times(rows, time);
+  if (refused < rows.size()) print_error(rows, time);
   const auto runs = plan_runs(rows, run);
   if (!runs.empty()) std::printf("\n%s", table_of(runs).c_str());
   const auto budget = plan_privacy(rows, runs, privacy);

@@ -7,6 +7,7 @@
 #include "shade/base/strings.h"
 #include "shade/base/without_folders.h"
 #include "shade/cli/bench_line.h"
+#include "shade/measure/mib.h"
 #include "shade/plan/dry_run.h"
 #include "shade/plan/record_json.h"
 #include "shade/plan/step_timeline.h"
@@ -85,7 +86,11 @@ void Planned::make(const PlanTime& predicted, Events events) {
   use_planned_threads(*this);
   try {
     record = plan::dry_run(experiment, {.ranks = ranks, .accelerator = predicted.accelerator(), .capacity = capacity});
-    if (predicted.device()) time = predicted.predict(row.name, record);
+    if (predicted.device()) {
+      const bool narrow = experiment.bench.dtype == train::ComputeType::bf16;
+      time = predicted.predict(row.name, record);
+      process = narrow ? predicted.device()->process_bf16 : predicted.device()->process;
+    }
   } catch (const UsageError& fault) {
     refused = fault.what();
     return;
@@ -112,6 +117,7 @@ Json Planned::json() const {
     return out;
   }
   out.update(plan::to_json(record));
+  if (resident().count > 0) out["peak_resident_mb"] = measure::mib(resident());
   if (time) add_time(out, *time, record);
   if (!timeline.is_null()) out["timeline"] = timeline;
   return out;

@@ -19,6 +19,7 @@ struct Planned {
   plan::StepRecord record;
   std::optional<PlanTime::Row> time;  // with a device profile
   Json timeline;                      // of the predicted step (plan/step_timeline.h); null: none
+  Bytes process;                      // besides tensors, by the device profile; 0: not known
   std::string refused;                // why it can't be run at all; empty: it can
 
   // The words of a row as `shade bench` reads them, --ranks as ranks that are simulated. What was chosen that was not
@@ -30,6 +31,9 @@ struct Planned {
   // once `timeline` has been made of them.
   enum class Events { drop, keep, timeline };
   void make(const PlanTime& time, Events events = Events::drop);
+
+  // Of a rank's process on a CPU at most; 0: the device profile doesn't say what it has besides tensors.
+  Bytes resident() const { return process.count > 0 ? Bytes{process.count + record.pages.count} : Bytes{}; }
 
   Json json() const;
 };

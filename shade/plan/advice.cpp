@@ -44,8 +44,9 @@ class Search {
   }
 
   void try_family(const Family& family) {
-    if (std::any_of(out_.tried.begin(), out_.tried.end(),
-                    [&](const Tried& one) { return one.candidate.settings == family.settings; }))
+    if (std::any_of(out_.tried.begin(), out_.tried.end(), [&](const Tried& one) {
+          return one.candidate.settings == family.settings && one.candidate.batch == family.batch.value_or(1);
+        }))
       return;
     if (family.batch) {
       attempt({family.settings, *family.batch});

@@ -13,6 +13,7 @@
 #include "shade/nn/attention_kernels.h"
 #include "shade/nn/device.h"
 #include "shade/optim/adamw.h"
+#include "shade/plan/process_memory.h"
 #include "shade/privacy/noise.h"
 #include "shade/profile/cpu.h"
 #include "shade/profile/device.h"
@@ -248,9 +249,13 @@ void CalibrateConfig::declare(Fields& fields) {
 
 DeviceProfile calibrate(comm::World& world, const CalibrateConfig& config) {
   nn::use_device(world.device());
-  const profile::TensorMemory::Uncounted probe;
   const bool cpu = world.device().is_cpu();
   DeviceProfile out;
+  if (cpu) {
+    out.process = beside_tensors(world, train::ComputeType::fp32);
+    out.process_bf16 = beside_tensors(world, train::ComputeType::bf16);
+  }
+  const profile::TensorMemory::Uncounted probe;
   out.name = config.name;
   out.device = cpu ? profile::cpu_name() : profile::device_name(world.device());
   out.source = text("shade calibrate: ", world.size(), world.size() == 1 ? " rank" : " ranks at once", ", ",

@@ -25,6 +25,8 @@ void visit(Profile& p, Visitor& v) {
   v("device", p.device);
   v("source", p.source);
   v("memory_bytes", p.memory.count);
+  v("process_bytes", p.process.count);
+  v("process_bf16_bytes", p.process_bf16.count);
   v("bf16_spec", p.bf16_spec);
   v("tf32_spec", p.tf32_spec);
   v("fp32_spec", p.fp32_spec);

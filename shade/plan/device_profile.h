@@ -44,6 +44,7 @@ struct DeviceProfile {
   std::string device;  // "NVIDIA H100 SXM"
   std::string source;
   Bytes memory;
+  Bytes process, process_bf16;  // of a rank besides the pages of its tensors (plan/process_memory.h); 0: not known
   double bf16_spec = 0, tf32_spec = 0, fp32_spec = 0;  // FLOP/s; 0: not known
   double memory_spec = 0;                              // bytes per second
 

@@ -10,6 +10,7 @@
 #include "shade/nn/launches.h"
 #include "shade/plan/caching_allocator.h"
 #include "shade/plan/meta_kernels.h"
+#include "shade/plan/page_heap.h"
 #include "shade/plan/recorder.h"
 
 namespace shade::plan {
@@ -48,6 +49,23 @@ Bytes checkpoint_of(train::Job& job, int ranks) {
   return Bytes{bytes * ranks / job.runtime().policy().replicate};
 }
 
+using Allocations = std::vector<profile::Allocation>;
+
+// What the allocator has of the system at most: that of an accelerator, or the heap. The heap gives back what only the
+// creation of the job needed, as in `shade train` and `shade bench`.
+void add_allocator(StepRecord& record, Allocations creation, const Allocations& steps, const DryRunOptions& options) {
+  if (!options.accelerator) {
+    PageHeap heap;
+    heap.replay(creation);
+    heap.purge();
+    heap.replay(steps);
+    record.pages = heap.peak_resident();
+    return;
+  }
+  creation.insert(creation.end(), steps.begin(), steps.end());
+  record.reserved = peak_reserved(creation, options.capacity.value_or(*options.accelerator));
+}
+
 }  // namespace
 
 StepRecord dry_run(const measure::Experiment& experiment, const DryRunOptions& options) {
@@ -61,10 +79,9 @@ StepRecord dry_run(const measure::Experiment& experiment, const DryRunOptions& o
   const MetaKernels kernels;
   std::optional<nn::AsAccelerator> accelerator;
   std::optional<comm::AsExchange> exchange;
-  std::optional<profile::AllocationRecord> allocations;
+  profile::AllocationRecord allocations;
   if (options.accelerator) {
     accelerator.emplace(Bytes{options.accelerator->count / 64});
-    allocations.emplace();
   } else {
     exchange.emplace();
   }
@@ -80,6 +97,7 @@ StepRecord dry_run(const measure::Experiment& experiment, const DryRunOptions& o
   // An accelerator moves whole units (shard::segment_on); meta would stand for a CPU, which cuts them.
   if (options.accelerator && job_options.shard.segment.count == 0) job_options.shard.segment = GiB(1 << 20);
   train::Job job(world, std::move(job_options));
+  auto creation = allocations.take();
   StepRecord record{.ranks = options.ranks};
   {
     Recorder recorder(world, job.runtime());
@@ -97,8 +115,7 @@ StepRecord dry_run(const measure::Experiment& experiment, const DryRunOptions& o
   record.owner = owner_of(profile::TensorMemory::peak_place(), *model, job.runtime());
   for (auto* memory : {&record.state, &record.peak, &record.most}) leave_out(*memory, before);
   for (auto& moment : record.course) leave_out(moment.memory, before);
-  if (allocations)
-    record.reserved = peak_reserved(allocations->take(), options.capacity.value_or(*options.accelerator));
+  add_allocator(record, std::move(creation), allocations.take(), options);
   record.checkpoint = checkpoint_of(job, options.ranks);
   add_totals(record);
   const models::BatchShape shape{config.batch_size * config.grad_accum, config.seq_length};

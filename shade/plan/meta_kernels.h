@@ -1,4 +1,4 @@
-// Shapes of operators for which libtorch has meta kernels in Python alone.
+// Shapes of operators for which libtorch has meta kernels in Python alone, and sums of gradients in place.
 #pragma once
 
 #include <memory>

@@ -56,6 +56,7 @@ Json to_json(const StepRecord& record) {
            {"launches", launches},
            {"checkpoint_bytes", record.checkpoint.count},
            {"phases", phases}};
+  if (record.pages.count > 0) out["heap_memory_mb"] = measure::mib(record.pages);
   if (record.reserved.count > 0) out["reserved_memory_mb"] = measure::mib(record.reserved);
   return out;
 }

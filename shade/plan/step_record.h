@@ -95,6 +95,7 @@ struct StepRecord {
   profile::MemoryBreakdown peak;   // of tensors, since the beginning: by kind at the peak
   profile::MemoryBreakdown most;   // each kind at its own highest moment
   profile::MemoryBreakdown state;  // between steps
+  Bytes pages;                     // that tensors of a CPU touch at most, with the heap's holes; 0: an accelerator
   Bytes reserved;                  // by the allocator of an accelerator (plan/caching_allocator.h), at most; 0: a CPU
   Bytes checkpoint;                // of all ranks: master weights and the optimizer's state
   PeakOwner owner;

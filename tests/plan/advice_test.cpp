@@ -42,6 +42,13 @@ TEST(Advice, GrowsABatchUntilItDoesNotFit) {
   EXPECT_EQ(advice.tried[2].verdict, Verdict::over);
 }
 
+TEST(Advice, TriesEveryStatedBatch) {
+  const SearchSpace space{.families = {{called("a"), 4}, {called("a"), 16}, {called("a"), 4}}, .limit = GiB(10)};
+  const auto advice = advise(space, [](const Candidate& one) { return Estimate{.peak = GiB(one.batch), .time = 1}; });
+  EXPECT_EQ(names(advice), (Names{"a 4", "a 16"}));
+  EXPECT_EQ(front(advice), (Names{"a 4"}));
+}
+
 TEST(Advice, StopsWhereTwiceTheBatchIsNoFaster) {
   const SearchSpace space{.families = {{called("a"), {}}}, .limit = GiB(1000)};
   const auto advice = advise(space, [](const Candidate& one) {

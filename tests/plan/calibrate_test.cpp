@@ -22,6 +22,8 @@ void expect_measured(const DeviceProfile& profile) {
     EXPECT_GT(rate->per_second, 1e5);
   for (const auto& at : profile.widths) EXPECT_TRUE(at.share > 0 && at.share <= 1) << at.width << ": " << at.share;
   EXPECT_GT(profile.memory, MiB(1));
+  EXPECT_GT(profile.process, MiB(20));  // libtorch alone is larger
+  EXPECT_GE(profile.process_bf16.count, profile.process.count / 2);
   EXPECT_EQ(DeviceProfile::from(profile.json()).json().dump(), profile.json().dump());
 }
 
