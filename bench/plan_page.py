@@ -49,11 +49,8 @@ struct MeasuredError {{
   int runs, process_runs;
   double tensors_95, tensors_most, process_90;  // per cent
 }};
-inline constexpr MeasuredError kMeasuredError{{.runs = {figures["runs"]},
-                                              .process_runs = {figures["process_runs"]},
-                                              .tensors_95 = {figures["tensors_95"]},
-                                              .tensors_most = {figures["tensors_most"]},
-                                              .process_90 = {figures["process_90"]}}};
+inline constexpr MeasuredError kMeasuredError{{
+    .runs = {figures["runs"]}, .process_runs = {figures["process_runs"]}, .tensors_95 = {figures["tensors_95"]}, .tensors_most = {figures["tensors_most"]}, .process_90 = {figures["process_90"]}}};
 
 }}  // namespace shade::plan
 """
