@@ -7,7 +7,7 @@ types, adapters, checkpointing and ranks. Writes tables and pictures, and every 
   bench/plan_error.py --only "ranks 2" --output results      # rows whose words contain it
   bench/plan_error.py --page               # tables and pictures of the rows that are there
 
-Rows that are in the output already are not measured again. Device profiles are measured by `shade calibrate` with the
+Runs that are in the output already are not made again; plans are. Device profiles are measured by `shade calibrate` with the
 ranks and threads of the runs, once, and kept in the folder --profiles.
 """
 import argparse
@@ -55,23 +55,33 @@ class Machine:
         return file
 
 
-def measure_memory(options, machine, family, words):
-    row = {"family": family, "words": words}
-    plan, fault = result(options.binary, "plan", f"{words} --threads 1 --device-profile {machine.profile(plan_cases.ranks(words))}")
+def run_once(binary, row):
+    run, fault = result(binary, "bench", f"{row['words']} --num-iter 1 --threads 1")
     if fault is not None:
-        return row | {"failed": fault}
+        row["failed"] = fault
+        return
+    row.setdefault("runs_mb", []).append(run["peak_memory_mb"])
+    if run["peak_memory_mb"] == max(row["runs_mb"]):
+        row |= {"measured_mb": run["peak_memory_mb"], "measured_owner": run["peak_owner"]["words"]}
+    row["measured_resident_mb"] = max(row.get("measured_resident_mb", 0), *(rank["peak_resident_mb"] for rank in run["memory_by_rank"]))
+    row["measured_bytes"] = round(run["communication"]["bytes"])
+
+
+def predict(options, machine, row):
+    plan, fault = result(options.binary, "plan", f"{row['words']} --threads 1 --device-profile {machine.profile(plan_cases.ranks(row['words']))}")
+    if fault is not None:
+        row["failed"] = fault
+        return
     plan = plan["rows"][0]
-    row |= {"predicted_mb": plan["peak_memory_mb"], "predicted_resident_mb": plan["peak_resident_mb"],
-            "predicted_bytes": plan["communication"]["bytes"], "owner": plan["peak_owner"]["words"], "runs_mb": []}
-    while not row["runs_mb"] or (abs(plan_page.error(row, "mb")) > 0.005 and len(row["runs_mb"]) < 3):
-        run, fault = result(options.binary, "bench", f"{words} --num-iter 1 --threads 1")
-        if fault is not None:
-            return row | {"failed": fault}
-        row["runs_mb"].append(run["peak_memory_mb"])
-        if run["peak_memory_mb"] == max(row["runs_mb"]):
-            row |= {"measured_mb": run["peak_memory_mb"], "measured_owner": run["peak_owner"]["words"]}
-        row["measured_resident_mb"] = max(rank["peak_resident_mb"] for rank in run["memory_by_rank"])
-        row["measured_bytes"] = round(run["communication"]["bytes"])
+    row |= {"predicted_mb": plan["peak_memory_mb"], "predicted_resident_mb": plan["peak_resident_mb"], "heap_mb": plan["heap_memory_mb"],
+            "predicted_bytes": plan["communication"]["bytes"], "owner": plan["peak_owner"]["words"]}
+
+
+def measure_memory(options, machine, row):
+    """Plans are made anew, runs are not."""
+    predict(options, machine, row)
+    while "failed" not in row and (not row.get("runs_mb") or (abs(plan_page.error(row, "mb")) > 0.005 and len(row["runs_mb"]) < 3)):
+        run_once(options.binary, row)
     return row
 
 
@@ -128,7 +138,7 @@ def main():
         machine = Machine(options, threads=1)
         rows[False] = []
         for family, words in cases:
-            row = known.get(words) or measure_memory(options, machine, family, words)
+            row = measure_memory(options, machine, known.get(words) or {"family": family, "words": words})
             rows[False].append(row)
             print(row.get("failed") or f"{100 * plan_page.error(row, 'mb'):+.3f} % {100 * plan_page.error(row, 'resident_mb'):+.1f} %", words,
                   "" if row.get("predicted_bytes") == row.get("measured_bytes") else "TRAFFIC DIFFERS", flush=True)
