@@ -1,5 +1,5 @@
 # Run by cpack for the archive: the libraries of Debian that PROGRAM is linked with go to DESTINATION/lib/shade, their
-# licences to DESTINATION/share/doc/shade/licences. glibc and the compiler's libraries are the machine's.
+# licences to DESTINATION/LICENCES. glibc and the compiler's libraries are the machine's.
 file(GET_RUNTIME_DEPENDENCIES EXECUTABLES "${PROGRAM}"
   RESOLVED_DEPENDENCIES_VAR found UNRESOLVED_DEPENDENCIES_VAR missing
   PRE_EXCLUDE_REGEXES "^lib(c|m|dl|rt|pthread|util|stdc\\+\\+|gcc_s|gomp)\\.so" "^ld-linux"
@@ -23,6 +23,6 @@ foreach(library IN LISTS found)
   if(NOT package)
     message(FATAL_ERROR "no Debian package has ${library}, so its licence is not known")
   endif()
-  file(INSTALL "/usr/share/doc/${package}/copyright" DESTINATION "${DESTINATION}/share/doc/shade/licences/${package}"
+  file(INSTALL "/usr/share/doc/${package}/copyright" DESTINATION "${DESTINATION}/${LICENCES}/${package}"
     FOLLOW_SYMLINK_CHAIN)
 endforeach()

@@ -11,31 +11,62 @@ list(TRANSFORM SHADE_BUNDLED_NVIDIA PREPEND "${shade_wheels}/nvidia/cu13/lib/" O
 
 set(bundle COMPONENT bundle EXCLUDE_FROM_ALL)
 install(PROGRAMS $<TARGET_FILE:shade> DESTINATION bin ${bundle})
-install(CODE "file(RPATH_SET FILE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/bin/shade\" NEW_RPATH \"\\\$ORIGIN/../lib/shade\")"
-  ${bundle})
+# DT_RPATH, not the DT_RUNPATH of the build tree: LD_LIBRARY_PATH can't bring another libtorch, and the libraries in
+# lib/shade find each other.
+find_program(SHADE_PATCHELF patchelf)
+install(CODE "
+  set(program \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/bin/shade\")
+  if(NOT EXISTS \"${SHADE_PATCHELF}\")
+    message(FATAL_ERROR \"packages need patchelf; run tools/bootstrap, then cmake --preset release\")
+  endif()
+  execute_process(COMMAND \"${SHADE_PATCHELF}\" --force-rpath --set-rpath \"\\\$ORIGIN/../lib/shade\" \"\${program}\"
+    COMMAND_ERROR_IS_FATAL ANY)" ${bundle})
 install(FILES ${bundled} ${bundled_nvidia} DESTINATION lib/shade ${bundle})
 install(DIRECTORY "${PROJECT_BINARY_DIR}/documents/share" DESTINATION . ${bundle})
 install(DIRECTORY recipes DESTINATION share/shade ${bundle})
-install(FILES LICENSE CHANGELOG.md DESTINATION share/doc/shade ${bundle})
+set(SHADE_BUNDLE_DOC share/doc/shade-dp)  # the package's name: where Debian looks for its copyright
+install(FILES LICENSE CHANGELOG.md DESTINATION ${SHADE_BUNDLE_DOC} ${bundle})
+install(FILES LICENSE DESTINATION ${SHADE_BUNDLE_DOC} RENAME copyright ${bundle})
 file(GLOB foreign_licences "${shade_wheels}/torch-*.dist-info/licenses" "${shade_wheels}/nvidia_cuda_*.dist-info/licenses")
 foreach(folder IN LISTS foreign_licences)
   get_filename_component(name "${folder}" DIRECTORY)
   get_filename_component(name "${name}" NAME)
   string(REPLACE ".dist-info" "" name "${name}")
-  install(DIRECTORY "${folder}/" DESTINATION share/doc/shade/licences/${name} ${bundle})
+  install(DIRECTORY "${folder}/" DESTINATION ${SHADE_BUNDLE_DOC}/licences/${name} ${bundle})
+endforeach()
+# Of what is compiled into the program, and of the libgomp that libtorch brings.
+file(STRINGS "${PROJECT_SOURCE_DIR}/tools/packages/debian.txt" rows)
+set(section "")
+set(compiled_in libgomp1)
+foreach(row IN LISTS rows)
+  if(row MATCHES "^# *(.*)$")
+    set(section "${CMAKE_MATCH_1}")
+  elseif(section STREQUAL "libraries" AND row MATCHES "^[a-z0-9.+-]+")
+    list(APPEND compiled_in "${CMAKE_MATCH_0}")
+  endif()
+endforeach()
+foreach(package IN LISTS compiled_in)
+  file(REAL_PATH "/usr/share/doc/${package}/copyright" licence)  # often a link to another package's
+  install(FILES "${licence}" DESTINATION ${SHADE_BUNDLE_DOC}/licences/${package} RENAME copyright ${bundle})
 endforeach()
 install(CODE "
   set(PROGRAM \"$<TARGET_FILE:shade>\")
   set(DESTINATION \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
+  set(LICENCES \"${SHADE_BUNDLE_DOC}/licences\")
   include(\"${PROJECT_SOURCE_DIR}/cmake/BundleLibraries.cmake\")" COMPONENT bundle_libraries EXCLUDE_FROM_ALL)
 
 set(CPACK_GENERATOR "TGZ;DEB")
 set(CPACK_INSTALL_CMAKE_PROJECTS "${PROJECT_BINARY_DIR};shade;bundle;/")
 set(CPACK_PROJECT_CONFIG_FILE "${PROJECT_SOURCE_DIR}/cmake/PackageOptions.cmake")  # what differs between the two
 set(CPACK_PACKAGE_NAME shade-dp)
-set(CPACK_PACKAGE_VENDOR "the Shade project")
-set(CPACK_PACKAGE_CONTACT "the Shade project <shade@localhost>")
+set(CPACK_PACKAGE_VENDOR "the Shade maintainers")
+# Debian wants an address. This one reaches nobody (RFC 2606): whoever publishes the packages states theirs.
+set(SHADE_PACKAGE_CONTACT "the Shade maintainers <shade@maintainers.invalid>" CACHE STRING
+  "Name and address of whoever publishes the packages")
+set(CPACK_PACKAGE_CONTACT "${SHADE_PACKAGE_CONTACT}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGE_DESCRIPTION "The program shade: private fine-tuning of large models, sharded over many ranks. The package carries
+libtorch's CPU part and needs neither Python nor a GPU.")
 set(CPACK_PACKAGE_DIRECTORY "${PROJECT_BINARY_DIR}/packages")
 set(CPACK_PACKAGE_FILE_NAME "shade-dp-${PROJECT_VERSION}-linux-x86_64")
 set(CPACK_STRIP_FILES OFF)  # libtorch is used as it was published

@@ -4,79 +4,85 @@
   packages_test.py --wheel build/wheel/shade_dp-*.whl [--archive FILE.tar.gz] [--deb FILE.deb] [--torch FOLDER]
 
 The wheel goes into a clean environment with the torch that tools/packages/cpu.txt pins, or, to save its download, a link
-to the one in --torch. The Debian package is unpacked, not installed. Every step is timed.
+to the one in --torch. The Debian package is unpacked; fresh_root_test.py installs it. Every step is timed.
 """
 import argparse
-import contextlib
+import functools
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
-import time
+
+from first_minutes import checked, finish, private_step, require, timed, use
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PRIVATE_STEP = ("train --model llama-nano --from-scratch --synthetic --train.records 32 --dp auto --sigma 1 --delta 1e-2 "
-                "--batch-size 8 --steps 1 --seq-length 16").split()
-PICTURE = "compare --model llama-nano --dp none,auto --seq 32 --batch-size 2 --num-iter 2 --warmup-iter 1 --repeat 1".split()
-failures = []
 
 
-@contextlib.contextmanager
-def timed(name):
-    begin = time.monotonic()
-    yield
-    print(f"{time.monotonic() - begin:7.1f} s  {name}", flush=True)
+class User:
+    """Runs words with an empty environment, as after a login: no LD_LIBRARY_PATH, no PYTHONPATH."""
+
+    def __init__(self, folder, path="/usr/bin:/bin"):
+        self.folder, self.path = folder, path
+
+    def __call__(self, words, status=0, **variables):
+        words = [str(word) for word in words]
+        done = subprocess.run(words, cwd=self.folder, capture_output=True, text=True,
+                              env={"PATH": self.path, "HOME": str(self.folder), "OMP_WAIT_POLICY": "passive", **variables})
+        return checked(done, words, status)
 
 
-def run(words, folder, path="/usr/bin:/bin", status=0):
-    """With an empty environment, as after a login: no LD_LIBRARY_PATH, no PYTHONPATH."""
-    done = subprocess.run([str(word) for word in words], cwd=folder, capture_output=True, text=True,
-                          env={"PATH": path, "HOME": str(folder), "OMP_WAIT_POLICY": "passive"})
-    if done.returncode != status:
-        failures.append(f"{words}: status {done.returncode}, expected {status}\n{done.stdout}{done.stderr}")
-    return done.stdout + done.stderr
+def ignores_foreign_libraries(run, program, command, carried="libtorch|libc10|libsodium|libspdlog"):
+    """DT_RPATH: libraries with names of carried ones in LD_LIBRARY_PATH are not loaded. These would end the program."""
+    said = run(["readelf", "-d", program])
+    require("(RPATH)" in said and "(RUNPATH)" not in said, program, "has no DT_RPATH, or also a DT_RUNPATH")
+    with tempfile.TemporaryDirectory() as folder:
+        names = re.findall(rf"\(NEEDED\).*\[((?:{carried}).*)\]", said)
+        require(len(names) == carried.count("|") + 1, "the program needs other libraries than expected:", said)
+        for name in names:
+            (pathlib.Path(folder) / name).write_text("not a library")
+        run([command, "--version"], LD_LIBRARY_PATH=folder)
 
 
-def require(condition, *words):
-    if not condition:
-        failures.append(" ".join(map(str, words)))
+def refuses_other_torch(run, shade, site):
+    """No torch, another version, a broken one: one line that names it and what mends it, status 1."""
+    def refused(*parts):
+        said = run([shade, "--version"], status=1)
+        require(said.startswith("shade: ") and said.count("\n") == 1 and all(part in said for part in parts), said)
 
-
-def use(shade, folder, path="/usr/bin:/bin"):
-    """The first minutes: doctor, a picture, a private step."""
-    with timed("shade doctor"):
-        said = run([shade, "doctor"], folder, path)
-        require("Training can run on this machine" in said, "doctor:", said)
-    with timed("the first picture"):
-        run([shade, *PICTURE, "--output-dir", "results"], folder, path)
-        pictures = [p for p in (folder / "results").rglob("*.png") if p.stat().st_size > 1000]
-        require(pictures, "no picture was drawn")
-        require((folder / "results" / "report.html").exists(), "there is no report.html")
-    with timed("the first private step"):
-        said = run([shade, *PRIVATE_STEP, "--output", "run"], folder, path)
-        require("epsilon" in said, said)
-
-
-def wheel(file, torch, folder):
-    venv = folder / "venv"
-    with timed("a clean environment"):
-        run([sys.executable, "-m", "venv", venv], folder)
-    site = next((venv / "lib").glob("python3.*")) / "site-packages"
-    path = f"{venv / 'bin'}:/usr/bin:/bin"
-    with timed("shade-dp installed"):
-        run([venv / "bin" / "pip", "install", "--quiet", "--no-deps", "--no-index", file], folder, path)
-    shade = venv / "bin" / "shade"
-    said = run([shade, "--version"], folder, path, status=1)
-    require(said == "shade: torch 2.15 is needed and is not installed; run: pip install 'torch>=2.15,<2.16'\n", said)
+    refused("torch 2.15 is needed and is not installed; run: pip install 'torch>=2.15,<2.16'")
     fake = site / "torch"
     fake.mkdir()
     (fake / "__init__.py").touch()
     (fake / "version.py").write_text("__version__ = '2.14.1+cpu'\n")
-    said = run([shade, "--version"], folder, path, status=1)
-    require(said.startswith("shade: torch 2.15 is needed, found 2.14.1+cpu in ") and said.count("\n") == 1, said)
+    refused("torch 2.15 is needed, found 2.14.1+cpu in ", "pip install 'torch>=2.15,<2.16'")
+    (fake / "version.py").write_text("__version__ = '2.15.0'\n")
+    refused("has no lib/libtorch_cpu.so", "pip install --force-reinstall 'torch>=2.15,<2.16'")
     for name in ("__init__.py", "version.py"):
         (fake / name).unlink()
     fake.rmdir()
+
+
+def refuses_old_python(file, folder):
+    """pip refuses the wheel by its metadata; with the Pythons of this machine that are too old, if there are any."""
+    for python in sorted(pathlib.Path.home().glob(".pyenv/versions/3.[78].*/bin/python")):
+        venv = folder / "old"
+        User(folder)([python, "-m", "venv", "--clear", venv])
+        said = User(folder)([venv / "bin" / "pip", "install", "--no-deps", "--no-index", file], status=1)
+        require("requires a different Python" in said or "not a supported wheel" in said, python, said)
+
+
+def wheel(torch, file, folder):
+    venv = folder / "venv"
+    run = User(folder, f"{venv / 'bin'}:/usr/bin:/bin")
+    refuses_old_python(file, folder)
+    with timed("a clean environment"):
+        run([sys.executable, "-m", "venv", venv])
+    site = next((venv / "lib").glob("python3.*")) / "site-packages"
+    with timed("shade-dp installed"):
+        run([venv / "bin" / "pip", "install", "--quiet", "--no-deps", "--no-index", file])
+    shade = venv / "bin" / "shade"
+    refuses_other_torch(run, shade, site)
     if torch:
         for name in ("torch", "nvidia"):
             (site / name).symlink_to(torch.resolve().parent / name)
@@ -86,26 +92,49 @@ def wheel(file, torch, folder):
             subprocess.run([venv / "bin" / "pip", "install", "--quiet", "--no-deps", "-r", ROOT / "tools/packages/cpu.txt"],
                            check=True)
     with timed("shade --version"):
-        run([shade, "--version"], folder, path)
+        run([shade, "--version"])
+    ignores_foreign_libraries(run, site / "shade_dp/bin/shade", shade)
     for name in ("man/man1/shade-train.1", "bash-completion/completions/shade"):
         require((venv / "share" / name).exists(), name, "is not installed")
-    use(shade, folder, path)
+    use(run, shade, folder)
     with timed("the same from Python"):
         said = run([venv / "bin" / "python", "-c",
-                    "import shade_dp; print(shade_dp.run('account', sigma=1.5, rate=0.04, steps=2250, delta=1e-5)['epsilon'])"],
-                   folder, path)
+                    "import shade_dp; print(shade_dp.run('account', sigma=1.5, rate=0.04, steps=2250, delta=1e-5)['epsilon'])"])
         require(6 < float(said) < 7, said)
 
 
-def unpacked(folder, program):
+def unpacked(folder, program, **carried):
     """A package that carries libtorch: nothing of the build tree or of an installed torch is loaded."""
-    shade = folder / program
-    said = run(["ldd", shade], folder)
+    run, shade = User(folder), folder / program
+    said = run(["ldd", shade])
     require("not found" not in said, said)
     for line in said.splitlines():
         require(".deps" not in line, "libraries of the build tree are used:", line)
     require("lib/shade/libtorch_cpu.so" in said, said)
-    use(shade, folder)
+    documents = shade.parents[1] / "share/doc/shade-dp"
+    require((documents / "copyright").exists(), "there is no", documents / "copyright")
+    for package in ("nlohmann-json3-dev", "libgomp1", "nvidia_cuda_cupti-*", "torch-*"):
+        require(any(documents.glob(f"licences/{package}/*")), "there is no licence of", package)
+    ignores_foreign_libraries(run, shade, shade, **carried)
+    use(run, shade, folder)
+
+
+def archive(file, folder):
+    with timed("unpacked"):
+        User(folder)(["tar", "-xzf", file])
+    name = file.name.removesuffix(".tar.gz")
+    unpacked(folder, f"{name}/bin/shade")
+    (folder / name).rename(folder / "moved elsewhere")
+    private_step(User(folder), folder / "moved elsewhere/bin/shade", "run_after_the_move")
+
+
+def deb(file, folder):
+    with timed("unpacked"):
+        User(folder)(["dpkg-deb", "-x", file, folder])
+    fields = User(folder)(["dpkg-deb", "-f", file])
+    require(re.search(r"^Depends: .*libsodium", fields, re.MULTILINE), "dependencies are missing:", fields)
+    require("localhost" not in fields, "the maintainer's address is one of this machine:", fields)
+    unpacked(folder, "usr/bin/shade", carried="libtorch|libc10")
 
 
 def main():
@@ -114,28 +143,15 @@ def main():
         parser.add_argument(name, type=pathlib.Path)
     options = parser.parse_args()
     require(options.wheel or options.archive or options.deb, "expected --wheel, --archive or --deb")
-    for name in ("wheel", "archive", "deb"):
+    checks = {"wheel": functools.partial(wheel, options.torch), "archive": archive, "deb": deb}
+    for name, check in checks.items():
         file = getattr(options, name)
         if file is None:
             continue
         print(f"{file.name}: {file.stat().st_size / 1e6:.1f} MB", flush=True)
         with tempfile.TemporaryDirectory(prefix="shade packages ") as scratch:
-            folder = pathlib.Path(scratch)
-            if name == "wheel":
-                wheel(file.resolve(), options.torch, folder)
-            elif name == "archive":
-                with timed("unpacked"):
-                    run(["tar", "-xzf", file.resolve()], folder)
-                unpacked(folder, f"{file.name.removesuffix('.tar.gz')}/bin/shade")
-            else:
-                with timed("unpacked"):
-                    run(["dpkg-deb", "-x", file.resolve(), folder], folder)
-                require("libsodium" in run(["dpkg-deb", "-f", file.resolve(), "Depends"], folder), "dependencies are missing")
-                unpacked(folder, "usr/bin/shade")
-    for failure in failures:
-        print(failure, file=sys.stderr)
-    print("0 failed" if not failures else f"{len(failures)} failed")
-    sys.exit(1 if failures else 0)
+            check(file.resolve(), pathlib.Path(scratch))
+    finish()
 
 
 if __name__ == "__main__":
