@@ -39,6 +39,20 @@ std::set<std::string> offered(const std::string& script, const std::vector<std::
   return out;
 }
 
+// An interactive zsh that loads the script as a user's does, and the Tab key pressed twice; status 0 if it lists `expected`.
+test::Outcome press_tab_in_zsh(const std::string& script, const std::string& typed, const std::string& expected) {
+  const auto folder = std::filesystem::path(script).parent_path();
+  std::filesystem::copy_file(script, folder / "_shade", std::filesystem::copy_options::overwrite_existing);
+  std::ofstream(folder / "ask.zsh") << R"(zmodload zsh/zpty
+zpty shell TERM=dumb zsh -f -i
+zpty -w shell "fpath=($1 \$fpath); autoload -Uz compinit; compinit -u -d $1/dump; echo REA''DY"
+zpty -r shell said '*READY*' || exit 1
+zpty -w -n shell "$2"$'\t\t'
+zpty -r shell said "$3" || exit 1
+)";
+  return test::run({"timeout", "120", "zsh", "-f", (folder / "ask.zsh").string(), folder.string(), typed, expected});
+}
+
 using Words = std::set<std::string>;
 
 TEST(Completion, BashOffersVerbsOptionsAndValues) {
@@ -90,7 +104,7 @@ TEST(Completion, OtherShellsReadTheirs) {
   EXPECT_TRUE(content(zsh).starts_with("#compdef shade\n"));
   EXPECT_NE(content(fish).find("__fish_seen_subcommand_from train' -l shard -x -a 'none"), std::string::npos);
   if (there("zsh")) {
-    const auto seen = test::run({"zsh", "-n", zsh});
+    const auto seen = press_tab_in_zsh(zsh, "shade train --shard z", "*zero2*zero3*");
     EXPECT_EQ(seen.status, 0) << seen.output;
   }
   if (there("fish")) {
