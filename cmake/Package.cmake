@@ -60,9 +60,9 @@ set(CPACK_INSTALL_CMAKE_PROJECTS "${PROJECT_BINARY_DIR};shade;bundle;/")
 set(CPACK_PROJECT_CONFIG_FILE "${PROJECT_SOURCE_DIR}/cmake/PackageOptions.cmake")  # what differs between the two
 set(CPACK_PACKAGE_NAME shade-dp)
 set(CPACK_PACKAGE_VENDOR "the Shade maintainers")
-# Debian wants an address. This one reaches nobody (RFC 2606): whoever publishes the packages states theirs.
+# Debian wants an address. This one reaches nobody (RFC 2606): the publisher states one.
 set(SHADE_PACKAGE_CONTACT "the Shade maintainers <shade@maintainers.invalid>" CACHE STRING
-  "Name and address of whoever publishes the packages")
+  "Name and address of the publisher of the packages")
 set(CPACK_PACKAGE_CONTACT "${SHADE_PACKAGE_CONTACT}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
 set(CPACK_PACKAGE_DESCRIPTION "The program shade: private fine-tuning of large models, sharded over many ranks. The package carries
