@@ -309,7 +309,7 @@ void Config::read_toml_text(std::string_view toml_text, const std::string& sourc
   for (const auto& [section, node] : document) {
     const auto* table = node.as_table();
     SHADE_REQUIRE(table != nullptr, source, ": '", section.str(),
-                  "' stands outside of a [section]; expected keys inside sections");
+                  "' is outside a [section]; expected keys inside sections");
     std::map<const Field*, std::string> seen;
     for (const auto& [name, value] : *table) {
       const auto key = text(section.str(), ".", name.str());

@@ -296,7 +296,7 @@ bool Ledger::spend(int64_t step, const SumDigest& sum) {
     broken_ = true;
     throw Error(text("step ", step,
                      " was made before, and its sum of clipped gradients was another one: records, "
-                     "program or machine differ in a way that was not noticed. The same noise on both would give away "
+                     "program or machine differ in a way that was not noticed. The same noise on both would reveal "
                      "their difference, so none was drawn. Start again (with --restart if there is no checkpoint): the "
                      "steps since then get "
                      "noise of their own and are counted again"));

@@ -45,7 +45,7 @@ Reader::Reader(const std::filesystem::path& folder, const std::optional<io::Dige
   const auto map = io::MappedFile::open(folder / kManifestFile);
   digest_ = io::digest_of(map->bytes());
   if (expected && digest_ != *expected)
-    throw io::FormatError(text(map->path(), " is not the manifest that LATEST speaks of", kRemedy));
+    throw io::FormatError(text(map->path(), " is not the manifest that LATEST names", kRemedy));
   manifest_ = parse(map->path(), words_of(map->bytes()));
   for (const auto& weight : manifest_.weights) {
     tensors_[{kWeightPart, weight.name}].elements = elements_of(weight);

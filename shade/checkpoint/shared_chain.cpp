@@ -61,7 +61,7 @@ Chain SharedChain::prove(std::string_view words) const {
     return chain;
   } catch (const io::FormatError& fault) {
     throw io::FormatError(text(name_, " ", path_, " is damaged: ", fault.what(),
-                               "; what was spent is not known any more: put a copy back that is whole"));
+                               "; what was spent is no longer known: restore an intact copy"));
   }
 }
 

@@ -68,7 +68,7 @@ TEST(Event, ShuffledSamplingGetsNoEpsilonFromAnyAccountant) {
   const std::array run{event.accounted()};
   for (const auto accountant : {Accountant::prv, Accountant::rdp})
     EXPECT_EQ(test::fault([&] { (void)spent(accountant, run, 1e-5); }),
-              "no epsilon for the shuffled sampler: these accountants answer for poisson and truncated_poisson, and "
+              "no epsilon for the shuffled sampler: these accountants support poisson and truncated_poisson, and "
               "shuffling leaks more than Poisson sampling at the same rate; sample with poisson, or report no epsilon");
   EXPECT_EQ(test::fault([&] { (void)spent(Accountant::gdp, run, 1e-5); }),
             "gdp knows the poisson sampler only, found shuffled; use prv or rdp");

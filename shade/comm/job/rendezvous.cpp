@@ -111,7 +111,7 @@ void Rendezvous::await_word(const std::function<void()>& interrupt) {
     if (!inside_->check({mine(place_.rank)})) throw SealBroken(full_key(mine(place_.rank)), "was deleted");
     if (!inside_->check({mine(0)})) throw CommError(did_not_come(std::array{0}));
     if (Clock::now() > deadline + limit_)
-      throw CommError(text("rank 0 came to the rendezvous and said nothing within ", to_string(limit_),
+      throw CommError(text("rank 0 came to the rendezvous and sent nothing within ", to_string(limit_),
                            "; its own message says why"));
   }
   std::optional<std::string> word;

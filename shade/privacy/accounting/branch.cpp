@@ -45,7 +45,7 @@ std::vector<Branch> branches(const Mechanism& mechanism) {
     case Sampler::shuffled: break;
   }
   throw UsageError(text("no epsilon for the ", to_string(mechanism.sampler),
-                        " sampler: these accountants answer for poisson and truncated_poisson, and shuffling leaks ",
+                        " sampler: these accountants support poisson and truncated_poisson, and shuffling leaks ",
                         "more than Poisson sampling at the same rate; sample with poisson, or report no epsilon"));
 }
 
