@@ -98,7 +98,7 @@ TEST_F(PlanPage, HasItsPicturesAndTheFiguresOfTheFile) {
 TEST_F(PlanPage, OfAdviceHasTheFrontAndItsRecommendedStep) {
   Json plan{{"rows",
              {tried("zero3, batch 1", 4000, 9, "front"), tried("zero2, batch 2", 20'000, 5, "front"),
-              tried("ddp, batch 1", 15'000, 8, "slower"), tried("ddp, batch 64", 90'000, 4, "too_large")}},
+              tried("ddp, batch 1", 15'000, 8, "slower"), tried("ddp, batch 64", 90'000, 4, "over")}},
             {"memory_limit_mb", 24'576},
             {"recommended", {{"name", "zero2, batch 2"}, {"plan", planned_row("none", 1)}}},
             {"environment", plan_environment()},

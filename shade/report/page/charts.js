@@ -22,6 +22,11 @@ function roundSteps(low, high, most) {
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; ++k) out.push(+(k * step).toPrecision(12));
   return out;
 }
+// Of megabytes: round in the unit in which they are written.
+function memorySteps(most, count) {
+  const unit = [1048576, 1024, 1].find(u => most >= u) ?? 1 / 1024;
+  return roundSteps(0, most / unit, count).map(v => v * unit);
+}
 // Numbers along an axis, without those that would touch the one before.
 function axisX(values, x, y, format, wide) {
   let end = -1e9, out = "";
@@ -63,7 +68,7 @@ function linePlot(wide, lines, { xs, format, xLabel, zero = true, references = [
 // The course of memory in a step by kind, from `top` on; with its axis of memory.
 function memoryArea(memory, kinds, { x, left, right, top, high, most }) {
   const y = v => top + high * (1 - v / most);
-  let out = axisY(roundSteps(0, most, 3), y, left, right, megabytes), base = memory.ms.map(() => 0);
+  let out = axisY(memorySteps(most, 3), y, left, right, megabytes), base = memory.ms.map(() => 0);
   const line = (values, back) => {
     const points = [];
     values.forEach((v, i) => { if (i) points.push([x(memory.ms[i]), y(values[i - 1])]); points.push([x(memory.ms[i]), y(v)]); });

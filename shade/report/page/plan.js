@@ -22,7 +22,7 @@ function advised() {
         out += `<circle cx="${x(r.peak_memory_mb)}" cy="${y(r.time)}" r="${r.verdict === "front" ? 5 : 3.6}" fill="${c}" data-tip="${safe(words)}"/>`;
         if (r.name === a.recommended) out += `<circle cx="${x(r.peak_memory_mb)}" cy="${y(r.time)}" r="9" fill="none" stroke="var(--soft)" stroke-width="2" pointer-events="none"/>`;
       }
-      return `<svg width="${wide}" height="${bottom + 44}">${out}${axisX(roundSteps(0, mostX, wide / 110), x, bottom + 18, megabytes, wide)}<text class="soft" text-anchor="middle" x="${(left + right) / 2}" y="${bottom + 38}">peak memory per rank</text></svg>`;
+      return `<svg width="${wide}" height="${bottom + 44}">${out}${axisX(memorySteps(mostX, wide / 110), x, bottom + 18, megabytes, wide)}<text class="soft" text-anchor="middle" x="${(left + right) / 2}" y="${bottom + 38}">peak memory per rank</text></svg>`;
     });
     tableOf(card, a.rows.map(r => ({ settings: r.name, verdict: spoken(r.verdict), "peak memory": cell(r.peak_memory_mb, megabytes), [per]: cell(r.time, time), [a.timed ? "device time per sample" : "sent per sample"]: cell(r.cost, cost), why: r.reason || "-" })));
   }

@@ -22,7 +22,7 @@ const at = (row, key) => key.split(".").reduce((part, name) => part?.[name], row
 function figureColumns({ key, unit, heading }) {
   const show = formats[unit] || (v => v ? significant(v) : "-");
   const column = [heading, r => at(r, key), r => at(r, key) === undefined ? "-" : show(at(r, key))];
-  return key === "avg_time_ms" ? [column, ["fastest .. slowest", r => r.min_time_ms, r => spread(r.min_time_ms, r.max_time_ms)]] : [column];
+  return key === "avg_time_ms" && !report.planned ? [column, ["fastest .. slowest", r => r.min_time_ms, r => spread(r.min_time_ms, r.max_time_ms)]] : [column];
 }
 function allRows() {
   const part = section("All rows", `Click a heading to sort. Time and memory ${overBaseline} are against the row of the same shape.`);
@@ -48,7 +48,7 @@ function barCard(parent, title, heading, format, value, withFailures) {
     { fastest: cell(value(r).low, format), slowest: cell(value(r).high, format) }) })));
 }
 function sideBySide() {
-  const grid = add(section("Side by side", "A bar is one experiment; thin lines run from the fastest to the slowest measured step."), "", "div", "grid");
+  const grid = add(section("Side by side", report.planned ? "A bar is one row of the plan." : "A bar is one experiment; thin lines run from the fastest to the slowest measured step."), "", "div", "grid");
   barCard(grid, "Time of a step", "step", millis, r => ({ value: r.avg_time_ms, low: r.min_time_ms, high: r.max_time_ms }), true);
   barCard(grid, "Peak memory of the largest rank", "peak memory", megabytes, r => ({ value: r.peak_memory_mb }), true);
   barCard(grid, "Time " + overBaseline, "time " + overBaseline, signedPercent, r => r.cost && { value: r.cost.time_percent });
