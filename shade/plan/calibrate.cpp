@@ -252,8 +252,9 @@ DeviceProfile calibrate(comm::World& world, const CalibrateConfig& config) {
   const bool cpu = world.device().is_cpu();
   DeviceProfile out;
   if (cpu) {
-    out.process = beside_tensors(world, train::ComputeType::fp32);
-    out.process_bf16 = beside_tensors(world, train::ComputeType::bf16);
+    const auto process = beside_tensors(world);
+    out.process = process.fp32;
+    out.process_bf16 = process.bf16;
   }
   const profile::TensorMemory::Uncounted probe;
   out.name = config.name;

@@ -2,9 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
-#include <ATen/ops/add_meta_dispatch.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/graph_task.h>
 #include <torch/library.h>
 
 namespace shade::plan {
@@ -35,19 +32,6 @@ at::Tensor index_select(const at::Tensor& self, int64_t dim, const at::Tensor& i
 
 at::Tensor roll(const at::Tensor& self, c10::SymIntArrayRef, at::IntArrayRef) { return at::empty_like(self); }
 
-// Autograd itself, between two functions of the graph: it adds the gradients of a value that was used twice.
-bool autograd_accumulates() {
-  return torch::autograd::get_current_graph_task_id() >= 0 && torch::autograd::get_current_node() == nullptr;
-}
-
-// Autograd accumulates in place where it holds the only reference to the first gradient, and never on meta.
-at::Tensor add(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
-  const bool only_one = self.use_count() == 1 && self.has_storage() && self.storage().use_count() == 1;
-  if (autograd_accumulates() && !at::GradMode::is_enabled() && only_one && self.is_non_overlapping_and_dense())
-    return at::meta::add_(const_cast<at::Tensor&>(self), other, alpha);
-  return at::meta::add(self, other, alpha);
-}
-
 }  // namespace
 
 MetaKernels::MetaKernels()
@@ -59,7 +43,6 @@ MetaKernels::MetaKernels()
   library_->impl("where.self", TORCH_FN(where));
   library_->impl("index_select", TORCH_FN(index_select));
   library_->impl("roll", TORCH_FN(roll));
-  library_->impl("add.Tensor", TORCH_FN(add));
 }
 
 MetaKernels::~MetaKernels() = default;

@@ -1,4 +1,4 @@
-// Shapes of operators for which libtorch has meta kernels in Python alone, and sums of gradients in place.
+// Shapes of operators for which libtorch has meta kernels in Python alone.
 #pragma once
 
 #include <memory>

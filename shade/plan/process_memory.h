@@ -3,12 +3,15 @@
 #pragma once
 
 #include "shade/comm/world.h"
-#include "shade/train/compute_type.h"
 
 namespace shade::plan {
 
-// Two steps of a small model: the most that the process had, less the peak of its tensors. Collective; the largest of
-// the ranks. The peak of a process never falls: call it before anything large.
-Bytes beside_tensors(comm::World& world, train::ComputeType type);
+struct BesideTensors {
+  Bytes fp32, bf16;  // of runs in this type
+};
+
+// Two steps of a small model in each type: the most that the process had, less what a plan counts as pages of its
+// tensors. Collective; the largest of the ranks. The peak of a process never falls: call it before anything large.
+BesideTensors beside_tensors(comm::World& world);
 
 }  // namespace shade::plan

@@ -33,7 +33,6 @@ const std::vector<const char*> kCases{
     "--model qwen2-nano --task classify --dp materialize --ranks 1 --lora-rank 4",
     "--model dit-s --hidden-dim 96 --num-layers 2 --num-heads 3 --dp bookkeeping --ranks 1",
     "--model dit-s --hidden-dim 96 --num-layers 2 --num-heads 3 --dp streaming --ranks 1 --dtype bf16",
-    "--model dit-s --hidden-dim 96 --num-layers 2 --num-heads 3 --dp flash --ranks 1",
     "--model linear --hidden-dim 256 --num-layers 3 --dp auto --ranks 1",
     "--model llama-nano --task lm --dp none --ranks 2 --shard zero3",
     "--model llama-nano --task lm --dp auto --ranks 1 --offload",
