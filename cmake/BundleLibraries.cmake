@@ -1,4 +1,4 @@
-# Run by cpack for the archive: the libraries of Debian that PROGRAM is linked with go to DESTINATION/lib/shade, their
+# Run by cpack for the archive: the libraries of Debian that PROGRAM is linked with go to DESTINATION/LIBRARIES, their
 # licences to DESTINATION/LICENCES. glibc and the compiler's libraries are the machine's.
 file(GET_RUNTIME_DEPENDENCIES EXECUTABLES "${PROGRAM}"
   RESOLVED_DEPENDENCIES_VAR found UNRESOLVED_DEPENDENCIES_VAR missing
@@ -8,7 +8,7 @@ if(missing)
   message(FATAL_ERROR "these libraries of ${PROGRAM} were not found: ${missing}")
 endif()
 foreach(library IN LISTS found)
-  file(INSTALL "${library}" DESTINATION "${DESTINATION}/lib/shade" FOLLOW_SYMLINK_CHAIN)
+  file(INSTALL "${library}" DESTINATION "${DESTINATION}/${LIBRARIES}" FOLLOW_SYMLINK_CHAIN)
   file(REAL_PATH "${library}" real)
   set(package "")
   foreach(name IN ITEMS "${library}" "${real}")

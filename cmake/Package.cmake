@@ -9,19 +9,21 @@ set(SHADE_BUNDLED_NVIDIA libcupti.so.13 libcudart.so.13)  # libtorch_cpu is link
 list(TRANSFORM SHADE_BUNDLED_TORCH PREPEND "${SHADE_TORCH}/lib/" OUTPUT_VARIABLE bundled)
 list(TRANSFORM SHADE_BUNDLED_NVIDIA PREPEND "${shade_wheels}/nvidia/cu13/lib/" OUTPUT_VARIABLE bundled_nvidia)
 
+# Not in a folder of lib/: cpack would take it for one of the loader's, and call ldconfig after installing and removing.
+set(SHADE_BUNDLE_LIBRARIES lib/shade/private)
 set(bundle COMPONENT bundle EXCLUDE_FROM_ALL)
 install(PROGRAMS $<TARGET_FILE:shade> DESTINATION bin ${bundle})
-# DT_RPATH, not the DT_RUNPATH of the build tree: LD_LIBRARY_PATH can't bring another libtorch, and the libraries in
-# lib/shade find each other.
+# DT_RPATH, not the DT_RUNPATH of the build tree: LD_LIBRARY_PATH can't bring another libtorch, and the carried
+# libraries find each other.
 find_program(SHADE_PATCHELF patchelf)
 install(CODE "
   set(program \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/bin/shade\")
   if(NOT EXISTS \"${SHADE_PATCHELF}\")
     message(FATAL_ERROR \"packages need patchelf; run tools/bootstrap, then cmake --preset release\")
   endif()
-  execute_process(COMMAND \"${SHADE_PATCHELF}\" --force-rpath --set-rpath \"\\\$ORIGIN/../lib/shade\" \"\${program}\"
+  execute_process(COMMAND \"${SHADE_PATCHELF}\" --force-rpath --set-rpath \"\\\$ORIGIN/../${SHADE_BUNDLE_LIBRARIES}\" \"\${program}\"
     COMMAND_ERROR_IS_FATAL ANY)" ${bundle})
-install(FILES ${bundled} ${bundled_nvidia} DESTINATION lib/shade ${bundle})
+install(FILES ${bundled} ${bundled_nvidia} DESTINATION ${SHADE_BUNDLE_LIBRARIES} ${bundle})
 install(DIRECTORY "${PROJECT_BINARY_DIR}/documents/share" DESTINATION . ${bundle})
 install(DIRECTORY recipes DESTINATION share/shade ${bundle})
 set(SHADE_BUNDLE_DOC share/doc/shade-dp)  # the package's name: where Debian looks for its copyright
@@ -52,6 +54,7 @@ endforeach()
 install(CODE "
   set(PROGRAM \"$<TARGET_FILE:shade>\")
   set(DESTINATION \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
+  set(LIBRARIES \"${SHADE_BUNDLE_LIBRARIES}\")
   set(LICENCES \"${SHADE_BUNDLE_DOC}/licences\")
   include(\"${PROJECT_SOURCE_DIR}/cmake/BundleLibraries.cmake\")" COMPONENT bundle_libraries EXCLUDE_FROM_ALL)
 

@@ -110,7 +110,7 @@ def unpacked(folder, program, **carried):
     require("not found" not in said, said)
     for line in said.splitlines():
         require(".deps" not in line, "libraries of the build tree are used:", line)
-    require("lib/shade/libtorch_cpu.so" in said, said)
+    require("lib/shade/private/libtorch_cpu.so" in said, said)
     documents = shade.parents[1] / "share/doc/shade-dp"
     require((documents / "copyright").exists(), "there is no", documents / "copyright")
     for package in ("nlohmann-json3-dev", "libgomp1", "nvidia_cuda_cupti-*", "torch-*"):
