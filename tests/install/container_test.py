@@ -9,23 +9,21 @@ build/roots/containers, and are removed afterwards.
 import argparse
 import json
 import pathlib
-import resource
 import shutil
 import subprocess
 import tempfile
 
 from debian_root import ROOTS, SOURCE, smallest
-from first_minutes import PRIVATE_STEP, checked, finish, require, timed
+from first_minutes import PRIVATE_STEP, checked, failures, finish, require, timed
 
 IMAGE, BASE = "shade", "shade_base"
 
 
 class Podman:
-    def __init__(self, runtime, scratch):
-        self.global_words = ["podman", "--root", ROOTS / "containers", "--runroot", scratch, "--runtime", runtime]
-        # Not more than this process may give: without CAP_SYS_RESOURCE podman's defaults are refused.
-        self.limits = [word for name, kind in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC))
-                       for word in ("--ulimit", f"{name}={resource.getrlimit(kind)[0]}:{resource.getrlimit(kind)[0]}")]
+    def __init__(self, runtime):
+        self.global_words = ["podman", "--root", ROOTS / "containers", "--runroot", ROOTS / "containers_run", "--runtime", runtime]
+        # Without CAP_SYS_RESOURCE podman's defaults, which may be above this process's limits, are refused.
+        self.limits = ["--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096"]
 
     def __call__(self, *words, status=0):
         words = [str(word) for word in (*self.global_words, *words)]
@@ -43,7 +41,9 @@ def build(podman):
     with timed("podman build"):
         podman("build", "--quiet", "--isolation", "chroot", "--pull-never", "--from", f"localhost/{BASE}",
                "-f", "deploy/Containerfile", "-t", IMAGE, ".")
-    (image,) = json.loads(podman("image", "inspect", IMAGE) or "[{}]")
+    if failures:
+        finish()
+    (image,) = json.loads(podman("image", "inspect", IMAGE))
     print(f"image: {image['Size'] / 1e6:.0f} MB")
     require(image["Config"]["User"] == "shade", "the image's user is", image["Config"].get("User"))
 
@@ -68,11 +68,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runtime", default="runc")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryDirectory() as data:
-        podman = Podman(options.runtime, scratch)
-        build(podman)
+    podman = Podman(options.runtime)
+    build(podman)
+    with tempfile.TemporaryDirectory() as data:
         use(podman, pathlib.Path(data))
-        podman("rmi", "--all", "--force")
+    podman("rmi", "--all", "--force")
     finish()
 
 
