@@ -218,7 +218,10 @@ int run_plan(const Arguments& arguments) {
                 "zero3 --ranks 8");
   const auto write_result = [&](Json out) {
     out["environment"] = origin("plan", arguments, c10::kCPU);
-    if (time.device()) out["device_profile"] = time.device()->name;
+    if (time.device()) {
+      out["device_profile"] = time.device()->name;
+      out["device"] = time.device()->json();
+    }
     write_json(json_file, out);
   };
   if (advice.asked()) {
