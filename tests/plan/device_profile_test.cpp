@@ -30,6 +30,9 @@ TEST(DeviceProfile, HasPublishedFigures) {
   EXPECT_EQ(h100.memory, GiB(80));
   EXPECT_DOUBLE_EQ(h100.bf16_spec, 989e12);
   EXPECT_NEAR(h100.products.at("bf16").per_second, 794.5e12, 1e6);
+  EXPECT_NEAR(h100.attention.per_second, 0.35 * 989e12, 1e6);
+  EXPECT_NEAR(device_profile("a100-80g").attention.per_second, 0.615 * 312e12, 1e6);
+  EXPECT_NEAR(h100.contention, 0.61, 0.01);
   EXPECT_EQ(&h100.product_rate(c10::ScalarType::BFloat16), &h100.products.at("bf16"));
   EXPECT_EQ(&h100.product_rate(c10::ScalarType::Float), &h100.products.at("fp32")) << "TF32 is off by default";
   EXPECT_THROW(h100.product_rate(c10::ScalarType::Double), UsageError);

@@ -83,6 +83,24 @@ TEST(Plan, OfAGpuHasTimes) {
   }
 }
 
+// A GPU gathers a unit by one collective, and one for what doesn't divide; a CPU in segments.
+TEST(Plan, OfAGpuMovesWholeUnits) {
+  const io::Scratch here;
+  Words words{"--model", "llama3-8b", "--num-layers", "2",     "--task", "lm",      "--dp",
+              "none",    "--shard",   "zero3",        "--seq", "256",    "--ranks", "64"};
+  const auto gathers = [&] {
+    const auto rows = result_of("plan", words, here.path() / "plan.json").at("rows");
+    for (const auto& one : rows.at(0).at("communication").at("collectives"))
+      if (one.at("collective") == "all_gather") return one.at("count").get<int>();
+    return 0;
+  };
+  EXPECT_GT(gathers(), 100);
+  words.insert(words.end(), {"--device-profile", "h100-80g"});
+  const int whole = gathers();
+  EXPECT_GT(whole, 0);
+  EXPECT_LE(whole, 20);
+}
+
 // Model FLOPs (6 N per token and attention, whole) are those of the operators, but for the half of attention that a
 // causal mask spares.
 TEST(Plan, CountsTheFlopsOfTheModel) {
