@@ -18,6 +18,7 @@ DATA = pathlib.Path(__file__).with_suffix(".toml")
 FIELDS = ["gpu", "model", "length", "gpus", "batch", "accum", "checkpointing", "strategy", "tokens", "memory", "reason"]
 GIB = 2**30
 LARGE = 10  # %, from which a difference is explained
+TRAFFIC = 5  # % of the step: runs below it hardly depend on the compute lost to collectives
 UNHIDDEN = 0.999  # share of the compute rate that a collective takes where nothing of it is hidden
 
 
@@ -55,14 +56,16 @@ def plan(shade, words, profile):
 class Profiles:
     """The program's own profiles, with the changes of a source."""
 
-    def __init__(self, shade):
-        self.shade, self.known = shade, {}
+    def __init__(self, shade, contention=None):
+        self.shade, self.contention, self.known = shade, contention, {}
 
     def get(self, gpu, changes):
         if gpu not in self.known:
             words = ["--model", "linear-nano", "--dp", "none"]
             self.known[gpu] = json.dumps(plan(self.shade, words, gpu)["device"])
         profile = json.loads(self.known[gpu])
+        if self.contention is not None:
+            profile["contention"] = self.contention
         if "attention" in changes:
             profile["attention"]["per_second"] *= changes["attention"]
         if "memory_bytes" in changes:
@@ -179,8 +182,13 @@ def scaling_table(shade, data, profiles):
 def summary(rows):
     yield "| runs | number | within 10 % | median of the absolute difference | mean difference | largest |"
     yield "|---|---|---|---|---|---|"
-    groups = {"all": rows} | {gpu: [r for r in rows if r["gpu"] == gpu] for gpu in sorted({r["gpu"] for r in rows})}
+    little = [row for row in rows if row["ends"][0]["shares"]["communication"] < TRAFFIC]
+    groups = {f"traffic below {TRAFFIC} % of the step": little,
+              f"traffic from {TRAFFIC} %": [row for row in rows if row not in little], "all": rows}
+    groups |= {gpu: [r for r in rows if r["gpu"] == gpu] for gpu in sorted({r["gpu"] for r in rows})}
     for name, group in groups.items():
+        if not group:
+            continue
         found = [difference(row) for row in group]
         within = sum(abs(d) <= LARGE for d in found)
         yield (f"| {name} | {len(group)} | {within} | {statistics.median(abs(d) for d in found):.1f} % | "
@@ -202,10 +210,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shade")
     parser.add_argument("--only", default="")
+    parser.add_argument("--contention", type=float, help="in place of the profiles' own")
     parser.add_argument("--output", type=pathlib.Path, required=True)
     options = parser.parse_args()
     data = tomllib.loads(DATA.read_text())
-    profiles = Profiles(options.shade)
+    profiles = Profiles(options.shade, options.contention)
     file = options.output / "published.json"
     kept = {name_of(row): row for row in json.loads(file.read_text())["rows"]} if options.only and file.exists() else {}
     rows = []
