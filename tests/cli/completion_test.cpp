@@ -39,7 +39,7 @@ std::set<std::string> offered(const std::string& script, const std::vector<std::
   return out;
 }
 
-// An interactive zsh that loads the script as a user's does, and the Tab key pressed twice; status 0 if it lists `expected`.
+// An interactive zsh loads the script as a user's does, and Tab is pressed twice; status 0 if it lists `expected`.
 test::Outcome press_tab_in_zsh(const std::string& script, const std::string& typed, const std::string& expected) {
   const auto folder = std::filesystem::path(script).parent_path();
   std::filesystem::copy_file(script, folder / "_shade", std::filesystem::copy_options::overwrite_existing);
