@@ -40,7 +40,8 @@ std::vector<const AdvisedRow*> front_of(const Advice& advice) {
   return out;
 }
 
-std::string points_script(const Advice& advice, const Window& window, const Unit& unit, double per_time) {
+std::string points_script(const Advice& advice, const Window& window, const Unit& unit, double per_time,
+                          double highest) {
   std::vector<std::vector<double>> slower, large, front, best;
   const auto point = [&](const AdvisedRow& row) {
     return std::vector<double>{row.peak_mb * unit.per_mb, row.time * per_time};
@@ -60,7 +61,7 @@ std::string points_script(const Advice& advice, const Window& window, const Unit
     parts += text(parts.empty() ? "plot " : ", \\\n  ", "$", name, " using 1:2 with ", how);
   };
   const double limit = advice.limit_mb * unit.per_mb;
-  add("limit", {{limit, 0}, {limit, 1e300}}, "lines lw 1.5 dt 2 lc rgb '#606060'");
+  add("limit", {{limit, 0}, {limit, highest}}, "lines lw 1.5 dt 2 lc rgb '#606060'");
   add("slower", slower, text("points pt 7 ps 0.9 lc rgb '", kSlower, "'"));
   add("large", large, text("points pt 6 ps 0.9 lc rgb '", kTooLarge, "'"));
   add("front", front, text("linespoints lw 1.5 pt 7 ps 1.4 lc rgb '", kOnFront, "'"));
@@ -107,7 +108,7 @@ Picture plan_front(const Results& results) {
               .y1 = std::max(1e-9, 1.1 * highest)};
   add_front_numbers(canvas, panel, front, unit, per_time);
   panel.script = text("set grid xtics ytics\nset border 3\n", tics('x', round_steps(0, panel.x1)),
-                      tics('y', round_steps(0, panel.y1)), points_script(advice, window, unit, per_time));
+                      tics('y', round_steps(0, panel.y1)), points_script(advice, window, unit, per_time, panel.y1));
   canvas.panel(panel);
   canvas.x_label(panel, text("peak memory per rank (", unit.name, ")"));
   for (size_t i = 0; i < front.size(); ++i)

@@ -120,8 +120,8 @@ void add_memory(Canvas& canvas, const ResultRow& row, double step_ms) {
               .x1 = step_ms * per_ms,
               .y1 = known ? 1.05 * largest * unit.per_mb : 1};
   if (known) {
-    canvas.text(kFirstPx - 62, panel.top + 8, "memory", Anchor::right, kTextPx, "#404040");
-    canvas.text(kFirstPx - 62, panel.top + 24, text("(", unit.name, ")"), Anchor::right, kTextPx, "#404040");
+    canvas.text(16, panel.top + 8, "memory", Anchor::left, kTextPx, "#404040");
+    canvas.text(16, panel.top + 24, text("(", unit.name, ")"), Anchor::left, kTextPx, "#404040");
   }
   panel.script = text("set border ", known ? 3 : 1, "\nset grid ytics\n", tics('x', round_steps(0, panel.x1, 10)),
                       known ? tics('y', round_steps(0, panel.y1, 3)) : "unset ytics\n",
