@@ -23,7 +23,7 @@ std::vector<std::string> table_line(const Results& results, const ResultRow& row
           row.group,
           memory_text(row.peak_mb),
           time_text(row.time_ms),
-          row.planned_for.empty() ? text(time_text(row.fastest_ms), " .. ", time_text(row.slowest_ms)) : kNone,
+          row.planned_for.empty() ? text(time_text(row.fastest_ms), " .. ", time_text(row.slowest_ms)) : kNoCell,
           tokens,
           exposed,
           cost ? time_cost_text(row, *results.without_privacy(row)) : kNoCell,
