@@ -202,7 +202,8 @@ TEST_F(HostileReport, EveryStringOfAResultFileIsShownAndNotRun) {
       }
     }
   }
-  const auto names = picture_names();
+  auto names = picture_names();
+  std::erase(names, "plan_front");  // of plans: no result of a measurement has it
   EXPECT_EQ(drawn_, std::set<std::string>(names.begin(), names.end()));
 }
 
