@@ -53,6 +53,7 @@ TEST(OneRunBound, GuessesTheHighestAndTheLowest) {
   EXPECT_EQ(four.made, 4);
   EXPECT_EQ(four.right, 3) << "3 and 2 are called included, -4 and -1 left out";
   EXPECT_EQ(four.canaries, 6);
+  EXPECT_EQ(guess(scores, {false, true, true, true, true, false}, 4).right, 1) << "2 alone: -4 and -1 are included";
 }
 
 // Answers by chance are what the theorem compares with: the bound is above epsilon as often as the confidence leaves.
