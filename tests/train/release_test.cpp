@@ -368,7 +368,7 @@ TEST_F(Release, StatesWhatAllRunsOnTheDataSpend) {
   EXPECT_EQ(total["digest"], io::to_hex(io::digest_of(io::content(place("data.ledger")))));
   fs::remove_all(place("out"));
   fs::remove(place("data.ledger"));
-  EXPECT_NE(refusal("run").find("which is not there"), std::string::npos) << "what it would have to state is gone";
+  EXPECT_NE(refusal("run").find("which does not exist"), std::string::npos) << "what it would have to state is gone";
   DataLedger::create(place("data.ledger"), cap);
   EXPECT_NE(refusal("run").find("is not the one that the run spent from"), std::string::npos);
 }
