@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/ops/add_meta_dispatch.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/library.h>
 
 namespace shade::plan {
@@ -32,6 +34,32 @@ at::Tensor index_select(const at::Tensor& self, int64_t dim, const at::Tensor& i
 
 at::Tensor roll(const at::Tensor& self, c10::SymIntArrayRef, at::IntArrayRef) { return at::empty_like(self); }
 
+thread_local int functions_running = 0;  // of the graph
+
+std::unique_ptr<at::ObserverContext> function_began(const at::RecordFunction&) {
+  ++functions_running;
+  return nullptr;
+}
+
+void function_ended(const at::RecordFunction&, at::ObserverContext*) { --functions_running; }
+
+// Autograd itself, between two functions of the graph: it adds the gradients of a value that was used twice.
+bool autograd_accumulates() {
+  return torch::autograd::get_current_graph_task_id() >= 0 && functions_running == 0 && !at::GradMode::is_enabled();
+}
+
+bool is_only_reference(const at::Tensor& gradient) {
+  return gradient.use_count() == 1 && gradient.has_storage() && gradient.storage().use_count() == 1 &&
+         gradient.is_non_overlapping_and_dense();
+}
+
+// Autograd accumulates in place where it has the only reference to a gradient. On meta it doesn't.
+at::Tensor add(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+  if (autograd_accumulates() && is_only_reference(self))
+    return at::meta::add_(const_cast<at::Tensor&>(self), other, alpha);
+  return at::meta::add(self, other, alpha);
+}
+
 }  // namespace
 
 MetaKernels::MetaKernels()
@@ -43,8 +71,11 @@ MetaKernels::MetaKernels()
   library_->impl("where.self", TORCH_FN(where));
   library_->impl("index_select", TORCH_FN(index_select));
   library_->impl("roll", TORCH_FN(roll));
+  library_->impl("add.Tensor", TORCH_FN(add));
+  functions_ = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(&function_began, &function_ended).scopes({at::RecordScope::BACKWARD_FUNCTION}));
 }
 
-MetaKernels::~MetaKernels() = default;
+MetaKernels::~MetaKernels() { at::removeCallback(functions_); }
 
 }  // namespace shade::plan

@@ -1,5 +1,8 @@
-// Shapes of operators for which libtorch has meta kernels in Python alone.
+// Shapes of operators for which libtorch has meta kernels in Python alone, and sums of gradients in place as on
+// devices.
 #pragma once
+
+#include <ATen/record_function.h>
 
 #include <memory>
 
@@ -19,6 +22,7 @@ class MetaKernels {
 
  private:
   std::unique_ptr<torch::Library> library_;
+  at::CallbackHandle functions_;
 };
 
 }  // namespace shade::plan
