@@ -38,9 +38,8 @@ BesideTensors beside_tensors(comm::World& world) {
   const auto groups = shard::connect_groups(world, shard::policy_of(experiment.shard, world.size()));
   const auto besides = [&](train::ComputeType type) {
     experiment.bench.dtype = type;
-    // A plan is of the whole process: where ranks are threads, one makes it.
     const auto resident = peak_resident(world, experiment, groups);
-    const auto pages = world.rank() == 0 ? dry_run(experiment, {.ranks = world.size()}).pages : Bytes{};
+    const auto pages = dry_run(experiment, {.ranks = world.size()}).pages;
     auto most = at::tensor(std::vector<int64_t>{resident.count, pages.count}, at::kLong);
     groups.control.all_reduce(most, {.reduce = comm::Reduce::max}).wait();
     return Bytes{most[0].item<int64_t>() - most[1].item<int64_t>()};

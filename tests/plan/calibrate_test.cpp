@@ -48,8 +48,9 @@ TEST(Calibrate, OneRankHasNoCollectives) {
   });
 }
 
+// A dry run is of a whole process: ranks can't be threads.
 TEST(Calibrate, RanksAgreeOnTheProfile) {
-  test::run_ranks(2, test::As::threads, [](comm::World& world) {
+  test::run_ranks(2, test::As::processes, [](comm::World& world) {
     at::set_num_threads(1);
     const auto profile = calibrate(world, {.time = Seconds(0.5), .name = "two"});
     expect_measured(profile);
