@@ -147,7 +147,8 @@ TEST_F(Signals, InALongEvaluation) {
     EXPECT_EQ(seen.status, 0) << seen.output;
     EXPECT_LT(seen.took.count(), kAnswer_s) << seen.output;
     std::printf("evaluation, %s ranks: ended %.2f s after the signal\n", ranks, seen.took.count());
-    EXPECT_NE(seen.output.find("the evaluation after step 1 is postponed until the run continues"), std::string::npos) << seen.output;
+    EXPECT_NE(seen.output.find("the evaluation after step 1 is postponed until the run continues"), std::string::npos)
+        << seen.output;
     EXPECT_NE(seen.output.find("asked to stop after step 1; saved"), std::string::npos) << seen.output;
     const auto again = test::run(words("4"));
     EXPECT_EQ(again.status, 0) << again.output;
