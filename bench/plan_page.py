@@ -61,7 +61,7 @@ def memory_tables(rows):
     tensors, process = Errors(runs, "mb"), Errors(runs, "resident_mb")
     exact = sum(row["predicted_bytes"] == row["measured_bytes"] for row in runs)
     lines = ["## Memory and traffic",
-             "Peak tensor memory of a rank, peak of its process (RSS) and bytes sent per step. A run that differed by more than 0.5 % was repeated, up to three runs: "
+             "Peak tensor memory of a rank, peak of its process (RSS) and bytes sent per step. A run that differed by more than 0.5 % was repeated, up to six runs: "
              "the lanes of ranks on a CPU are threads, and how long they hold the buffers of a reduction depends on their timing. \"Measured\" is the largest of the runs, "
              "\"repeating\" how far they are apart. All rows with their words are in [rows.json](rows.json).", "",
              "| | runs | within 1 % | within 3 % | within 7 % | median error | 95 % of runs | largest |", "|---|---|---|---|---|---|---|---|"]

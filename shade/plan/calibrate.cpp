@@ -27,6 +27,7 @@ using Run = std::function<void()>;
 
 constexpr int kTrials = 56;  // what the time is divided by
 constexpr int kMaxRepetitions = 200;
+constexpr int kTogether = 9;  // repetitions of what ranks do together
 // With less time for each of them things are tried, not measured: one repetition will do.
 constexpr Seconds kShort{0.05};
 // All ranks of a plan are taken to share this host, up to so many.
@@ -43,14 +44,18 @@ class Meter {
 
   at::Device device() const { return world_.device(); }
 
+  // Ranks repeat as often as each has time for. What has collectives in it is repeated as often by all.
+  enum class Repeat { alone, together };
+
   // The median of repetitions, averaged over ranks. The first one makes threads and plans, and is not counted.
-  Seconds time(const std::string& what, const Run& run) {
+  Seconds time(const std::string& what, const Run& run, Repeat repeat = Repeat::alone) {
     std::vector<double> times;
     Seconds spent{0};
     control_.barrier().wait();
     once(run);
-    const int least = each_ < kShort ? 1 : 3;
-    for (int i = 0; i < least || (spent < each_ && i < kMaxRepetitions); ++i) {
+    const int least = each_ < kShort ? 1 : repeat == Repeat::together ? kTogether : 3;
+    const int most = repeat == Repeat::together ? least : kMaxRepetitions;
+    for (int i = 0; i < least || (spent < each_ && i < most); ++i) {
       const auto took = once(run);
       times.push_back(took.count());
       spent += took;
@@ -228,11 +233,12 @@ void measure_links(comm::World& world, Meter& meter, Seconds each, DeviceProfile
     for (int64_t i = 0; i < repetitions; ++i) one();
   };
   const auto undisturbed = meter.time("products alone", work);
-  const auto disturbed = meter.time("products during a gather", [&] {
+  const auto during = [&] {
     const auto flight = group.all_gather(whole, mine);
     work();
     flight.wait();
-  });
+  };
+  const auto disturbed = meter.time("products during a gather", during, Meter::Repeat::together);
   profile.contention = std::clamp((disturbed - undisturbed) / alone, 0.0, 0.9);
 }
 
