@@ -11,11 +11,12 @@
 Training runs in separate processes of the program; this module does not import torch.
 """
 from ._results import metrics_frame, read_metrics, read_results, results_frame
-from ._run import Result, ShadeError, program, run, train
+from ._run import Result, ShadeError, environment, program, run, train
 
 __all__ = [
     "Result",
     "ShadeError",
+    "environment",
     "metrics_frame",
     "program",
     "read_metrics",

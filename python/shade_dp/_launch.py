@@ -27,7 +27,3 @@ def main() -> NoReturn:
     if problem is not None or torch is None:
         sys.exit(f"shade: {problem}")
     os.execve(BINARY, ["shade", *sys.argv[1:]], environment(torch))
-
-
-if __name__ == "__main__":
-    main()

@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
@@ -38,11 +37,26 @@ class Result(dict[str, Any]):
 
 
 def program() -> list[str]:
-    """The command that starts the program: SHADE_BIN if it is set, otherwise the program in this package."""
+    """The command that starts the program: SHADE_BIN if it is set, otherwise the program in this package.
+
+    No Python is between: it would import modules of the folder that it is started in.
+    """
     other = os.environ.get("SHADE_BIN")
-    if other:
-        return [other]
-    return [sys.executable, "-m", "shade_dp._launch"]
+    if not other:
+        return [str(_launch.BINARY)]
+    # A relative path is relative to this process, not to the folder that the program is started in.
+    return [os.path.abspath(other) if os.sep in other else other]
+
+
+def environment() -> dict[str, str]:
+    """The environment that program() is started with. Raises ShadeError without the torch that it needs."""
+    if os.environ.get("SHADE_BIN"):
+        return dict(os.environ)
+    torch = _torch.find()
+    problem = _torch.complaint(torch)
+    if problem is not None or torch is None:
+        raise ShadeError(["shade"], 1, f"shade: {problem}")
+    return _launch.environment(torch)
 
 
 def words(options: Mapping[str, Optional[Value]]) -> list[str]:
@@ -76,16 +90,14 @@ def run(
     --comm.backend gloo, True and False set switches, lists are joined by commas. `show` prints the output as it appears.
     Raises ShadeError if the program ends with a status other than 0.
     """
-    problem = None if os.environ.get("SHADE_BIN") else _torch.complaint(_torch.find())
-    if problem is not None:
-        raise ShadeError(["shade", verb], 1, f"shade: {problem}")
+    variables = environment()
     with tempfile.TemporaryDirectory(prefix="shade_") as folder:
         file = pathlib.Path(folder) / "result.json"
         command = [*program(), verb, *(os.fspath(word) for word in arguments), *words(options)]
         if ranks is not None:
             command.append(f"--ranks={ranks}")
         command.append(f"--json={file}")
-        status, output = _finish(command, cwd, show, timeout)
+        status, output = _finish(command, variables, cwd, show, timeout)
         if status != 0:
             raise ShadeError(command, status, output)
         return Result(json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}, output)
@@ -96,15 +108,18 @@ def train(recipe: Optional[Path] = None, **options: Any) -> Result:
     return run("train", *([] if recipe is None else [recipe]), **options)
 
 
-def _finish(command: Sequence[str], cwd: Optional[Path], show: bool, timeout: Optional[float]) -> tuple[int, str]:
+def _finish(
+    command: Sequence[str], variables: Mapping[str, str], cwd: Optional[Path], show: bool, timeout: Optional[float],
+) -> tuple[int, str]:
     if not show:
         done = subprocess.run(
-            command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-            timeout=timeout, check=False)
+            command, env=variables, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            errors="replace", timeout=timeout, check=False)
         return done.returncode, done.stdout
     said = []
     with subprocess.Popen(
-            command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as child:
+            command, env=variables, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            errors="replace") as child:
         assert child.stdout is not None
         try:
             for line in child.stdout:

@@ -22,7 +22,8 @@ def find() -> Optional[Torch]:
         return None
     if spec is None or not spec.submodule_search_locations:
         return None
-    folder = pathlib.Path(next(iter(spec.submodule_search_locations)))
+    # Python 3.9 leaves a relative entry of sys.path as it is; the program may be started in another folder.
+    folder = pathlib.Path(next(iter(spec.submodule_search_locations))).absolute()
     try:
         words = (folder / "version.py").read_text(encoding="utf-8")
     except OSError:

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -109,6 +110,52 @@ class Torch(unittest.TestCase):
     def test_no_torch_and_a_broken_one(self):
         self.expect_refused(self.launch(None), "is not installed", "pip install")
         self.expect_refused(self.launch("2.15.0", library=False), "libtorch_cpu.so", "pip install")
+
+
+class WorkingFolder(unittest.TestCase):
+    """run(cwd=FOLDER): nothing of FOLDER is executed or loaded."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name).resolve()
+        self.package = self.folder / "site" / "shade_dp"
+        shutil.copytree(SOURCE / "python" / "shade_dp", self.package)
+        self.write_program("site/shade_dp/bin/shade", 'echo "program $1 in $(pwd), libraries in $LD_LIBRARY_PATH"')
+        torch = self.folder / "other" / "torch"  # not next to the package: its libraries are passed to the loader
+        (torch / "lib").mkdir(parents=True)
+        (torch / "__init__.py").touch()
+        (torch / "version.py").write_text(f"__version__ = '{_torch.WANTED}.0'\n")
+        (torch / "lib" / "libtorch_cpu.so").touch()
+        for name in ("shade_dp/__init__", "shade_dp/_launch", "torch/__init__", "sitecustomize", "os", "json"):
+            file = self.folder / "data" / (name + ".py")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("open('executed', 'w').close()\n")
+        self.write_program("data/site/shade_dp/bin/shade", "touch executed")
+
+    def write_program(self, place, words):
+        file = self.folder / place
+        file.parent.mkdir(parents=True)
+        file.write_text(f"#!/bin/sh\n{words}\n")
+        file.chmod(0o755)
+
+    def expect_only_the_program(self, libraries, **variables):
+        files = sorted((self.folder / "data").rglob("*"))
+        inherited = {name: value for name, value in os.environ.items() if name not in ("SHADE_BIN", "LD_LIBRARY_PATH")}
+        for show in (False, True):
+            code = ("import sys; sys.path[:0] = ['site', 'other']; import shade_dp; "
+                    f"print('result:', shade_dp.run('account', cwd='data', show={show}).output)")
+            seen = subprocess.run([sys.executable, "-I", "-S", "-c", code], cwd=self.folder,
+                                  env={**inherited, **variables}, capture_output=True, text=True)
+            self.assertEqual(seen.returncode, 0, seen)
+            self.assertIn(f"result: program account in {self.folder}/data, libraries in {libraries}\n", seen.stdout)
+            self.assertEqual(sorted((self.folder / "data").rglob("*")), files)
+
+    def test_nothing_of_it_is_imported(self):
+        self.expect_only_the_program(f"{self.folder}/other/torch/lib")
+
+    def test_a_relative_program_is_not_looked_for_in_it(self):
+        self.expect_only_the_program("", SHADE_BIN="site/shade_dp/bin/shade")
 
 
 class Version(unittest.TestCase):
