@@ -14,11 +14,13 @@ set -euo pipefail
 recipe=${1:?usage: sbatch deploy/slurm.sh RECIPE.toml [options]}
 shift
 
-# One secret per job, readable only by its owner, in a folder that all nodes share; it is kept for a requeued job.
+# One secret per start, readable only by its owner, in a folder that all nodes share. It is deleted however the script
+# ends; one that a killed node left behind (SIGKILL) is replaced when the job is requeued.
 secret=$SLURM_SUBMIT_DIR/.shade-secret-$SLURM_JOB_ID
-[ -s "$secret" ] || (umask 077 && openssl rand -hex 32 > "$secret")
+trap 'rm -f "$secret"' EXIT
+rm -f "$secret"
+(umask 077 && set -C && openssl rand -hex 32 > "$secret")
 export SHADE_SECRET_FILE=$secret
 
 srun --ntasks-per-node=1 --ntasks="$SLURM_NNODES" shade doctor --self-test false
 srun shade train "$recipe" --shard zero3 --threads "$SLURM_CPUS_PER_TASK" "$@"
-rm -f "$secret"
