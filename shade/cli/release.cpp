@@ -66,9 +66,11 @@ int run_release(const Arguments& arguments) {
   for (const auto& words : short_lines(released.statement)) std::printf("%s\n", visible_lines(words).c_str());
   std::printf("released %s: %zu files\n", visible(folder).c_str(), released.files.size());
   for (const auto& file : released.files) std::printf("  %s\n", visible(file).c_str());
+  for (const auto& file : released.taken) std::printf("made from %s\n", visible(file).c_str());
   if (!line.json_file.empty())
     write_json(line.json_file, {{"folder", without_folders(folder)},
                                 {"files", released.files},
+                                {"made_from", without_folders(Json(released.taken))},
                                 {"statement", to_json(released.statement)},
                                 {"config", without_folders(config.json())}});
   return 0;

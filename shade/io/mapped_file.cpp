@@ -6,40 +6,31 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "shade/base/error.h"
 #include "shade/base/interrupted.h"
 #include "shade/io/errors.h"
 
 namespace shade::io {
-namespace {
-
-// A FormatError if it is known that there is no file. All else (permissions, a disk or a network that doesn't answer)
-// says nothing of the file, which may be whole: a UsageError, somebody has to see to it.
-[[noreturn]] void fail(int fault, const std::string& what) {
-  for (const int of_the_file : {ENOENT, ENOTDIR, ELOOP, ENXIO})
-    if (fault == of_the_file) throw FormatError(what + std::strerror(fault));
-  throw UsageError(what + std::strerror(fault));
-}
-
-}  // namespace
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path) {
   // Without O_NONBLOCK the open of a named pipe would wait for a writer.
-  const int descriptor = uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
-  if (descriptor < 0) fail(errno, text("cannot open ", path, ": "));
+  const Descriptor file(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
+  if (!file) throw_file_fault(errno, text("cannot open ", path, ": "));
+  return map(file, path);
+}
+
+std::shared_ptr<const MappedFile> MappedFile::map(const Descriptor& file, const std::filesystem::path& path) {
   struct stat status{};
-  const bool known = ::fstat(descriptor, &status) == 0;
+  const bool known = ::fstat(*file, &status) == 0;
   void* address = nullptr;
   int fault = known ? 0 : errno;
   const auto size = static_cast<size_t>(status.st_size);
   if (known && S_ISREG(status.st_mode) && size > 0) {
-    address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, *file, 0);
     if (address == MAP_FAILED) fault = errno;
   }
-  ::close(descriptor);  // the map stays
-  if (fault != 0) fail(fault, text("cannot map ", path, " (", size, " bytes): "));
+  if (fault != 0) throw_file_fault(fault, text("cannot map ", path, " (", size, " bytes): "));
   if (!S_ISREG(status.st_mode))
     throw FormatError(text("cannot read ", path, ": expected a regular file, found ",
                            S_ISDIR(status.st_mode) ? "a folder" : "a device, pipe or socket"));

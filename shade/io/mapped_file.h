@@ -6,6 +6,8 @@
 #include <memory>
 #include <span>
 
+#include "shade/base/descriptor.h"
+
 namespace shade::io {
 
 // Read-only: a write through its bytes ends the process, it can't reach the file. Shared, so that a tensor that views
@@ -15,6 +17,9 @@ class MappedFile {
  public:
   // Throws Error naming the file: it can't be opened, or is no regular file.
   static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path);
+
+  // The same of a file that is open for reading, and named `path` in messages. The map stays when it is closed.
+  static std::shared_ptr<const MappedFile> map(const Descriptor& file, const std::filesystem::path& path);
 
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

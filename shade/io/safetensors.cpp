@@ -42,8 +42,10 @@ std::vector<std::string> names(const SafetensorsHeader& header) {
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
-    : map_(MappedFile::open(path)), header_(read_header(*map_)) {}
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : SafetensorsFile(MappedFile::open(path)) {}
+
+SafetensorsFile::SafetensorsFile(std::shared_ptr<const MappedFile> file)
+    : map_(std::move(file)), header_(read_header(*map_)) {}
 
 const TensorInfo& SafetensorsFile::info(std::string_view name) const {
   const auto found = header_.tensors.find(name);

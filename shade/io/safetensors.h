@@ -18,6 +18,7 @@ class SafetensorsFile {
  public:
   // Throws FormatError naming the file and the broken rule; Error if it can't be opened.
   explicit SafetensorsFile(const std::filesystem::path& path);
+  explicit SafetensorsFile(std::shared_ptr<const MappedFile> file);
 
   const std::filesystem::path& path() const { return map_->path(); }
   const SafetensorsHeader& header() const { return header_; }

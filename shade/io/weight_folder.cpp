@@ -1,6 +1,7 @@
 #include "shade/io/weight_folder.h"
 
 #include "shade/io/errors.h"
+#include "shade/io/model_file.h"
 #include "shade/io/untrusted_text.h"
 #include "shade/io/weight_index.h"
 
@@ -24,7 +25,7 @@ std::filesystem::path entrance(const std::filesystem::path& place) {
 }
 
 WeightMap read_weight_map(const std::filesystem::path& index) {
-  const auto map = MappedFile::open(index);
+  const auto map = open_model_file(index.parent_path(), index.filename());
   const auto bytes = map->bytes();
   try {
     if (bytes.size() > kMaxIndex)
@@ -43,11 +44,13 @@ bool has_weights(const std::filesystem::path& folder) {
 
 WeightFolder::WeightFolder(const std::filesystem::path& place) : path_(place) {
   const auto begin = entrance(place);
+  folder_ = begin.parent_path();
   if (begin.extension() == ".json") {
     read_index(begin);
   } else {
-    shards_.push_back({begin, std::make_unique<SafetensorsFile>(begin)});
-    for (const auto& [name, info] : shards_.front().file->header().tensors) shard_of_.emplace(name, 0);
+    auto file = std::make_unique<SafetensorsFile>(open_model_file(folder_, begin.filename()));
+    for (const auto& [name, info] : file->header().tensors) shard_of_.emplace(name, 0);
+    shards_.push_back({begin.filename(), std::move(file)});
   }
 }
 
@@ -56,11 +59,10 @@ void WeightFolder::read_index(const std::filesystem::path& index) {
   for (const auto& [tensor, file] : read_weight_map(index)) {
     const auto [entry, added] = numbers.emplace(file, shards_.size());
     if (added) {
-      const auto path = index.parent_path() / file;
-      if (!std::filesystem::exists(path))
+      if (!std::filesystem::exists(folder_ / file))
         throw Error(text(index, " places tensor ", quote(tensor), " in ", quote(file),
                          ", which is missing; fetch it, the download may be incomplete"));
-      shards_.push_back({path, nullptr});
+      shards_.push_back({file, nullptr});
     }
     shard_of_.emplace(tensor, entry->second);
   }
@@ -74,7 +76,7 @@ std::vector<std::string> WeightFolder::names() const {
 
 std::vector<std::filesystem::path> WeightFolder::files() const {
   std::vector<std::filesystem::path> out;
-  for (const auto& shard : shards_) out.push_back(shard.path);
+  for (const auto& shard : shards_) out.push_back(folder_ / shard.name);
   return out;
 }
 
@@ -98,9 +100,9 @@ const SafetensorsFile& WeightFolder::holder(std::string_view name) const {
 
 const SafetensorsFile& WeightFolder::open(size_t shard) const {
   const std::lock_guard lock(mutex_);
-  auto& [path, file] = shards_[shard];
+  auto& [name, file] = shards_[shard];
   if (!file) {
-    auto opened = std::make_unique<SafetensorsFile>(path);
+    auto opened = std::make_unique<SafetensorsFile>(open_model_file(folder_, name));
     compare_with_index(shard, *opened);
     file = std::move(opened);
   }
@@ -115,8 +117,8 @@ void WeightFolder::compare_with_index(size_t shard, const SafetensorsFile& file)
     const auto indexed = shard_of_.find(name);
     if (indexed == shard_of_.end()) fail("tensor ", quote(name), " is in ", file.path(), " but not in the index");
     if (indexed->second != shard)
-      fail("tensor ", quote(name), " is in two shards: ", shards_[indexed->second].path, " by the index, and ",
-           file.path());
+      fail("tensor ", quote(name), " is in two shards: ", folder_ / shards_[indexed->second].name,
+           " by the index, and ", file.path());
   }
   for (const auto& [name, place] : shard_of_)
     if (place == shard && !file.contains(name))

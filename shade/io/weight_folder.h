@@ -1,5 +1,5 @@
 // A model's weights as Hugging Face lays them out: a folder with model.safetensors, or with
-// model.safetensors.index.json and the shards it names.
+// model.safetensors.index.json and the shards it names. All files are opened as files of a model folder (model_file.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -43,7 +43,7 @@ class WeightFolder {
 
  private:
   struct Shard {
-    std::filesystem::path path;
+    std::filesystem::path name;                   // in folder_
     std::unique_ptr<const SafetensorsFile> file;  // null until it is needed
   };
 
@@ -52,7 +52,7 @@ class WeightFolder {
   const SafetensorsFile& holder(std::string_view name) const;
   void compare_with_index(size_t shard, const SafetensorsFile& file) const;
 
-  std::filesystem::path path_;
+  std::filesystem::path path_, folder_;
   std::map<std::string, size_t, std::less<>> shard_of_;
   mutable std::mutex mutex_;  // of Shard::file
   mutable std::vector<Shard> shards_;

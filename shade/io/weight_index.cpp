@@ -10,7 +10,7 @@
 namespace shade::io {
 namespace {
 
-// Lexical on purpose: the shards of a downloaded model are often symbolic links into a cache.
+// Lexical; open_model_file() looks at where links lead.
 void check_inside(std::string_view tensor, std::string_view file) {
   const std::filesystem::path path(file);
   bool inside = path.has_filename() && path.is_relative() && file.find('\0') == std::string_view::npos;

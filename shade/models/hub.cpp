@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <fstream>
+#include <sstream>
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
+#include "shade/io/model_file.h"
 
 namespace shade::models {
 namespace {
@@ -51,7 +52,8 @@ std::optional<fs::path> hub_copy(std::string_view name) {
   if (!is_hub_name(name)) return std::nullopt;
   const auto slash = name.find('/');
   const auto folder = hub_cache() / text("models--", name.substr(0, slash), "--", name.substr(slash + 1));
-  std::ifstream in(folder / "refs" / "main");
+  if (!io::has_model_file(folder, "refs/main")) return std::nullopt;
+  std::istringstream in(io::read_model_text(folder, "refs/main"));
   std::string commit;
   if (!(in >> commit) || !is_plain(commit)) return std::nullopt;
   const auto snapshot = folder / "snapshots" / commit;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "shade/io/model_file.h"
 #include "shade/models/decoder.h"
 #include "shade/models/dit.h"
 #include "shade/models/hub.h"
@@ -33,7 +34,7 @@ auto first_of(const Body& body) {
 
 AnyConfig from_folder(const std::filesystem::path& folder, const SizeOverrides& sizes) {
   const auto file = folder / "config.json";
-  const auto json = read_json(file);
+  const auto json = io::read_model_json(folder, "config.json");
   auto config = first_of([&]<class Config>(const Config&) -> std::optional<AnyConfig> {
     if (!Config::describes(json)) return std::nullopt;
     return Config::from_json(json, file.string());
@@ -150,7 +151,7 @@ std::string model_title(const std::string& name, const SizeOverrides& sizes) {
 
 std::vector<std::string> not_trained_with(const std::filesystem::path& folder) {
   const auto file = folder / "config.json";
-  const auto json = read_json(file);
+  const auto json = io::read_model_json(folder, "config.json");
   return not_trained_with(ConfigFile(json, file.string()));
 }
 

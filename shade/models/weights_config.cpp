@@ -5,6 +5,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
+#include "shade/io/model_file.h"
 #include "shade/io/scalar_type.h"
 #include "shade/io/weight_folder.h"
 
@@ -32,7 +33,7 @@ std::optional<fs::path> config_folder(const fs::path& weights) {
 
 at::ScalarType type_of_weights(const fs::path& weights) {
   if (const auto folder = config_folder(weights)) {
-    const auto config = read_json(*folder / "config.json");
+    const auto config = io::read_model_json(*folder, "config.json");
     for (const char* key : {"dtype", "torch_dtype"})
       if (const auto found = config.find(key); found != config.end() && found->is_string())
         if (const auto type = io::from_hf_name(found->get<std::string>())) return *type;

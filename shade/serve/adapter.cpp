@@ -5,6 +5,7 @@
 #include <set>
 
 #include "shade/base/error.h"
+#include "shade/io/model_file.h"
 #include "shade/io/safetensors.h"
 #include "shade/io/weight_folder.h"
 #include "shade/models/config_file.h"
@@ -38,7 +39,7 @@ void require_plain(const models::ConfigFile& file, const Json& config) {
 }  // namespace
 
 Adapter::Adapter(const fs::path& folder, const std::string& base)
-    : folder_(folder), config_(read_json(folder / kAdapterConfig)) {
+    : folder_(folder), config_(io::read_model_json(folder, kAdapterConfig)) {
   const models::ConfigFile file(config_, (folder / kAdapterConfig).string());
   require_plain(file, config_);
   const auto named = base.empty() ? file.get<std::string>("base_model_name_or_path", "") : base;
@@ -51,7 +52,7 @@ Adapter::Adapter(const fs::path& folder, const std::string& base)
 
 std::unique_ptr<models::Model> Adapter::model(at::ScalarType type) const {
   const models::ConfigFile file(config_, (folder_ / kAdapterConfig).string());
-  const io::SafetensorsFile tensors(folder_ / kWeights);
+  const io::SafetensorsFile tensors(io::open_model_file(folder_, kWeights));
   models::ModelOptions options;
   options.lora = nn::LoraOptions{.rank = file.need<int64_t>("r"), .alpha = file.need<double>("lora_alpha")};
   options.lora_targets = file.words("target_modules");

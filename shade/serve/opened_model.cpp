@@ -5,6 +5,7 @@
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
 #include "shade/checkpoint/saved_weights.h"
+#include "shade/io/model_file.h"
 #include "shade/models/registry.h"
 #include "shade/models/weights.h"
 #include "shade/serve/adapter.h"
@@ -17,15 +18,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool has(const fs::path& folder, const char* file) { return fs::exists(folder / file); }
-
 Json json_in(const fs::path& folder, const char* file) {
-  return has(folder, file) ? read_json(folder / file) : Json::object();
+  return io::has_model_file(folder, file) ? io::read_model_json(folder, file) : Json::object();
 }
 
 // How to generate; in older folders config.json says it too.
 Json generation_in(const fs::path& folder) {
-  return json_in(folder, has(folder, "generation_config.json") ? "generation_config.json" : "config.json");
+  return json_in(folder,
+                 io::has_model_file(folder, "generation_config.json") ? "generation_config.json" : "config.json");
 }
 
 // A classifier's, by number; none if they are the names that transformers gives by default (LABEL_0, ...).
@@ -52,7 +52,8 @@ int64_t seq_length_in(const fs::path& folder) {
 void open_tokenizer(OpenedModel& opened, const OpenOptions& options, const std::vector<fs::path>& folders) {
   opened.tokenizer_place = options.tokenizer;
   for (const auto& folder : folders)
-    if (opened.tokenizer_place.empty() && has(folder, "tokenizer.json")) opened.tokenizer_place = folder.string();
+    if (opened.tokenizer_place.empty() && io::has_model_file(folder, "tokenizer.json"))
+      opened.tokenizer_place = folder.string();
   SHADE_REQUIRE(!opened.tokenizer_place.empty() || folders.empty(), "no tokenizer.json in ", folders.front().string(),
                 "; name the model's tokenizer (--tokenizer FOLDER, or --tokenizer bytes)");
   opened.tokenizer = data::open_tokenizer(opened.tokenizer_place);
@@ -70,7 +71,7 @@ OpenedModel open_folder(const fs::path& folder, const OpenOptions& options) {
   models::load_weights(out.model->parameters(), folder, options.type, /*copy=*/false);
   open_tokenizer(out, options, {folder});
   out.generation = generation_in(folder);
-  out.classes = class_names(read_json(folder / "config.json"));
+  out.classes = class_names(io::read_model_json(folder, "config.json"));
   out.seq_length = seq_length_in(folder);
   return out;
 }
@@ -114,7 +115,7 @@ OpenedModel open_run(const train::RunPlace& place, const OpenOptions& options) {
 
 OpenedModel open_model(const std::string& place, const OpenOptions& options) {
   const auto path = (fs::path(place) / "").parent_path();  // without a slash at its end
-  const bool adapter = has(path, kAdapterConfig);
+  const bool adapter = io::has_model_file(path, kAdapterConfig);
   SHADE_REQUIRE(adapter || options.base.empty(), "--base is for LoRA adapters, and ", place, " has no ", kAdapterConfig,
                 "; drop it");
   if (adapter) return open_adapter(path, options);

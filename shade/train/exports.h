@@ -26,6 +26,8 @@ class Exports {
   void prepare() const;
   std::vector<Need> needs() const;
   void write() const;
+  // Files of the tokenizer's and the model's folder that go into what is written.
+  const std::vector<std::filesystem::path>& taken() const { return texts_.taken; }
 
  private:
   void write_files(const std::string& folder, const std::map<std::string, std::string>& files) const;

@@ -124,7 +124,9 @@ PrivacyStatement stated(const RunPlace& place, const Recipe& recipe, const Relea
   return out;
 }
 
-void write_weights(const RunPlace& place, const Recipe& recipe, ReleasedPart part, const fs::path& folder) {
+// Returns the files of the tokenizer's and the model's folder that went into the release.
+std::vector<std::string> write_weights(const RunPlace& place, const Recipe& recipe, ReleasedPart part,
+                                       const fs::path& folder) {
   const auto model = models::make_model(recipe.model.model, recipe.sizes, recipe.model.options());
   const auto traits = model->text_traits();
   std::shared_ptr<const data::Tokenizer> tokenizer;
@@ -135,15 +137,20 @@ void write_weights(const RunPlace& place, const Recipe& recipe, ReleasedPart par
         .tokenizer = *tokenizer, .classifier = traits->classifier, .classes = classes_of(recipe, *traits)});
   }
   const auto said = text_export(recipe, *model, texts);
+  std::vector<std::string> taken;
+  for (const auto& file : said.taken)
+    if (part != ReleasedPart::adapter || !said.generation.contains(file.filename().string()))
+      taken.push_back(file.string());
   if (part != ReleasedPart::adapter) {
     checkpoint::export_checkpoint(place.checkpoint, folder, without_places(said.config), export_options(recipe));
     write_files(folder, said.tokenizer);
     write_files(folder, said.generation);
   }
-  if (part == ReleasedPart::model) return;
+  if (part == ReleasedPart::model) return taken;
   const auto own = part == ReleasedPart::both ? folder / "adapter" : folder;
   checkpoint::export_checkpoint_adapter(place.checkpoint, own, adapter_config(recipe, traits && traits->classifier));
   write_files(own, said.tokenizer);
+  return taken;
 }
 
 std::vector<std::string> files_in(const fs::path& folder) {
@@ -194,9 +201,9 @@ Released release(const RunPlace& place, const fs::path& folder, const ReleaseOpt
       weights.empty() || fs::exists(weights), "the weights that the run started from, ", weights,
       ", are missing, and the release needs their type and generation settings; restore them, or release from "
       "the folder that shade train was started in");
-  Released out{.statement = stated(place, recipe, options), .files = {}};
+  Released out{.statement = stated(place, recipe, options), .files = {}, .taken = {}};
   NewFolder fresh(folder);
-  write_weights(place, recipe, part, fresh.inside());
+  out.taken = write_weights(place, recipe, part, fresh.inside());
   write_text(fresh.inside() / "PRIVACY.md", markdown(out.statement));
   write_text(fresh.inside() / "privacy.json", to_json(out.statement).dump(2) + "\n");
   out.files = files_in(fresh.inside());

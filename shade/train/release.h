@@ -35,10 +35,12 @@ struct ReleaseOptions {
 struct Released {
   PrivacyStatement statement;
   std::vector<std::string> files;  // below the folder, sorted
+  std::vector<std::string> taken;  // files of the tokenizer's and the model's folder that went into them
 };
 
 // One process alone, without the records. The folder appears whole or not at all; one that is there must be empty.
-// Throws UsageError: a run without an epsilon, nothing to release, a folder that is taken; Error if writing fails.
+// Throws UsageError: a run without an epsilon, nothing to release, a folder that is taken; io::FormatError: a file of
+// the tokenizer's or the model's folder that leads out of it (io/model_file.h); Error if writing fails.
 Released release(const RunPlace& run, const std::filesystem::path& folder, const ReleaseOptions& options = {});
 
 }  // namespace shade::train

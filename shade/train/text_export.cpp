@@ -7,9 +7,12 @@
 #include "shade/data/chat/chat_template.h"
 #include "shade/data/text_dataset.h"
 #include "shade/data/tokenizer/tokenizer_export.h"
+#include "shade/io/model_file.h"
 
 namespace shade::train {
 namespace {
+
+constexpr const char* kGeneration = "generation_config.json";
 
 void name_classes(Json& config, const std::vector<std::string>& classes) {
   for (size_t i = 0; i < classes.size(); ++i) config["id2label"][std::to_string(i)] = classes[i];
@@ -23,6 +26,10 @@ void name_classes(Json& config, const std::vector<std::string>& classes) {
 // One id, or a list of them.
 bool has_id(const Json& ids, data::TokenId id) {
   return ids.is_array() ? std::find(ids.begin(), ids.end(), Json(id)) != ids.end() : ids == id;
+}
+
+bool has_generation(const Recipe& recipe) {
+  return !recipe.model.weights.empty() && io::has_model_file(recipe.model.weights, kGeneration);
 }
 
 // Which tokens begin and end a text. Several ends stay if the tokenizer's is one of them. Without a word on the
@@ -39,8 +46,7 @@ void set_ends(Json& config, const data::Tokenizer& tokens) {
 }  // namespace
 
 Json generation_config(const Recipe& recipe, const data::Tokenizer& tokens) {
-  const auto file = std::filesystem::path(recipe.model.weights) / "generation_config.json";
-  auto out = !recipe.model.weights.empty() && std::filesystem::exists(file) ? read_json(file) : Json::object();
+  auto out = has_generation(recipe) ? io::read_model_json(recipe.model.weights, kGeneration) : Json::object();
   set_ends(out, tokens);
   if (!out.contains("pad_token_id")) out["pad_token_id"] = tokens.pad();
   return out;
@@ -56,7 +62,7 @@ TextExport text_export(const Recipe& recipe, const models::Model& model, const d
 }
 
 TextExport text_export(const Recipe& recipe, const models::Model& model, const std::optional<TrainedTexts>& texts) {
-  TextExport out{.config = model.config_json(), .tokenizer = {}, .generation = {}};
+  TextExport out{.config = model.config_json(), .tokenizer = {}, .generation = {}, .taken = {}};
   if (!texts) return out;
   const auto& [tokens, classifier, classes] = *texts;
   auto exported = data::export_tokenizer(
@@ -67,10 +73,13 @@ TextExport text_export(const Recipe& recipe, const models::Model& model, const s
   // As pad_token_id, the end of texts would keep its embedding from being trained by who reads this.
   if (exported.pad != tokens.eos()) out.config["pad_token_id"] = exported.pad;
   out.tokenizer = std::move(exported.files);
+  out.taken = std::move(exported.taken);
   // One that was named takes the place of the tokenizer's own.
   if (const auto& name = recipe.data.chat_template; !name.empty() && !classifier)
     out.tokenizer["chat_template.jinja"] = data::ChatTemplate(recipe.data.tokenizer, name, tokens).jinja();
-  if (!classifier) out.generation["generation_config.json"] = generation_config(recipe, tokens).dump(2);
+  if (classifier) return out;
+  out.generation[kGeneration] = generation_config(recipe, tokens).dump(2);
+  if (has_generation(recipe)) out.taken.push_back(std::filesystem::path(recipe.model.weights) / kGeneration);
   return out;
 }
 

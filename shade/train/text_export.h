@@ -2,6 +2,7 @@
 // tokenizer, and how to generate.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@ struct TextExport {
   Json config;                                    // of any model
   std::map<std::string, std::string> tokenizer;   // files by name
   std::map<std::string, std::string> generation;  // generation_config.json, if the model generates
+  std::vector<std::filesystem::path> taken;  // files of the tokenizer's and the model's folder that went into these
 };
 
 // The ids are the tokenizer's: those of the model's own config.json may be defaults that nobody set, or of another

@@ -338,6 +338,8 @@ void Trainer::say_what_was_made(bool exported) {
   auto made = text(folder_->path().string(), " (metrics.jsonl, TensorBoard events, checkpoints)");
   for (const auto& folder : {recipe_->train.export_folder, recipe_->train.adapter_folder})
     if (exported && !folder.empty()) made += ", " + folder;
+  if (exported)
+    for (const auto& file : exports_->taken()) report_->say(text("exported from ", file.string()));
   report_->say(text("wrote ", made, "; took ", to_string(report_->elapsed()), spending_ ? " (not private)" : ""));
 }
 

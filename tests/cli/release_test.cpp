@@ -1,6 +1,7 @@
 // shade release as a user meets it, and the statement that ends a private shade train.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "shade/base/json.h"
@@ -102,6 +103,75 @@ TEST_F(ReleaseVerb, RefusesARunThatIsNotPrivate) {
   const auto refused = shade({"release", place("run"), place("out")});
   EXPECT_EQ(refused.status, 2) << refused.output;
   EXPECT_TRUE(says(refused, "the run is not private")) << refused.output;
+}
+
+// Of a model folder that holds a link to a file elsewhere, in the place of any file that is read: no key of the user's
+// gets into an export or a release, nothing is written, and the message says what to do.
+TEST_F(ReleaseVerb, TakesFilesOfTheModelFolderAlone) {
+  ASSERT_EQ(train({"--export", place("base"), "--output", place("base_run")}).status, 0);
+  scratch.write("base/chat_template.jinja", "{{ x }}");
+  scratch.write("base/chat_template.json", "{}");
+  scratch.write("base/special_tokens_map.json", "{}");
+  const auto fine_tune = [&](const std::string& run) {
+    return shade({"train",
+                  "--model",
+                  place("base"),
+                  "--data-folder",
+                  place("texts"),
+                  "--cache-folder",
+                  place("cache"),
+                  "--seq-length",
+                  "24",
+                  "--batch-size",
+                  "8",
+                  "--steps",
+                  "2",
+                  "--task",
+                  "lm",
+                  "--dp",
+                  "auto",
+                  "--sigma",
+                  "1.5",
+                  "--threads",
+                  "1",
+                  "--output",
+                  place(run),
+                  "--export",
+                  place(run + "_export")});
+  };
+  const auto trained = fine_tune("run");
+  ASSERT_EQ(trained.status, 0) << trained.output;
+  EXPECT_TRUE(says(trained, "exported from " + place("base/chat_template.jinja"))) << trained.output;
+  for (const char* name :
+       {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "generation_config.json",
+        "special_tokens_map.json", "chat_template.jinja", "chat_template.json"}) {
+    const auto file = fs::path(place("base")) / name, key = fs::path(place("key"));
+    fs::rename(file, key);
+    fs::create_symlink("../key", file);
+    const auto message =
+        text("cannot read ", file, ": it leads to ", fs::canonical(key), ", outside the model's folder ",
+             fs::canonical(place("base")), "; replace the link by a copy of the file");
+    const auto exported = fine_tune("other");
+    EXPECT_EQ(exported.status, 1) << name << exported.output;
+    EXPECT_TRUE(says(exported, message)) << message << "\n" << exported.output;
+    EXPECT_FALSE(fs::exists(place("other_export"))) << name;
+    EXPECT_FALSE(fs::exists(place("other/metrics.jsonl"))) << name << ": refused before the first step";
+    fs::remove_all(place("other"));
+    const auto released = shade({"release", place("run"), place("out")});
+    if (std::string_view(name) != "model.safetensors") {  // the release has its own
+      EXPECT_EQ(released.status, 1) << name << released.output;
+      EXPECT_TRUE(says(released, message)) << message << "\n" << released.output;
+      EXPECT_FALSE(fs::exists(place("out"))) << name;
+    }
+    fs::remove_all(place("out"));
+    fs::rename(key, file);
+  }
+  const auto released = shade({"release", place("run"), place("out"), "--json", place("said.json")});
+  ASSERT_EQ(released.status, 0) << released.output;
+  EXPECT_TRUE(says(released, "made from " + place("base/chat_template.jinja") + "\n")) << released.output;
+  const auto from = read_json(place("said.json"))["made_from"];
+  EXPECT_EQ(from.size(), 6u) << from;
+  EXPECT_NE(std::find(from.begin(), from.end(), Json(".../chat_template.jinja")), from.end()) << from;
 }
 
 TEST_F(ReleaseVerb, HasHelpWithAnExample) {

@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "shade/base/json.h"
 #include "shade/data/tokenizer/bpe_tokenizer.h"
+#include "shade/io/errors.h"
+#include "shade/io/model_file.h"
 #include "tests/io/scratch.h"
 #include "tests/support/fault.h"
 #include "tests/support/process.h"
@@ -95,6 +99,49 @@ TEST_F(TokenizerExports, WhatLiesBesideALanguageModelsIsCopied) {
   EXPECT_EQ(found.files.at("chat_template.jinja"), "{{ x }}");
   EXPECT_EQ(found.files.at("special_tokens_map.json"), "{}");
   EXPECT_EQ(exported(true, 1).files.size(), 2u) << "a classifier has no conversations, and its own special tokens";
+}
+
+// Neither a key behind a link nor what is no JSON goes into an export.
+TEST_F(TokenizerExports, CopiesFilesOfTheFolderAlone) {
+  namespace fs = std::filesystem;
+  const io::Scratch elsewhere;
+  for (const char* name :
+       {"special_tokens_map.json", "chat_template.jinja", "chat_template.json", "tokenizer_config.json"}) {
+    fs::create_symlink(elsewhere.write(name, "{}"), scratch.path() / name);
+    EXPECT_NE(test::fault<io::FormatError>([&] {
+                exported(false);
+              }).find(text("cannot read ", scratch.path() / name, ": it leads to ")),
+              std::string::npos);
+    fs::remove(scratch.path() / name);
+    scratch.write(name, std::string(name).ends_with(".json") ? "[\"a key\"]" : "\xFF");
+    EXPECT_NE(test::fault<io::FormatError>([&] { exported(false); }).find(name), std::string::npos);
+    scratch.write(name, "{}");
+    EXPECT_EQ(exported(false).files.at(name), "{}");
+  }
+  const auto taken = exported(false).taken;
+  EXPECT_EQ(std::set<fs::path>(taken.begin(), taken.end()),
+            (std::set<fs::path>{scratch.path() / "tokenizer.json", scratch.path() / "tokenizer_config.json",
+                                scratch.path() / "special_tokens_map.json", scratch.path() / "chat_template.jinja",
+                                scratch.path() / "chat_template.json"}));
+  fs::rename(scratch.path() / "tokenizer.json", elsewhere.path() / "tokenizer.json");
+  fs::create_symlink(elsewhere.path() / "tokenizer.json", scratch.path() / "tokenizer.json");
+  for (const auto& place : {scratch.path(), scratch.path() / "tokenizer.json"})
+    EXPECT_NE(test::fault<io::FormatError>([&] { read_tokenizer(place.string()); }).find("it leads to"),
+              std::string::npos);
+}
+
+TEST_F(TokenizerExports, FilesAreBounded) {
+  for (const auto& [name, most] : {std::pair{"chat_template.jinja", io::kMaxModelText},
+                                   {"tokenizer_config.json", io::kMaxModelText},
+                                   {"tokenizer.json", kMaxTokenizer}}) {
+    const auto before = io::content(scratch.path() / name);
+    scratch.write(name, "");
+    std::filesystem::resize_file(scratch.path() / name, most + 1);  // a hole: takes no space
+    EXPECT_EQ(test::fault<io::FormatError>([&] { exported(false); }),
+              text(scratch.path() / name, " has ", most + 1, " bytes; expected at most ", most));
+    std::filesystem::remove(scratch.path() / name);
+    if (!before.empty()) scratch.write(name, before);
+  }
 }
 
 // Read here again, and by transformers (exports_peer_test), it gives the numbers of the bytes.

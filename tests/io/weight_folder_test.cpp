@@ -148,6 +148,29 @@ TEST(WeightFolder, AnIndexThatLeavesItsFolderIsRefused) {
   }
 }
 
+// Of an index, a shard and a single file, whether the folder or the file is named.
+TEST(WeightFolder, FilesThatLeadOutOfTheFolderAreRefused) {
+  const Scratch scratch;
+  namespace fs = std::filesystem;
+  const auto model = scratch.path() / "model";
+  const auto refuse = [&](const std::string& name, const auto& act) {
+    fs::rename(model / name, scratch.path() / "outside");
+    fs::create_symlink("../outside", model / name);
+    const auto said = message_of<FormatError>(act);
+    EXPECT_NE(said.find(text("cannot read ", model / name, ": it leads to ")), std::string::npos) << said;
+    fs::rename(scratch.path() / "outside", model / name);
+  };
+  write_weight_folder(model, small_model(), {.max_shard = Bytes{200}});
+  refuse(kWeightsIndex, [&] { WeightFolder weights(model); });
+  refuse(kWeightsIndex, [&] { WeightFolder weights(model / kWeightsIndex); });
+  refuse("model-00001-of-00005.safetensors", [&] { WeightFolder(model).tensor("embed"); });
+  WeightFolder(model).check();
+  fs::remove_all(model);
+  write_weight_folder(model, small_model());
+  refuse(kWeightsFile, [&] { WeightFolder weights(model); });
+  refuse(kWeightsFile, [&] { WeightFolder weights(model / kWeightsFile); });
+}
+
 TEST(WeightFolder, ABrokenIndexIsRefused) {
   EXPECT_EQ(refused_index("[]"), "the index must be an object, found an array");
   EXPECT_EQ(refused_index("{}"), "the index has no weight_map");

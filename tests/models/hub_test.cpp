@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "shade/io/errors.h"
 #include "shade/models/registry.h"
+#include "shade/models/weights_config.h"
 #include "tests/io/scratch.h"
 #include "tests/support/fault.h"
 
@@ -65,6 +67,25 @@ TEST_F(HubTest, AReferenceThatLeadsOutOfTheCacheIsNone) {
   EXPECT_FALSE(is_hub_name("../b"));
   EXPECT_FALSE(is_hub_name("a/b/c"));
   EXPECT_FALSE(is_hub_name("/b"));
+}
+
+// A snapshot's files may be links to the blobs of the same model, and to nothing else.
+TEST_F(HubTest, ASnapshotReadsTheBlobsOfItsModelAlone) {
+  const auto snapshot = make_copy("models--a--b", "c0ffee");
+  fs::rename(snapshot / "../../blobs/1", scratch.path() / "elsewhere");
+  fs::remove(snapshot / "config.json");
+  fs::create_symlink(scratch.path() / "elsewhere", snapshot / "config.json");
+  EXPECT_NE(test::fault<io::FormatError>([] { make_model("a/b", {}, {}); }).find("outside the model's folder"),
+            std::string::npos);
+  EXPECT_NE(test::fault<io::FormatError>([&] { not_trained_with(snapshot); }).find("outside the model's folder"),
+            std::string::npos);
+  EXPECT_NE(test::fault<io::FormatError>([&] { type_of_weights(snapshot); }).find("outside the model's folder"),
+            std::string::npos);
+  const auto main = snapshot / "../../refs/main";
+  fs::rename(main, scratch.path() / "main");
+  fs::create_symlink(scratch.path() / "main", main);
+  EXPECT_NE(test::fault<io::FormatError>([] { hub_copy("a/b"); }).find("outside the model's folder"),
+            std::string::npos);
 }
 
 TEST_F(HubTest, WithoutACopyANameStandsForItsSizes) {

@@ -4,9 +4,11 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "shade/io/errors.h"
 #include "shade/serve/score.h"
 #include "shade/train/records.h"
 #include "tests/io/scratch.h"
+#include "tests/support/fault.h"
 #include "tests/train/training.h"
 
 namespace shade::serve {
@@ -57,6 +59,26 @@ struct Opened : testing::Test {
 
   io::Scratch scratch;
 };
+
+// Of adapters and of their base.
+TEST_F(Opened, FilesThatLeadOutOfTheirFolderAreRefused) {
+  namespace fs = std::filesystem;
+  train_adapter("run", "lm");
+  for (const auto* name :
+       {"run_adapter/adapter_config.json", "run_adapter/adapter_model.safetensors", "run_adapter/tokenizer.json",
+        "run_adapter/tokenizer_config.json", "base_model/generation_config.json", "base_model/model.safetensors",
+        "base_model/config.json"}) {
+    fs::rename(place(name), place("elsewhere"));
+    fs::create_symlink("../elsewhere", place(name));
+    EXPECT_NE(test::fault<io::FormatError>([&] {
+                open_model(place("run_adapter"));
+              }).find(text("cannot read ", fs::path(place(name)), ": it leads to ")),
+              std::string::npos)
+        << name;
+    fs::rename(place("elsewhere"), place(name));
+  }
+  EXPECT_NO_THROW(open_model(place("run_adapter")));
+}
 
 TEST_F(Opened, ARunItsExportAndItsAdaptersAreOneModel) {
   for (const std::string task : {"lm", "classify"}) {

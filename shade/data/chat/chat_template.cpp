@@ -11,7 +11,7 @@
 #include "shade/data/strict_document.h"
 #include "shade/io/digest.h"
 #include "shade/io/errors.h"
-#include "shade/io/mapped_file.h"
+#include "shade/io/model_file.h"
 #include "shade/io/untrusted_text.h"
 
 namespace shade::data {
@@ -19,19 +19,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxTemplate = size_t{16} << 20;
-
-std::string read_text(const fs::path& path) {
-  const auto file = io::MappedFile::open(path);
-  const auto bytes = file->bytes();
-  if (bytes.size() > kMaxTemplate)
-    throw io::FormatError(text(path, " has ", bytes.size(), " bytes; expected a chat template"));
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+constexpr const char* kTemplate = "chat_template.jinja";
 
 // "chat_template": a text, or a list of {"name", "template"}, of which transformers takes the one named "default".
-std::optional<std::string> template_in(const fs::path& path) {
-  const auto document = read_strict_document(read_text(path), "file");
+std::optional<std::string> template_in(const fs::path& folder, const char* name) {
+  const auto document = read_strict_document(io::read_model_text(folder, name), "file");
   const auto found = document.is_object() ? document.find("chat_template") : document.end();
   if (found == document.end() || found->is_null()) return std::nullopt;
   if (found->is_string()) return found->get<std::string>();
@@ -40,14 +32,15 @@ std::optional<std::string> template_in(const fs::path& path) {
       if (entry.is_object() && entry.value("name", nlohmann::json()) == "default" && entry.contains("template") &&
           entry.at("template").is_string())
         return entry.at("template").get<std::string>();
-  throw io::FormatError(text(path, ": \"chat_template\" must be a string, or a list with an entry named \"default\""));
+  throw io::FormatError(
+      text(folder / name, ": \"chat_template\" must be a string, or a list with an entry named \"default\""));
 }
 
 std::optional<std::string> template_of_folder(const fs::path& folder) {
-  if (fs::exists(folder / "chat_template.jinja")) return read_text(folder / "chat_template.jinja");
+  if (io::has_model_file(folder, kTemplate)) return io::read_model_text(folder, kTemplate);
   for (const auto* name : {"tokenizer_config.json", "chat_template.json"})
-    if (fs::exists(folder / name))
-      if (auto found = template_in(folder / name)) return found;
+    if (io::has_model_file(folder, name))
+      if (auto found = template_in(folder, name)) return found;
   return std::nullopt;
 }
 

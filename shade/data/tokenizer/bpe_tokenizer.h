@@ -66,6 +66,8 @@ class BpeTokenizer final : public Tokenizer {
   TokenId eos_ = 0, pad_ = 0;
 };
 
+inline constexpr size_t kMaxTokenizer = size_t{256} << 20;  // bytes of a tokenizer.json
+
 // The file that a place names: itself, or the tokenizer.json of a folder. Throws UsageError if there is none.
 std::filesystem::path tokenizer_path(const std::string& place);
 

@@ -4,24 +4,19 @@
 #include "shade/data/strict_document.h"
 #include "shade/data/tokenizer/bpe_tokenizer.h"
 #include "shade/io/errors.h"
-#include "shade/io/mapped_file.h"
+#include "shade/io/model_file.h"
 
 namespace shade::data {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxTokenizer = size_t{256} << 20;
-
 // What `read` makes of the file's text, with the file's name in what it throws.
 template <class Read>
-auto read_file(const fs::path& path, const Read& read) {
-  const auto file = io::MappedFile::open(path);
-  const auto bytes = file->bytes();
-  if (bytes.size() > kMaxTokenizer)
-    throw io::FormatError(text(path, " has ", bytes.size(), " bytes; expected a tokenizer"));
+auto read_file(const fs::path& path, size_t most, const Read& read) {
+  const auto words = io::read_model_text(path.parent_path(), path.filename(), most);
   try {
-    return read(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    return read(words);
   } catch (const io::FormatError& fault) {
     throw io::FormatError(text(path, " is not a tokenizer that is read here: ", fault.what()));
   }
@@ -38,8 +33,8 @@ std::optional<std::string> token_name(const nlohmann::json& config, const char* 
 }
 
 TextEnds read_ends(const fs::path& config) {
-  if (!fs::exists(config)) return {};
-  return read_file(config, [](std::string_view json) {
+  if (!io::has_model_file(config.parent_path(), config.filename())) return {};
+  return read_file(config, io::kMaxModelText, [](std::string_view json) {
     const auto document = read_strict_document(json, "file");
     if (!document.is_object()) throw io::FormatError("the file must be an object");
     return TextEnds{token_name(document, "eos_token"), token_name(document, "pad_token")};
@@ -58,7 +53,8 @@ fs::path tokenizer_path(const std::string& place) {
 std::shared_ptr<const Tokenizer> read_tokenizer(const std::string& place) {
   const auto path = tokenizer_path(place);
   const auto ends = read_ends(path.parent_path() / "tokenizer_config.json");
-  return read_file(path, [&](std::string_view json) { return std::make_shared<const BpeTokenizer>(json, ends); });
+  return read_file(path, kMaxTokenizer,
+                   [&](std::string_view json) { return std::make_shared<const BpeTokenizer>(json, ends); });
 }
 
 }  // namespace shade::data

@@ -1,13 +1,10 @@
 #include "shade/data/tokenizer/tokenizer_export.h"
 
-#include <algorithm>
-#include <fstream>
-#include <iterator>
-
 #include "shade/base/error.h"
 #include "shade/base/json.h"
 #include "shade/data/tokenizer/bpe_tokenizer.h"
 #include "shade/data/tokenizer/byte_level.h"
+#include "shade/io/model_file.h"
 
 namespace shade::data {
 namespace {
@@ -18,10 +15,12 @@ using Document = nlohmann::json;  // sorted: a vocabulary has 100,000 keys
 
 constexpr const char *kTokenizer = "tokenizer.json", *kConfig = "tokenizer_config.json", *kPadName = "<|pad|>";
 
-std::string content_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  SHADE_REQUIRE(in.is_open(), "cannot read ", file);
-  return {std::istreambuf_iterator<char>(in), {}};
+// A file of the tokenizer's folder that is copied byte by byte.
+std::string copied(TokenizerExport& out, const fs::path& folder, const std::string& name) {
+  auto words = io::read_model_text(folder, name);
+  if (name.ends_with(".json")) io::parse_model_json(words, folder / name);
+  out.taken.push_back(folder / name);
+  return words;
 }
 
 struct Named {
@@ -116,9 +115,9 @@ Document byte_document() {
 }
 
 // What lies beside a tokenizer.json and belongs to it.
-void add_companions(const fs::path& folder, std::map<std::string, std::string>& files) {
+void add_companions(const fs::path& folder, TokenizerExport& out) {
   for (const char* name : {"special_tokens_map.json", "chat_template.jinja", "chat_template.json"})
-    if (fs::exists(folder / name)) files[name] = content_of(folder / name);
+    if (io::has_model_file(folder, name)) out.files[name] = copied(out, folder, name);
 }
 
 }  // namespace
@@ -126,16 +125,17 @@ void add_companions(const fs::path& folder, std::map<std::string, std::string>& 
 TokenizerExport export_tokenizer(const std::string& place, const Tokenizer& tokenizer, const TokenizerUse& use) {
   const bool bytes = place.empty() || place == "bytes";
   const auto source = bytes ? fs::path() : tokenizer_path(place);
-  auto words = bytes ? byte_document().dump() : content_of(source);
+  const auto folder = source.parent_path();
+  auto words = bytes ? byte_document().dump() : io::read_model_text(folder, source.filename(), kMaxTokenizer);
   auto file = Document::parse(words);
   if (!file.contains("added_tokens") || file["added_tokens"].is_null()) file["added_tokens"] = Document::array();
-  const auto settings = source.parent_path() / kConfig;
-  const bool known = !bytes && fs::exists(settings);
-  TokenizerExport out{.pad = tokenizer.pad(), .files = {}};
-  if (!use.classifier && !bytes) add_companions(source.parent_path(), out.files);
+  const bool known = !bytes && io::has_model_file(folder, kConfig);
+  TokenizerExport out{.pad = tokenizer.pad(), .files = {}, .taken = {}};
+  if (!bytes) out.taken.push_back(source);
+  if (!use.classifier && !bytes) add_companions(folder, out);
   if (!use.classifier && known) {
     out.files[kTokenizer] = words;
-    out.files[kConfig] = content_of(settings);
+    out.files[kConfig] = copied(out, folder, kConfig);
     return out;
   }
 
@@ -143,7 +143,8 @@ TokenizerExport export_tokenizer(const std::string& place, const Tokenizer& toke
   std::optional<Named> bos;
   if (tokenizer.bos()) bos = Named{*tokenizer.bos(), name_of(file, *tokenizer.bos())};
   auto pad = eos;
-  auto config = known ? read_json(settings) : Json::object();
+  auto config = known ? io::read_model_json(folder, kConfig) : Json::object();
+  if (known) out.taken.push_back(folder / kConfig);
   if (use.classifier) {
     pad = choose_padding(file, tokenizer, use);
     file["post_processor"] = framing(bos, eos);

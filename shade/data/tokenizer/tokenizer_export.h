@@ -8,7 +8,9 @@
 // Bytes become a byte-level BPE without merges: the same ids.
 #pragma once
 
+#include <filesystem>
 #include <map>
+#include <vector>
 
 #include "shade/data/tokenizer/tokenizer.h"
 
@@ -23,9 +25,11 @@ struct TokenizerUse {
 struct TokenizerExport {
   TokenId pad = 0;
   std::map<std::string, std::string> files;  // contents by name
+  std::vector<std::filesystem::path> taken;  // files of the tokenizer's folder that these were made from
 };
 
-// `place` is what `tokenizer` was opened from. Throws UsageError if a classifier's tokenizer has no token for padding.
+// `place` is what `tokenizer` was opened from. Throws UsageError if a classifier's tokenizer has no token for padding,
+// io::FormatError for a file that is none of its folder (io/model_file.h) or not what its name says.
 TokenizerExport export_tokenizer(const std::string& place, const Tokenizer& tokenizer, const TokenizerUse& use);
 
 }  // namespace shade::data
