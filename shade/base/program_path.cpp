@@ -15,9 +15,8 @@ std::string search_path() {
 
 std::optional<std::filesystem::path> program_in(const std::string& folders, const std::string& program) {
   for (const auto& folder : split(folders, ':')) {
-    if (folder.empty()) continue;
     const auto file = std::filesystem::path(folder) / program;
-    if (::access(file.c_str(), X_OK) == 0) return std::filesystem::absolute(file);
+    if (file.is_absolute() && ::access(file.c_str(), X_OK) == 0) return file;
   }
   return std::nullopt;
 }

@@ -9,8 +9,8 @@ namespace shade {
 
 std::string search_path();  // PATH; empty if it is not set
 
-// The absolute path of the first file of this name that may be run, in folders separated by colons. Empty folders,
-// which a shell takes for the current one, are skipped.
+// The path of the first file of this name that may be run, in folders separated by colons. Only absolute folders count:
+// what ".", "bin" or an empty word names depends on the current folder, which may hold data of others.
 std::optional<std::filesystem::path> program_in(const std::string& folders, const std::string& program);
 
 }  // namespace shade

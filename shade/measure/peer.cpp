@@ -28,11 +28,12 @@ namespace {
 
 constexpr Seconds kGrace{10};  // for a process to end by itself
 
-// Where bench/peers and the peers' Python are: beside the sources this program was built from, or where SHADE_ROOT
-// says.
+// Where bench/peers and the peers' Python are: in SHADE_ROOT, or in the source tree whose build/PRESET/bin this program
+// is in. Not where it was built: on another host that path may be anyone's.
 std::filesystem::path root() {
   const char* given = std::getenv("SHADE_ROOT");
-  return given != nullptr ? given : SHADE_SOURCE_ROOT;
+  if (given != nullptr) return given;
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path().parent_path().parent_path();
 }
 
 std::vector<std::string> environment_with(std::map<std::string, std::string> added) {
@@ -124,8 +125,11 @@ Peer::~Peer() { stop(); }
 Peer Peer::start(const Options& options) {
   const auto python = (root() / ".deps/peers/bin/python").string();
   const auto script = (root() / "bench/peers/step_server.py").string();
-  SHADE_REQUIRE(std::filesystem::exists(python) && std::filesystem::exists(script),
-                "the PyTorch peers are not installed (no ", python, "); run tools/bootstrap peers, or set SHADE_ROOT");
+  SHADE_REQUIRE(
+      std::filesystem::exists(python) && std::filesystem::exists(script), "the PyTorch peers are not installed (no ",
+      python,
+      "); run tools/bootstrap peers in the source tree, and set SHADE_ROOT to it if this program is not in its "
+      "build folder");
   std::vector<std::string> command{python, script};
   command.insert(command.end(), options.arguments.begin(), options.arguments.end());
   Peer peer;

@@ -31,16 +31,17 @@ TEST(ProgramPath, TheFirstThatMayBeRun) {
   EXPECT_EQ(program_in("", "tool"), std::nullopt);
 }
 
-TEST(ProgramPath, TheCurrentFolderOnlyIfItIsNamed) {
+TEST(ProgramPath, NothingRelativeToTheCurrentFolder) {
   const TemporaryFolder folder("shade_test");
   make(folder / "tool", fs::perms::owner_all);
+  make(folder / "bin/tool", fs::perms::owner_all);
+  make(folder / "last/tool", fs::perms::owner_all);
   const auto before = fs::current_path();
   fs::current_path(folder.path());
-  const auto unnamed = program_in("::", "tool"), named = program_in(".", "tool");
+  for (const auto* folders : {"", "::", ".", "./", "bin", "bin/../bin"})
+    EXPECT_EQ(program_in(folders, "tool"), std::nullopt) << folders;
+  EXPECT_EQ(program_in(text(":.:bin:", (folder / "last").string()), "tool"), folder / "last/tool");
   fs::current_path(before);
-  EXPECT_EQ(unnamed, std::nullopt);
-  ASSERT_TRUE(named.has_value());
-  EXPECT_TRUE(named->is_absolute()) << *named;
 }
 
 TEST(ProgramPath, IsThatOfTheEnvironment) { EXPECT_TRUE(program_in(search_path(), "sh").has_value()); }

@@ -73,6 +73,18 @@ TEST(Bench, AResultHasNoWholePath) {
       EXPECT_EQ(json.dump().find(path), std::string::npos) << path << " in " << json;
 }
 
+// Wherever it was built: a path that is compiled in may be anyone's on another host.
+TEST(Bench, APeersPythonIsNotTakenFromTheFolderOfTheBuild) {
+  const io::Scratch here;
+  const auto moved = here.path() / "build/release/bin/shade";
+  std::filesystem::create_directories(moved.parent_path());
+  std::filesystem::copy_file(shade_binary(), moved);
+  const auto outcome = run({moved.string(), "bench", "--model", "dit-nano", "--peers", "--num-iter", "1"});
+  EXPECT_EQ(outcome.status, 2) << outcome.output;
+  const auto sought = text("the PyTorch peers are not installed (no ", here.path().string(), "/.deps/peers/bin/python");
+  EXPECT_NE(outcome.output.find(sought), std::string::npos) << outcome.output;
+}
+
 // A recipe says model, data, sharding, optimizer and privacy as shade train takes them; options win.
 TEST(Bench, MeasuresARecipe) {
   const auto folder = std::filesystem::temp_directory_path();
