@@ -16,10 +16,9 @@ void require_sodium() {
 
 }  // namespace
 
-NoiseKey::~NoiseKey() { sodium_memzero(bytes_.data(), bytes_.size()); }
-
 NoiseKey secret_key() {
   require_sodium();
+  forbid_memory_dumps();
   NoiseKey key;
   randombytes_buf(key.data(), key.size());
   return key;

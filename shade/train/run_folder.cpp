@@ -84,6 +84,7 @@ std::optional<privacy::NoiseKey> RunFolder::find_key() const {
   if (descriptor < 0 && errno == ELOOP)
     fail(file, "a symbolic link; expected the key itself, which is deleted at the end");
   if (descriptor < 0) fail(file, std::strerror(errno));
+  forbid_memory_dumps();
   privacy::NoiseKey key;
   struct stat about{};
   const bool whole = ::fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode) &&

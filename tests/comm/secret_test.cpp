@@ -1,6 +1,7 @@
 #include "shade/comm/job/secret.h"
 
 #include <gtest/gtest.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -96,6 +97,28 @@ TEST_F(JobSecret, AFileThatOthersMayReadIsRefusedByItsMode) {
     EXPECT_EQ(fault({{"SHADE_SECRET_FILE", path}}),
               text("the secret's file ", path, " is open to other users (mode ", printed, "): chmod 600 ", path));
   }
+}
+
+TEST_F(JobSecret, AFileOfAnotherUserIsRefusedByItsOwner) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file to another user and read it then";
+  constexpr uid_t kOther = 65534, kThird = 1234;
+  const auto path = write(words, 0600);
+  const auto refused = [&](uid_t owner, uid_t user) {
+    return text("the secret's file ", path, " belongs to user ", owner,
+                ", who knows the secret and can change it; expected this user (", user, ") or root: chown ", user, " ",
+                path, " if that user made it for this job, else make a new one");
+  };
+  EXPECT_EQ(::chown(path.c_str(), kOther, kOther), 0);
+  EXPECT_EQ(fault({{"SHADE_SECRET_FILE", path}}), refused(kOther, 0));
+  // As another user that may read every file.
+  ASSERT_EQ(::seteuid(kOther), 0);
+  ::setfsuid(0);
+  EXPECT_EQ(fault({{"SHADE_SECRET_FILE", path}}), "none") << "its own";
+  EXPECT_EQ(::chown(path.c_str(), 0, 0), 0);
+  EXPECT_EQ(fault({{"SHADE_SECRET_FILE", path}}), "none") << "root's";
+  EXPECT_EQ(::chown(path.c_str(), kThird, kThird), 0);
+  EXPECT_EQ(fault({{"SHADE_SECRET_FILE", path}}), refused(kThird, kOther));
+  ASSERT_EQ(::seteuid(0), 0);
 }
 
 TEST_F(JobSecret, ShortWordsAndNoFileAreRefused) {

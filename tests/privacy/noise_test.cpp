@@ -156,13 +156,5 @@ TEST(Noise, NumbersForNoWeightAreStreamsOfTheirOwn) {
   EXPECT_THROW(noise.draw(0, 0), Error) << "that is a weight's";
 }
 
-TEST(Key, IsWipedWhenItEnds) {
-  alignas(NoiseKey) std::array<uint8_t, sizeof(NoiseKey)> place{};
-  auto* key = new (place.data()) NoiseKey(seeded_key(1));
-  EXPECT_EQ(*key, seeded_key(1));
-  key->~NoiseKey();
-  EXPECT_EQ(place, decltype(place){});
-}
-
 }  // namespace
 }  // namespace shade::privacy

@@ -669,6 +669,9 @@ def main():
     if options.summary:
         summary(done)
         return any(line["verdict"] == "FAILED" for line in done)
+    if os.geteuid() != 0:
+        raise SystemExit("torture.py finds the processes of a case by their environment, which those with a secret hide "
+                         "from their own user; run it as root")
     for needed in (options.shade, options.accidents):
         if not os.path.exists(needed):
             raise SystemExit(f"{needed} is not there; build the targets shade and accident first")

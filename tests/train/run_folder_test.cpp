@@ -1,6 +1,7 @@
 #include "shade/train/run_folder.h"
 
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -37,6 +38,19 @@ TEST(RunFolder, KeepsItsKeyToItself) {
   std::filesystem::create_symlink(scratch.path() / "elsewhere", file);
   EXPECT_THROW(folder.find_key(), Error);
   EXPECT_THROW(folder.destroy_key(), Error);
+}
+
+TEST(RunFolder, AProcessThatMakesOrReadsTheKeyIsNotDumped) {
+  const io::Scratch scratch;
+  const RunFolder folder(scratch.path() / "run");
+  ::prctl(PR_SET_DUMPABLE, 1);
+  EXPECT_FALSE(folder.find_key());
+  EXPECT_EQ(::prctl(PR_GET_DUMPABLE), 1) << "there is no key yet";
+  const auto key = folder.make_key();
+  EXPECT_EQ(::prctl(PR_GET_DUMPABLE), 0);
+  ::prctl(PR_SET_DUMPABLE, 1);
+  EXPECT_EQ(folder.find_key(), key);
+  EXPECT_EQ(::prctl(PR_GET_DUMPABLE), 0);
 }
 
 TEST(RunFolder, OfAPrivateRunIsClosedUnlessItHoldsOtherThings) {

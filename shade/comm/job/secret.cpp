@@ -12,23 +12,20 @@ constexpr size_t kTag = crypto_aead_xchacha20poly1305_ietf_ABYTES;
 static_assert(kNonce + kTag == Secret::kOverhead);
 static_assert(sizeof(Secret::Bytes) == crypto_aead_xchacha20poly1305_ietf_KEYBYTES);
 
-void require_sodium() {
+void prepare_for_secret() {
   static const int status = sodium_init();
   SHADE_CHECK(status >= 0, "libsodium can't be initialised: the system has no source of randomness");
+  forbid_memory_dumps();
 }
 
 const uint8_t* bytes_of(std::string_view words) { return reinterpret_cast<const uint8_t*>(words.data()); }
 
 }  // namespace
 
-Secret::Secret(const Bytes& bytes)
-    : bytes_(new Bytes(bytes), [](Bytes* own) {
-        sodium_memzero(own->data(), own->size());
-        delete own;
-      }) {}
+Secret::Secret(const Bytes& bytes) : bytes_(std::make_shared<const KeyBytes>(bytes)) {}
 
 std::string Secret::new_words() {
-  require_sodium();
+  prepare_for_secret();
   Bytes random;
   randombytes_buf(random.data(), random.size());
   std::string words(2 * random.size() + 1, '\0');
@@ -39,7 +36,7 @@ std::string Secret::new_words() {
 }
 
 Secret Secret::of(std::string_view words) {
-  require_sodium();
+  prepare_for_secret();
   SHADE_REQUIRE(words.size() >= kFewestCharacters, "the job secret has ", words.size(),
                 " characters; expected at least ", kFewestCharacters, " random ones: openssl rand -hex 32");
   Bytes bytes;
@@ -54,6 +51,13 @@ Secret Secret::derived(std::string_view purpose) const {
   crypto_generichash(bytes.data(), bytes.size(), bytes_of(purpose), purpose.size(), bytes_->data(), bytes_->size());
   Secret out(bytes);
   sodium_memzero(bytes.data(), bytes.size());
+  return out;
+}
+
+Secret::Bytes Secret::code(std::string_view purpose, std::span<const uint8_t> message) const {
+  const auto key = derived(text("code: ", purpose));
+  Bytes out;
+  crypto_generichash(out.data(), out.size(), message.data(), message.size(), key.bytes_->data(), key.bytes_->size());
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sodium.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -118,6 +119,7 @@ class Launch {
       kill_all(SIGKILL);
       throw;
     }
+    sodium_memzero(secret_.data(), secret_.size());
     while (!all_gone()) {
       wait_for_something();
       if (failed_ && !ending_) end_the_rest();
@@ -131,12 +133,15 @@ class Launch {
  private:
   // --- starting ---------------------------------------------------------------------------------------------------
 
+  // Without the secret: it must be in no string that is not wiped.
   std::vector<std::string> environment_of(int rank) const {
     std::map<std::string, std::string> all;
     for (char** entry = environ; *entry != nullptr; ++entry) {
-      const std::string line(*entry);
+      const std::string_view line(*entry);
       const auto equals = line.find('=');
-      if (equals != std::string::npos) all[line.substr(0, equals)] = line.substr(equals + 1);
+      const auto name = line.substr(0, equals);
+      if (name == kSecretVariable || name == kSecretFileVariable) continue;  // of a job that we are part of
+      if (equals != std::string_view::npos) all[std::string(name)] = line.substr(equals + 1);
     }
     const auto world = std::to_string(options_.ranks);
     const auto local = std::to_string(rank);
@@ -155,10 +160,8 @@ class Launch {
         {"TORCHELASTIC_RESTART_COUNT", std::to_string(restart_)},
         {"TORCHELASTIC_MAX_RESTARTS", std::to_string(options_.max_restarts)},
         {"SHADE_STORE_PORT", std::to_string(store_.port)},
-        {kSecretVariable, secret_},
         {"TORCHELASTIC_RUN_ID", text("shade-", ::getpid())}};
     for (const auto& [key, value] : stated) all[key] = value;
-    all.erase(kSecretFileVariable);  // of a job that we are part of
     // Ranks share the cores; libtorch would give every rank all of them.
     const auto cores = std::max(1u, std::thread::hardware_concurrency() / static_cast<unsigned>(options_.ranks));
     all.emplace("OMP_NUM_THREADS", std::to_string(cores));
@@ -180,6 +183,9 @@ class Launch {
 
     auto words = options_.command;
     auto lines = environment_of(number);
+    auto& secret = lines.emplace_back();
+    secret.reserve(std::strlen(kSecretVariable) + 1 + secret_.size());
+    secret.append(kSecretVariable).append("=").append(secret_);
     const auto argv = argv_of(words);
     const auto envp = argv_of(lines);
     const pid_t parent = ::getpid();
@@ -199,6 +205,7 @@ class Launch {
       [[maybe_unused]] const auto written = ::write(report[1], &why, sizeof why);
       ::_exit(127);
     }
+    sodium_memzero(secret.data(), secret.size());
     ::setpgid(rank.pid, rank.pid);
     ::close(report[1]);
     int why = 0;
