@@ -13,6 +13,7 @@ namespace shade::checkpoint {
 namespace {
 
 constexpr size_t kMostWords = 600;  // bytes of a rank's message: of thousands of ranks, too, they stay readable
+constexpr size_t kMostShared = size_t{256} << 20;  // bytes that rank 0 sends to all: a ledger or a list of shards
 const std::string kUsage = "u", kFormat = "f", kOther = "e";  // how a message begins: the kind of error
 
 int64_t largest(const comm::Group& group, const std::string& what, int64_t here) {
@@ -21,11 +22,12 @@ int64_t largest(const comm::Group& group, const std::string& what, int64_t here)
   return number.item<int64_t>();
 }
 
-// The number crossed unsealed: too small a one would hide a fault, or cut what rank 0 says.
-void require_at_least(int64_t largest, size_t here, const std::string& what) {
-  if (largest >= 0 && static_cast<size_t>(largest) >= here) return;
+// The number is not authenticated within a host: too small a one would hide a fault, or cut what rank 0 sends,
+// and too large a one would exhaust the memory.
+void require_between(size_t here, int64_t largest, size_t most, const std::string& what) {
+  if (largest >= 0 && static_cast<size_t>(largest) >= here && static_cast<size_t>(largest) <= most) return;
   throw comm::CommError(text("'", what, "': the largest of all sizes came back as ", largest, ", and this rank has ",
-                             here,
+                             here, " of at most ", most, " bytes",
                              ": it was changed on its way. Let only the job's hosts reach each other's ports "
                              "(SECURITY.md)"));
 }
@@ -47,7 +49,7 @@ void together(const comm::Group& group, const std::string& what, const std::func
     fault = kOther + text(error.what()).substr(0, kMostWords);
   }
   const auto most = largest(group, what, static_cast<int64_t>(fault.size()));
-  require_at_least(most, fault.size(), what);
+  require_between(fault.size(), most, kMostWords + 1, what);
   if (most == 0) return;
   // The same words of several ranks are said once.
   std::vector<std::pair<std::string, std::vector<int>>> found;
@@ -80,7 +82,7 @@ std::string from_rank0(const comm::Group& group, const std::string& what, const 
     if (group.rank() == 0) words = part();
   });
   const auto size = largest(group, what, static_cast<int64_t>(words.size()));
-  require_at_least(size, words.size(), what);
+  require_between(words.size(), size, kMostShared, what);
   words.resize(static_cast<size_t>(size));
   comm::share(group, {reinterpret_cast<uint8_t*>(words.data()), words.size()}, what);
   return words;

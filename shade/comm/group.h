@@ -40,6 +40,7 @@ struct BarrierOptions {
 // A group's own secret, and how many messages were sealed with it (comm/job/sealed_words.h).
 struct Seals {
   Secret secret;
+  bool solo = false;  // a simulated group: every rank's message is this rank's own
   std::atomic<uint64_t> count{0};
 };
 

@@ -1,6 +1,7 @@
 #include "shade/comm/socket.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <sys/socket.h>
@@ -58,6 +59,20 @@ Listener listen_on(const std::string& host, uint16_t port) {
   const auto network_port = bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&bound)->sin6_port
                                                         : reinterpret_cast<sockaddr_in*>(&bound)->sin_port;
   return {descriptor, ntohs(network_port)};
+}
+
+void make_nonblocking(int descriptor) {
+  const int flags = ::fcntl(descriptor, F_GETFL);
+  if (flags < 0 || ::fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) != 0)
+    throw CommError(text("cannot change a socket: ", std::strerror(errno)));
+}
+
+int begin_connecting(const std::string& host, uint16_t port) {
+  const auto addresses = resolve(host, port, SOCK_STREAM);
+  const int descriptor = ::socket(addresses->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (descriptor < 0) throw CommError(text("cannot make a socket for ", host, ": ", std::strerror(errno)));
+  ::connect(descriptor, addresses->ai_addr, addresses->ai_addrlen);
+  return descriptor;
 }
 
 std::string local_address_towards(const std::string& host, uint16_t port) {

@@ -12,6 +12,11 @@ struct Listener {
   uint16_t port = 0;
 };
 Listener listen_on(const std::string& host, uint16_t port);
+void make_nonblocking(int descriptor);
+
+// A non-blocking socket that is being connected to this numeric address; a failure shows when it is used. The caller
+// owns the descriptor.
+int begin_connecting(const std::string& host, uint16_t port);
 
 // The local address from which `host` is reached: on several hosts, the interface that leads to rank 0.
 std::string local_address_towards(const std::string& host, uint16_t port);

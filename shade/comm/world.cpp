@@ -17,6 +17,7 @@
 #include "shade/base/strings.h"
 #include "shade/comm/job/file_limit.h"
 #include "shade/comm/job/job_secret.h"
+#include "shade/comm/job/proof.h"
 #include "shade/comm/job/rendezvous.h"
 #include "shade/comm/job/sealed_store.h"
 #include "shade/comm/job/task.h"
@@ -40,12 +41,19 @@ void CommConfig::declare(Fields& fields) {
       {.help = "time after which the job ends if all ranks are alive and wait for each other", .min = 1, .max = 86400});
   fields.add("interface", interface,
              {.help = "network interface between hosts, e.g. eth0; if not set, the one that leads to rank 0"});
+  fields.add(
+      "seal", seal,
+      {.help = "encryption and authentication of messages between ranks; auto: on if the job spans hosts. NCCL's "
+               "own messages are never encrypted"});
   fields.add("segment", segment,
              {.help = "size of the segments in which a reduction is received while the previous segment is added",
               .min = 4096});
 }
 
 namespace {
+
+constexpr Seconds kGlooProof{5};          // all ranks have connected: the proof is a small message
+constexpr int64_t kSocketsOfGroup = 256;  // its listener, and connections that are still to prove themselves
 
 // All fail before the first is aborted: the abort of a device's backend may block or throw, and what it leaves is
 // garbage that no other group may confirm.
@@ -107,10 +115,22 @@ struct World::State {
     if (lost) std::rethrow_exception(lost);
   }
 
+  // The members are part of the key: two groups of one name on different ranks (mesh rows) must not meet.
+  static std::string group_key(const std::string& name, const std::vector<int>& ranks) {
+    return text("group/", name, "/", ranges(ranks));
+  }
+  Secret group_secret(const std::string& name, const std::vector<int>& ranks) const {
+    const auto key = group_key(name, ranks);
+    return secret->derived(rendezvous ? rendezvous->full_key(key) : key);
+  }
+
   Group connect(const std::string& name, std::vector<int> ranks, Algorithms algorithms, BackendKind backend);
   std::unique_ptr<Transport> transport(const std::string& name, const std::vector<int>& ranks, int rank,
                                        Algorithms algorithms, BackendKind backend);
 
+  bool seals() const {
+    return config.seal == SealMessages::on || (config.seal == SealMessages::automatic && !place.single_host());
+  }
   bool hosts_store() const { return place.rank == 0 && !place.store_hosted && place.store_port != 0; }
   // Others have a moment to read from our store why it will be gone.
   void linger() const {
@@ -138,7 +158,7 @@ BackendKind choose(BackendKind asked) {
   return nccl_devices() > 0 ? BackendKind::nccl : BackendKind::gloo;
 }
 
-// Gloo writes to sockets whose other end may have gone: that must be an error of the operation, not the end of the
+// Libraries write to sockets whose other end may have gone: that must be an error of the operation, not the end of the
 // process. A handler that the program has set itself is left alone.
 void ignore_broken_pipes() {
   struct sigaction present{};
@@ -172,6 +192,13 @@ World World::connect(const Place& place, const CommConfig& config, c10::intrusiv
                 "a simulated world has no ranks to connect; use World::simulated");
   if (place.size == 1) return World(std::move(state));
   ignore_broken_pipes();
+  if (state->backend == BackendKind::nccl) {
+    SHADE_REQUIRE(
+        config.seal != SealMessages::on,
+        "--comm.seal on: NCCL can't encrypt its messages; connect the hosts by "
+        "an encrypted overlay and give its interface as --comm.interface (SECURITY.md), or use --comm.backend gloo");
+    if (!config.interface.empty()) keep_nccl_on(config.interface);
+  }
 
   if (!place.single_host()) {
     state->address = config.interface.empty() ? local_address_towards(place.store_host, place.store_port)
@@ -236,6 +263,7 @@ const Place& World::place() const { return state_->place; }
 BackendKind World::backend() const { return state_->backend; }
 c10::Device World::device() const { return state_->device; }
 const CommConfig& World::config() const { return state_->config; }
+bool World::sealed() const { return state_->seals(); }
 
 TrafficLog& World::traffic() {
   state_->settle();
@@ -266,23 +294,37 @@ std::unique_ptr<Transport> World::State::transport(const std::string& name, cons
     return make_planned(std::move(alone), rank, ranks, config.segment, std::move(solo));
   }
   if (size == 1) return make_exchange({}, rank, ranks, name, config.segment);
+  const bool nccl = kind == BackendKind::nccl;
+  const bool own = nccl || algorithms == Algorithms::native;  // the backend's own collectives
   // The watchdog knows the ranks' positions and speaks first; NCCL's own limit is for what it can't see.
   const BackendOptions options{.name = name,
                                .address = address,
                                .timeout = config.rendezvous_timeout,
                                .limit = 2 * config.stall_timeout,
-                               .device = device};
-  const bool nccl = kind == BackendKind::nccl;
-  if (!nccl) allow_sockets(sockets += size, text("groups of ", place.size, " ranks"));  // Gloo's is a full mesh
+                               .device = device,
+                               .global_ranks = ranks,
+                               .secret = group_secret(name, ranks),
+                               .seal = seals(),
+                               .interrupt = [this] { rethrow_loss(); }};
+  if (!nccl) allow_sockets(sockets += size + kSocketsOfGroup, text("groups of ", place.size, " ranks"));  // a full mesh
   activity->begin_wait("connecting group " + name);
-  // The members are part of the key: two groups of one name on different ranks (mesh rows) must not meet.
-  auto store = c10::make_intrusive<c10d::PrefixStore>(text("group/", name, "/", ranges(ranks)), rendezvous->store());
-  auto connected =
-      nccl ? make_nccl(std::move(store), rank, size, options) : make_gloo(std::move(store), rank, size, options);
+  auto store = c10::make_intrusive<c10d::PrefixStore>(group_key(name, ranks), rendezvous->store());
+  std::unique_ptr<Transport> connected;
+  if (nccl)
+    connected = make_native(make_nccl(std::move(store), rank, size, options), rank, size, device);
+  else if (own)
+    connected = make_native(make_gloo(std::move(store), rank, size, options), rank, size);
+  else
+    connected = make_exchange(make_wire(std::move(store), rank, size, options), rank, ranks, name, config.segment);
+  if (own)
+    prove(*connected, {.group = name,
+                       .rank = rank,
+                       .global_ranks = ranks,
+                       .secret = group_secret(name, ranks),
+                       .device = nccl ? device : c10::Device(c10::kCPU),
+                       .limit = nccl ? config.rendezvous_timeout : kGlooProof});
   activity->end_wait();
-  if (algorithms == Algorithms::native || (algorithms == Algorithms::best && nccl))
-    return make_native(std::move(connected), rank, size, nccl ? device : c10::Device(c10::kCPU));
-  return make_exchange(std::move(connected), rank, ranks, name, config.segment);
+  return connected;
 }
 
 Group World::State::connect(const std::string& name, std::vector<int> ranks, Algorithms algorithms, BackendKind kind) {
@@ -301,18 +343,15 @@ Group World::State::connect(const std::string& name, std::vector<int> ranks, Alg
   }
   const int rank = static_cast<int>(self - ranks.begin());
   auto carrier = transport(name, ranks, rank, algorithms, kind);
-  std::shared_ptr<Seals> seals;
-  if (secret) {
-    const auto key = text("group/", name, "/", ranges(ranks));
-    seals = std::make_shared<Seals>(secret->derived(rendezvous ? rendezvous->full_key(key) : key));
-  }
+  std::shared_ptr<Seals> words;
+  if (secret) words = std::make_shared<Seals>(group_secret(name, ranks), kind == BackendKind::simulated);
   Group group({.rank = rank,
                .global_ranks = std::move(ranks),
                .name = name,
                .transport = std::move(carrier),
                .activity = activity,
                .traffic = traffic,
-               .seals = std::move(seals)});
+               .seals = std::move(words)});
   const std::lock_guard lock(mutex);
   if (lost) std::rethrow_exception(lost);
   groups.push_back(group);

@@ -22,19 +22,29 @@ class Store;
 
 namespace shade::comm {
 
+// Whether messages between ranks are encrypted and authenticated. automatic: if the job spans hosts.
+enum class SealMessages { automatic, on, off };
+
+inline std::span<const Name<SealMessages>> names_of(SealMessages) {
+  static constexpr Name<SealMessages> kNames[] = {
+      {"auto", SealMessages::automatic}, {"on", SealMessages::on}, {"off", SealMessages::off}};
+  return kNames;
+}
+
 struct CommConfig {
   BackendKind backend = BackendKind::automatic;
   Seconds peer_timeout{10};
   Seconds rendezvous_timeout{60};
   Seconds stall_timeout{300};
   std::string interface;
+  SealMessages seal = SealMessages::automatic;
   Bytes segment = MiB(4);
 
   void declare(Fields& fields);
 };
 
-// exchange: our algorithms on send/recv (gloo); native: the backend's own collectives; best: what the backend is best
-// at.
+// exchange: our algorithms on messages over authenticated connections; native: the backend's own collectives; best:
+// exchange for CPU tensors, native on NCCL.
 enum class Algorithms { best, exchange, native };
 
 // Owns the store's connection, the watchdog and every group. Groups may outlive it only to be destroyed.
@@ -72,13 +82,15 @@ class World {
   // Where this rank computes: its GPU if the backend is nccl, else the CPU.
   c10::Device device() const;
   const CommConfig& config() const;
+  // Messages of exchange groups are encrypted and authenticated. Backends' own collectives are not.
+  bool sealed() const;
 
   // A group of these world ranks (sorted, containing this rank; empty: all). Its members must all call this, in the
   // same order relative to other groups they share. `name` is unique in the world.
   Group group(const std::string& name, std::vector<int> ranks = {}, Algorithms algorithms = Algorithms::best);
 
-  // A group of all ranks for CPU tensors: over Gloo if the world is on NCCL, which refuses them. What ranks agree on,
-  // and checkpoints.
+  // A group of all ranks for CPU tensors, also if the world is on NCCL, which refuses them. What ranks agree on, and
+  // checkpoints.
   Group control(const std::string& name);
 
   // Operations that a device carries out are recorded as far as it has come.

@@ -48,7 +48,7 @@ Json clip_words(privacy::Method& method) {
 }
 
 Json world_words(const comm::World& world) {
-  const auto& [backend, peer_timeout, rendezvous_timeout, stall_timeout, interface, segment] = world.config();
+  const auto& [backend, peer_timeout, rendezvous_timeout, stall_timeout, interface, seal, segment] = world.config();
   const auto& place = world.place();
   return {{"backend", to_string(world.backend())},  // what `backend` stands for
           {"segment", segment.count},

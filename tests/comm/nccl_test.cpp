@@ -2,6 +2,7 @@
 // conformance suite is what to run.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <functional>
 
@@ -48,6 +49,29 @@ TEST(Nccl, IsThereIfLibtorchHasCuda) {
   EXPECT_TRUE(with.output.ends_with("nccl 2.30.7\n")) << with.output;
   EXPECT_EQ(without.status, 0);
   EXPECT_TRUE(without.output.ends_with("nccl none\n")) << without.output;
+}
+
+// NCCL would choose its own interface, or RDMA.
+TEST(Nccl, IsKeptOnTheInterfaceThatWasStated) {
+  constexpr std::array kVariables{"NCCL_SOCKET_IFNAME", "NCCL_IB_DISABLE", "NCCL_NET"};
+  const auto forget = [&] {
+    for (const char* name : kVariables) ::unsetenv(name);
+  };
+  forget();
+  keep_nccl_on("wg0");
+  EXPECT_STREQ(std::getenv("NCCL_SOCKET_IFNAME"), "=wg0");
+  EXPECT_STREQ(std::getenv("NCCL_IB_DISABLE"), "1");
+  EXPECT_STREQ(std::getenv("NCCL_NET"), "Socket");
+  EXPECT_EQ(fault_of([] { keep_nccl_on("wg0"); }), "") << "the same again";
+  for (const auto& [name, value] :
+       {std::pair{"NCCL_SOCKET_IFNAME", "eth"}, {"NCCL_IB_DISABLE", "0"}, {"NCCL_NET", "AWS Libfabric"}}) {
+    forget();
+    ::setenv(name, value, 1);
+    EXPECT_TRUE(
+        fault_of([] { keep_nccl_on("wg0"); }).starts_with(text(name, "=", value, " contradicts --comm.interface wg0")))
+        << name;
+  }
+  forget();
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <future>
 #include <thread>
 
+#include "shade/comm/backends/simulated.h"
+#include "shade/comm/job/proof.h"
 #include "shade/comm/job/sealed_store.h"
 #include "shade/comm/job/sealed_words.h"
 #include "shade/comm/store.h"
@@ -79,7 +81,7 @@ TEST_F(Sealed, APeekTakesWhatIsThereAndChangesNothing) {
   EXPECT_FALSE(peek(*store, "x"));
 }
 
-// Everything that a whole world leaves in its store, Gloo's addresses included, opens for the job alone.
+// Everything that a whole world leaves in its store, addresses of groups included, opens for the job alone.
 TEST_F(Sealed, AWorldLeavesNothingInClear) {
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 2; ++rank)
@@ -91,12 +93,12 @@ TEST_F(Sealed, AWorldLeavesNothingInClear) {
   for (auto& rank : ranks) rank.join();
   const auto keys = bare->listKeys();
   EXPECT_GE(keys.size(), 6u);
-  int of_gloo = 0;
+  int of_group = 0;
   for (const auto& key : keys) {
     EXPECT_EQ(fault(key), "none") << key;
-    of_gloo += key.find("/group/g/") != std::string::npos ? 1 : 0;
+    of_group += key.find("/group/g/") != std::string::npos ? 1 : 0;
   }
-  EXPECT_GE(of_gloo, 2);
+  EXPECT_GE(of_group, 2);
 }
 
 TEST_F(Sealed, AForgedGoodbyeIsNotBelieved) {
@@ -126,7 +128,7 @@ struct Forging final : c10d::HashStore {
   }
 };
 
-// Whoever could write the addresses that Gloo exchanges could take a rank's place.
+// An attacker who could write the addresses of a group could take a rank's place.
 TEST_F(Sealed, AForgedAddressOfAGroupIsNotConnectedTo) {
   const auto forged = c10::make_intrusive<Forging>();
   std::vector<std::future<std::string>> ranks;
@@ -146,6 +148,43 @@ TEST_F(Sealed, AForgedAddressOfAGroupIsNotConnectedTo) {
   for (auto& rank : ranks) both += rank.get() + "\n";
   EXPECT_NE(both.find("the value of shade/0/group/g/"), std::string::npos) << both;
   EXPECT_EQ(both.find("connected\n"), std::string::npos) << both;
+}
+
+// Two ranks whose connection a library has opened; one of them may have another secret.
+std::vector<std::string> faults_of_proofs(const Secret& of_rank0, const Secret& of_rank1, int place_of_rank1 = 1) {
+  const auto meeting = make_meeting(2);
+  std::vector<std::future<std::string>> ranks;
+  for (int rank = 0; rank < 2; ++rank)
+    ranks.push_back(std::async(std::launch::async, [&, rank]() -> std::string {
+      const auto transport = make_native(
+          make_simulated(rank, 2, {.journal = std::make_shared<Journal>(), .global_ranks = {4, 6}, .meeting = meeting}),
+          rank, 2);
+      try {
+        prove(*transport, {.group = "g",
+                           .rank = rank == 1 ? place_of_rank1 : 0,
+                           .global_ranks = {4, 6},
+                           .secret = rank == 0 ? of_rank0 : of_rank1});
+      } catch (const CommError& error) {
+        return error.what();
+      }
+      return "none";
+    }));
+  return {ranks[0].get(), ranks[1].get()};
+}
+
+TEST(Proof, ConnectionsOfLibrariesProveEveryRankInItsPlace) {
+  const auto secret = Secret::of(Secret::new_words());
+  EXPECT_EQ(faults_of_proofs(secret, secret), (std::vector<std::string>{"none", "none"}));
+  const auto refused = [](int rank) {
+    return text(
+        "group g: the process in place of rank ", rank,
+        " does not have the job secret. Nothing of the run was sent; let only the job's hosts and its user reach "
+        "its ports (SECURITY.md)");
+  };
+  EXPECT_EQ(faults_of_proofs(secret, Secret::of(Secret::new_words())),
+            (std::vector<std::string>{refused(6), refused(4)}));
+  EXPECT_EQ(faults_of_proofs(secret, secret.derived("another group"))[0], refused(6));
+  EXPECT_EQ(faults_of_proofs(secret, secret, /*place_of_rank1=*/0)[0], refused(6)) << "a proof for another place";
 }
 
 TEST(SealedWords, EveryRankHasThem) {
@@ -186,6 +225,8 @@ TEST(SealedWords, ASimulatedRankKeepsItsOwn) {
   share(group, key, "run key");
   EXPECT_EQ(key[31], 5);
   EXPECT_EQ(gather_words(group, "x", 3, "errors"), std::vector<std::string>(4, "x"));
+  group.seals().solo = false;  // now it is a real group in which one rank's words stand in every rank's place
+  EXPECT_THROW(gather_words(group, "x", 3, "errors"), CommError);
 }
 
 }  // namespace

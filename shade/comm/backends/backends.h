@@ -5,10 +5,14 @@
 #include <c10/core/Device.h>
 #include <c10/util/intrusive_ptr.h>
 
+#include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "shade/base/names.h"
 #include "shade/base/units.h"
+#include "shade/comm/job/secret.h"
 
 namespace c10d {
 class Backend;
@@ -29,18 +33,31 @@ inline std::span<const Name<BackendKind>> names_of(BackendKind) {
 
 struct BackendOptions {
   std::string name;     // of the group; unique in its world
-  std::string address;  // gloo: the local address to listen on; 127.0.0.1 keeps a single-host world on loopback
+  std::string address;  // the local address to listen on; 127.0.0.1 keeps a single-host world on loopback
   Seconds timeout{60};  // to connect
-  Seconds limit{300};   // nccl: for one operation. Gloo's have none: the watchdog ends a job that doesn't move
+  Seconds limit{300};   // nccl: for one operation. Others have none: the watchdog ends a job that doesn't move
   c10::Device device = c10::kCPU;  // nccl: where its tensors live
+
+  // Of the wire alone.
+  std::vector<int> global_ranks{};          // the members' ranks in the world
+  std::optional<Secret> secret{};           // of this group in this start of the world
+  bool seal = false;                        // messages are encrypted and authenticated
+  std::function<void()> interrupt = [] {};  // called now and then while ranks connect; throws to end the wait
 };
 
-// All ranks of the group must call this together; blocks until they are connected.
+// Messages (send and recv) between CPU tensors over authenticated TCP connections: what our algorithms run on. All
+// ranks of the group must call this together; blocks until they are connected.
+c10::intrusive_ptr<c10d::Backend> make_wire(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                            const BackendOptions& options);
+
+// Gloo's own collectives, for comparison with ours. Its ports take whoever connects: it carries nothing of a run.
 c10::intrusive_ptr<c10d::Backend> make_gloo(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                                             const BackendOptions& options);
 
 c10::intrusive_ptr<c10d::Backend> make_nccl(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                                             const BackendOptions& options);
+// From now on NCCL speaks over this network interface alone. Throws UsageError if the environment says otherwise.
+void keep_nccl_on(const std::string& interface);
 void require_nccl();         // throws UsageError if there is none, or no GPU for it
 bool nccl_built();           // can it be loaded here? A GPU isn't needed for that
 int nccl_devices();          // GPUs it could use here

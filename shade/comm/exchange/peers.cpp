@@ -73,9 +73,14 @@ Transfer Peers::recv(const at::Tensor& tensor, int from) {
 void Peers::wait(Transfer& transfer) {
   if (!transfer.work) return;
   std::string fault;
+  std::exception_ptr changed;  // a message that arrived isn't what the peer sent
   bool completed = false;
   try {
     completed = transfer.work->wait(kNoLimit);
+  } catch (const PeerLost& error) {
+    fault = error.what();
+  } catch (const CommError&) {
+    changed = std::current_exception();
   } catch (const std::exception& error) {
     fault = gloo_reason(error.what());
   }
@@ -87,6 +92,7 @@ void Peers::wait(Transfer& transfer) {
   }
   transfer.work.reset();
   if (reason) std::rethrow_exception(reason);
+  if (changed) std::rethrow_exception(changed);
   if (!completed) lose(transfer, fault.empty() ? "aborted" : fault);
 }
 

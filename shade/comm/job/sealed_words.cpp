@@ -39,16 +39,18 @@ std::vector<std::string> gather_words(const Group& group, const std::string& wor
                                       const std::string& label) {
   if (group.size() == 1) return {words};
   SHADE_CHECK(words.size() <= most, "words of ", words.size(), " bytes where ", most, " were agreed on");
-  const auto name = text("gather ", group.seals().count++);
+  const auto name = [&, message = group.seals().count++](int rank) {
+    return text("gather ", message, " from ", group.seals().solo ? group.rank() : rank);
+  };
   std::vector<uint8_t> padded(words.begin(), words.end());
   padded.resize(most, 0);
-  auto mine = group.seals().secret.seal(name, padded);
+  auto mine = group.seals().secret.seal(name(group.rank()), padded);
   std::vector<uint8_t> all(mine.size() * static_cast<size_t>(group.size()));
   group.all_gather(tensor_of(all), tensor_of(mine), {.label = label}).wait();
   std::vector<std::string> out;
   for (int rank = 0; rank < group.size(); ++rank) {
     const auto part = std::span(all).subspan(mine.size() * static_cast<size_t>(rank), mine.size());
-    const auto bytes = opened(group, name, part, rank, label);
+    const auto bytes = opened(group, name(rank), part, rank, label);
     out.emplace_back(bytes.begin(), std::find(bytes.begin(), bytes.end(), 0));
   }
   return out;

@@ -1,0 +1,42 @@
+// Connections to all other ranks of a group. Addresses come through the sealed store; of two ranks, the higher one
+// connects to the lower one. Whoever connects and doesn't complete the handshake (wire/handshake.h) is refused, and the
+// ranks of the group connect all the same. When all have connected, nobody listens any more.
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shade/base/descriptor.h"
+#include "shade/base/units.h"
+#include "shade/comm/wire/handshake.h"
+
+namespace c10d {
+class Store;
+}
+
+namespace shade::comm::wire {
+
+struct ConnectOptions {
+  std::string group;              // its name, for messages
+  std::string address;            // to listen on
+  int rank = 0;                   // within the group
+  std::vector<int> global_ranks;  // of the group's members
+  Secret secret;                  // of this group in this start of the world
+  bool seal = false;
+  Seconds limit{60};
+  std::function<void()> interrupt;  // called now and then; throws to end the wait
+};
+
+struct Connection {
+  Descriptor socket;
+  Agreement agreement;
+};
+
+// By rank within the group; none for the own rank. Throws CommError naming the ranks that did not connect.
+std::vector<std::optional<Connection>> connect_group(c10d::Store& store, const ConnectOptions& options);
+
+}  // namespace shade::comm::wire
