@@ -1,12 +1,14 @@
 // Which files of a model folder are read, and which are refused without being opened.
 #include "shade/io/model_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "scratch.h"
@@ -122,11 +124,22 @@ TEST_F(ModelFile, NothingOutsideIsReadWhileALinkChanges) {
   EXPECT_GT(refusals, 0);
 }
 
-TEST_F(ModelFile, AFileThatMayNotBeReadIsNotOpenedToFindThatOut) {
-  write_file(root / "unreadable", "x");
-  ASSERT_EQ(::chmod((root / "unreadable").c_str(), 0), 0);
-  fs::create_symlink("../unreadable", folder / "link");
-  expect_outside("link", root / "unreadable");
+// A process that waits for a reader of its pipe would take an open for one.
+TEST_F(ModelFile, WhatIsOutsideIsNotEvenOpened) {
+  ASSERT_EQ(::mkfifo((root / "pipe").c_str(), 0600), 0);
+  fs::create_symlink("../pipe", folder / "link");
+  std::atomic<bool> answered = false;
+  std::thread waits([&] {
+    const Descriptor writer(::open((root / "pipe").c_str(), O_WRONLY | O_CLOEXEC));
+    answered = true;
+  });
+  for (int i = 0; i < 20; ++i) {
+    expect_outside("link", root / "pipe");
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_FALSE(answered);
+  const Descriptor reader(::open((root / "pipe").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  waits.join();
 }
 
 TEST_F(ModelFile, ALinkThatLeadsNowhereIsThereAndRefused) {
