@@ -21,6 +21,7 @@ class Sniffer {
   // After stop().
   bool saw(const std::string& bytes) const;  // in one packet, or across the packets of one TCP stream
   size_t bytes() const;                      // of TCP payload
+  const std::map<std::string, std::string>& streams() const { return streams_; }
   bool lost_packets() const { return lost_; }
 
  private:
