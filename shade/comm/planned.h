@@ -6,7 +6,7 @@
 namespace shade::comm {
 
 // While one lives, groups of simulated worlds count what our exchange algorithms would send and allocate (exchange/),
-// as ranks over Gloo do. Otherwise they count a backend's own collectives, as ranks over NCCL use them.
+// as ranks on CPUs do. Otherwise they count a backend's own collectives, as ranks over NCCL use them.
 class AsExchange {
  public:
   AsExchange() { ++active_; }

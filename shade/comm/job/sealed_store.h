@@ -2,7 +2,7 @@
 //
 // Values are sealed with the job secret under their full key, so a value that was written by somebody else, or moved
 // from another key or another start of the world, doesn't open: reading it throws SealBroken. Keys themselves are in
-// clear. Gloo and NCCL get this store as well: their addresses and ids are sealed like our own values.
+// clear. Groups, Gloo and NCCL get this store as well: addresses and ids are sealed like our own values.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
