@@ -37,7 +37,8 @@ def wheel(file, root, full):
     with timed("shade-dp installed"):
         run(["pip", "install", "--quiet", "--no-deps", "--no-index", run.take(file)])
     with timed("torch installed"):
-        run(["pip", "install", "--quiet", "--no-deps", "-r", run.take(SOURCE / "tools/packages/cpu.txt")], **pip_settings())
+        run(["pip", "install", "--quiet", "--require-hashes", "--no-deps", "-r", run.take(SOURCE / "tools/packages/cpu.txt")],
+            **pip_settings())
     use(run, "shade", run.outside())
     with timed("docs/first_run.md"):
         first_run(run, full)

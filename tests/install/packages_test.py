@@ -89,7 +89,8 @@ def wheel(torch, file, folder):
     else:
         with timed("torch installed"):
             # As for a person at the keyboard: with pip's own configuration of this machine.
-            subprocess.run([venv / "bin" / "pip", "install", "--quiet", "--no-deps", "-r", ROOT / "tools/packages/cpu.txt"],
+            subprocess.run([venv / "bin" / "pip", "install", "--quiet", "--require-hashes", "--no-deps",
+                            "-r", ROOT / "tools/packages/cpu.txt"],
                            check=True)
     with timed("shade --version"):
         run([shade, "--version"])

@@ -2,7 +2,7 @@
 
 usage: make_accounting.py OUT.csv        (kept as tests/privacy/accounting_peer.csv)
 
-Needs `pip install dp-accounting==0.6.0`, in an environment of its own: nothing else here uses it. `epsilon` is what it
+Needs `pip install --require-hashes -r tools/packages/accounting.txt`, in an environment of its own: nothing else here uses it. `epsilon` is what it
 reports at its default interval of losses, 1e-4, and `coarse` at twice that: how far the two are apart tells how far its
 answer is from the limit.
 """
