@@ -2,8 +2,6 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include <cstdlib>
-
 #include "shade/base/cuda_library.h"
 #include "shade/comm/backends/nccl_cuda.h"
 #include "shade/comm/errors.h"
@@ -27,20 +25,6 @@ c10::intrusive_ptr<c10d::Backend> make_nccl(c10::intrusive_ptr<c10d::Store> stor
                                             const BackendOptions& options) {
   require_nccl();
   return functions().make(std::move(store), rank, size, options);
-}
-
-// '=' makes the name exact: NCCL takes others for prefixes. Transports besides sockets (InfiniBand, plugins of cloud
-// providers) would leave the interface.
-void keep_nccl_on(const std::string& interface) {
-  const std::pair<const char*, std::string> settings[] = {
-      {"NCCL_SOCKET_IFNAME", "=" + interface}, {"NCCL_IB_DISABLE", "1"}, {"NCCL_NET", "Socket"}};
-  for (const auto& [name, value] : settings) {
-    const char* present = std::getenv(name);
-    const bool agrees = present == nullptr || value == present || (value == text("=", present));
-    SHADE_REQUIRE(agrees, name, "=", present, " contradicts --comm.interface ", interface, ", which needs ", name, "=",
-                  value, ": NCCL's messages would leave that interface. Unset the variable, or leave the option out");
-    ::setenv(name, value.c_str(), 1);
-  }
 }
 
 c10::Device nccl_device(int local_rank) {
