@@ -81,6 +81,7 @@ std::string from_rank0(const comm::Group& group, const std::string& what, const 
   together(group, what, [&] {
     if (group.rank() == 0) words = part();
   });
+  SHADE_CHECK(words.size() <= kMostShared, what, ": ", words.size(), " bytes are more than ranks accept");
   const auto size = largest(group, what, static_cast<int64_t>(words.size()));
   require_between(words.size(), size, kMostShared, what);
   words.resize(static_cast<size_t>(size));

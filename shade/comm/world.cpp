@@ -25,6 +25,7 @@
 #include "shade/comm/planned.h"
 #include "shade/comm/socket.h"
 #include "shade/comm/store.h"
+#include "shade/comm/wire/connect.h"
 
 namespace shade::comm {
 
@@ -52,8 +53,8 @@ void CommConfig::declare(Fields& fields) {
 
 namespace {
 
-constexpr Seconds kGlooProof{5};          // all ranks have connected: the proof is a small message
-constexpr int64_t kSocketsOfGroup = 256;  // its listener, and connections that are still to prove themselves
+constexpr Seconds kGlooProof{5};  // all ranks have connected: the proof is a small message
+constexpr int64_t kWatching = 2;  // descriptors of a group besides its sockets
 
 // All fail before the first is aborted: the abort of a device's backend may block or throw, and what it leaves is
 // garbage that no other group may confirm.
@@ -306,7 +307,9 @@ std::unique_ptr<Transport> World::State::transport(const std::string& name, cons
                                .secret = group_secret(name, ranks),
                                .seal = seals(),
                                .interrupt = [this] { rethrow_loss(); }};
-  if (!nccl) allow_sockets(sockets += size + kSocketsOfGroup, text("groups of ", place.size, " ranks"));  // a full mesh
+  if (!nccl)  // a full mesh; others connect to it while it is made
+    allow_sockets((sockets += size + kWatching) + static_cast<int64_t>(wire::most_arrivals(rank, size)),
+                  text("groups of ", place.size, " ranks"));
   activity->begin_wait("connecting group " + name);
   auto store = c10::make_intrusive<c10d::PrefixStore>(group_key(name, ranks), rendezvous->store());
   std::unique_ptr<Transport> connected;
@@ -322,7 +325,8 @@ std::unique_ptr<Transport> World::State::transport(const std::string& name, cons
                        .global_ranks = ranks,
                        .secret = group_secret(name, ranks),
                        .device = nccl ? device : c10::Device(c10::kCPU),
-                       .limit = nccl ? config.rendezvous_timeout : kGlooProof});
+                       .limit = nccl ? config.rendezvous_timeout : kGlooProof,
+                       .interrupt = [this] { rethrow_loss(); }});
   activity->end_wait();
   return connected;
 }

@@ -28,7 +28,7 @@
 namespace shade::comm {
 namespace {
 
-constexpr size_t kHandshake = 64;  // what a rank answers to a greeting
+constexpr size_t kHandshake = 65;  // what a rank answers to a greeting
 constexpr const char* kReason = "does not have the job secret";
 const Seconds kSoon{10};
 

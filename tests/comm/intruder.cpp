@@ -112,7 +112,7 @@ class Intruder {
   // The first message of our handshake: who, to whom, a greeting and a proof, here without the secret.
   std::string hello() {
     const auto from = static_cast<uint32_t>(1 + random_() % 3);
-    return bytes_of(from) + bytes_of(static_cast<uint32_t>(random_() % from)) + noise(64);
+    return bytes_of(from) + bytes_of(static_cast<uint32_t>(random_() % from)) + noise(65);
   }
 
   void connect_to(const sockaddr_in& address, Manner manner, uint64_t number) {
@@ -164,12 +164,12 @@ class Intruder {
 
   void answer(Connection& c) {
     if (c.manner == Manner::gloo) return as_gloo(c);
-    if (c.kept.size() < 64 || c.parsed > 0) return;
-    c.parsed = 64;
-    heard_.push_back(c.kept.substr(0, 64));
+    if (c.kept.size() < 65 || c.parsed > 0) return;
+    c.parsed = 65;
+    heard_.push_back(c.kept.substr(0, 65));
     if (c.manner == Manner::wrong_proof) c.unsent = noise(32);
     // A proof that a rank made for another connection.
-    if (c.manner == Manner::replay) c.unsent = heard_[random_() % heard_.size()].substr(32);
+    if (c.manner == Manner::replay) c.unsent = heard_[random_() % heard_.size()].substr(33);
     if (random_() % 2 == 0) c.unsent += noise(4096);  // else it waits for what a rank would be sent
   }
 

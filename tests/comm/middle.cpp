@@ -20,7 +20,7 @@ namespace shade::test {
 namespace {
 
 // Of the protocol (shade/comm/wire/handshake.h, channel.h).
-constexpr size_t kHello = 72, kAnswer = 64, kConfirmation = 32, kHeader = 16, kRecord = 65536, kTag = 16;
+constexpr size_t kHello = 73, kAnswer = 65, kConfirmation = 32, kWelcome = 32, kHeader = 16, kRecord = 65536, kTag = 16;
 constexpr uint64_t kLongest = 1 << 30;
 constexpr const char *kHostA = "10.77.0.1", *kHostB = "10.77.0.2";
 
@@ -148,7 +148,7 @@ class Middle::Relay {
     auto& link = links_.emplace_back();
     link.ways[0] = {
         .from = client, .to = server, .to_server = true, .handshake = {kHello, kConfirmation}, .plain = plain};
-    link.ways[1] = {.from = server, .to = client, .to_server = false, .handshake = {kAnswer}, .plain = plain};
+    link.ways[1] = {.from = server, .to = client, .to_server = false, .handshake = {kAnswer, kWelcome}, .plain = plain};
   }
 
   void read(Link& link, Way& way) {
@@ -213,8 +213,9 @@ class Middle::Relay {
   }
 
   void disturb_handshake(Way& way) {
-    const auto trick =
-        way.to_server ? (way.handshakes == 0 ? Trick::flip_hello : Trick::flip_confirmation) : Trick::flip_answer;
+    const bool first = way.handshakes == 0;
+    const auto trick = way.to_server ? (first ? Trick::flip_hello : Trick::flip_confirmation)
+                                     : (first ? Trick::flip_answer : Trick::flip_welcome);
     const auto& wanted = options_.disturbance;
     if (trick != wanted.trick || disturbed) return;
     way.in.at(wanted.offset) = static_cast<char>(way.in.at(wanted.offset) ^ 1);

@@ -35,6 +35,7 @@ enum class Trick {
   flip_hello,
   flip_answer,
   flip_confirmation,
+  flip_welcome,
 };
 
 struct Disturbance {

@@ -86,15 +86,15 @@ std::vector<Tampering> tamperings() {
                      .reasons = {trick == Trick::close ? kLost : kChanged, missing ? kWaiting : kChanged}});
     }
   // Rank 0 refuses, and rank 1 tries again.
-  for (const auto& [name, offset] : {std::pair("rank", 0), {"greeting", 20}, {"offer to seal", 39}, {"code", 50}})
+  for (const auto& [name, offset] : {std::pair("rank", 0), {"greeting", 20}, {"offer to seal", 40}, {"code", 50}})
     out.push_back({.name = text("hello: ", name),
                    .disturbance = {.trick = Trick::flip_hello, .offset = static_cast<size_t>(offset)}});
-  for (const auto& [name, offset] : {std::pair("greeting", 5), {"offer to seal", 31}, {"code", 40}})
+  for (const auto& [name, offset] : {std::pair("greeting", 5), {"offer to seal", 32}, {"code", 40}})
     out.push_back({.name = text("answer: ", name),
                    .disturbance = {.trick = Trick::flip_answer, .offset = static_cast<size_t>(offset)},
                    .reasons = {kSecret}});
-  out.push_back(
-      {.name = "confirmation", .disturbance = {.trick = Trick::flip_confirmation, .offset = 7}, .reasons = {kSecret}});
+  out.push_back({.name = "confirmation", .disturbance = {.trick = Trick::flip_confirmation, .offset = 7}});
+  out.push_back({.name = "welcome", .disturbance = {.trick = Trick::flip_welcome, .offset = 7}, .reasons = {kSecret}});
   return out;
 }
 

@@ -53,7 +53,7 @@ TEST(Nccl, IsThereIfLibtorchHasCuda) {
 
 // NCCL would choose its own interface, or RDMA.
 TEST(Nccl, IsKeptOnTheInterfaceThatWasStated) {
-  constexpr std::array kVariables{"NCCL_SOCKET_IFNAME", "NCCL_IB_DISABLE", "NCCL_NET"};
+  constexpr std::array kVariables{"NCCL_SOCKET_IFNAME", "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_OOB_NET_ENABLE"};
   const auto forget = [&] {
     for (const char* name : kVariables) ::unsetenv(name);
   };
@@ -62,6 +62,7 @@ TEST(Nccl, IsKeptOnTheInterfaceThatWasStated) {
   EXPECT_STREQ(std::getenv("NCCL_SOCKET_IFNAME"), "=wg0");
   EXPECT_STREQ(std::getenv("NCCL_IB_DISABLE"), "1");
   EXPECT_STREQ(std::getenv("NCCL_NET"), "Socket");
+  EXPECT_STREQ(std::getenv("NCCL_OOB_NET_ENABLE"), "0");
   EXPECT_EQ(fault_of([] { keep_nccl_on("wg0"); }), "") << "the same again";
   for (const auto& [name, value] :
        {std::pair{"NCCL_SOCKET_IFNAME", "eth"}, {"NCCL_IB_DISABLE", "0"}, {"NCCL_NET", "AWS Libfabric"}}) {

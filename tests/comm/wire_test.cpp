@@ -47,14 +47,16 @@ TEST(Handshake, BothEndsAgreeOnKeysThatNoOtherConnectionHas) {
     EXPECT_EQ(server.client(), 2);
     const auto confirmation = client.confirm(*answer);
     ASSERT_TRUE(confirmation);
-    EXPECT_TRUE(server.confirmed(*confirmation));
+    const auto welcome = server.welcome(*confirmation);
+    ASSERT_TRUE(welcome);
+    EXPECT_TRUE(client.welcomed(*welcome));
     const auto a = client.agreement(), b = server.agreement();
     EXPECT_EQ(a.send, b.receive);
     EXPECT_EQ(a.receive, b.send);
     EXPECT_FALSE(a.aes || b.aes) << "the server's processor doesn't have it";
     EXPECT_TRUE(a.peer.seal && b.peer.seal);
     EXPECT_TRUE(b.peer.aes && !a.peer.aes);
-    keys.insert({a.send, a.receive});
+    keys.insert({a.send.bytes(), a.receive.bytes()});
   }
   EXPECT_EQ(keys.size(), 6u);
 }
@@ -86,8 +88,40 @@ TEST(Handshake, EveryChangedBitIsRefused) {
     auto [client, server] = ends();
     auto confirmation = *client.confirm(*server.answer(client.hello()));
     confirmation[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
-    EXPECT_FALSE(server.confirmed(confirmation)) << "bit " << bit << " of the confirmation";
+    EXPECT_FALSE(server.welcome(confirmation)) << "bit " << bit << " of the confirmation";
   }
+  for (size_t bit = 0; bit < 8 * kWelcome; ++bit) {
+    auto [client, server] = ends();
+    auto welcome = *server.welcome(*client.confirm(*server.answer(client.hello())));
+    welcome[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+    EXPECT_FALSE(client.welcomed(welcome)) << "bit " << bit << " of the welcome";
+  }
+}
+
+// Who has recorded a connection and gets the job secret later lacks both ephemeral keys.
+TEST(Handshake, KeysDontFollowFromTheSecretAndWhatIsSeen) {
+  auto [client, server] = ends();
+  const auto answer = *server.answer(client.hello());
+  ASSERT_TRUE(client.confirm(answer));
+  const auto group = secret_of("a");
+  const auto seen = std::span(answer).first<kGreeting>();
+  const auto as_text = [](std::span<const uint8_t> bytes) {
+    return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  const auto without =
+      group.derived("wire session").derived(as_text(client.hello())).derived(as_text(seen));  // no X25519 agreement
+  for (const auto& guess : {without, without.derived(as_text(Code{}))})
+    EXPECT_NE(guess.code("client to server", {}), client.agreement().send.bytes());
+}
+
+// A key of low order would make the X25519 agreement known to everybody.
+TEST(Handshake, KeysThatForceTheAgreementAreRefused) {
+  auto [client, server] = ends();
+  auto hello = client.hello();
+  std::fill_n(hello.begin() + kRanks, 32, uint8_t{0});
+  const auto code = secret_of("a").code("hello", std::span(hello).first<kRanks + kGreeting>());
+  std::copy(code.begin(), code.end(), hello.begin() + kRanks + kGreeting);
+  EXPECT_FALSE(server.answer(hello));
 }
 
 TEST(Handshake, WhatWasRecordedOrReflectedIsOfNoUse) {
@@ -96,13 +130,16 @@ TEST(Handshake, WhatWasRecordedOrReflectedIsOfNoUse) {
   const auto confirmation = *client.confirm(answer);
   auto [other_client, other_server] = ends();
   ASSERT_TRUE(other_server.answer(client.hello())) << "a recorded hello is answered with another greeting";
-  EXPECT_FALSE(other_server.confirmed(confirmation)) << "so a recorded confirmation doesn't fit";
+  EXPECT_FALSE(other_server.welcome(confirmation)) << "so a recorded confirmation doesn't fit";
   EXPECT_FALSE(other_client.confirm(answer)) << "nor does a recorded answer";
   Code code_of_answer;
   std::copy_n(answer.begin() + kGreeting, code_of_answer.size(), code_of_answer.begin());
-  EXPECT_FALSE(server.confirmed(code_of_answer)) << "the server's own code";
+  EXPECT_FALSE(server.welcome(code_of_answer)) << "the server's own code";
+  EXPECT_FALSE(client.welcomed(code_of_answer));
+  EXPECT_FALSE(client.welcomed(confirmation)) << "the client's own code";
   auto [third, never_asked] = ends();
-  EXPECT_FALSE(never_asked.confirmed(confirmation)) << "before any hello";
+  EXPECT_FALSE(never_asked.welcome(confirmation)) << "before any hello";
+  EXPECT_FALSE(third.welcomed(confirmation)) << "before any answer";
 }
 
 class Records : public testing::TestWithParam<bool> {
@@ -118,7 +155,7 @@ class Records : public testing::TestWithParam<bool> {
   }
   bool opens(const std::vector<uint8_t>& record) { return in.open(opened.data(), record, header); }
 
-  const Code key = secret_of("records").code("key", {});
+  const KeyBytes key{secret_of("records").code("key", {})};
   RecordSeal out, in;
   std::vector<uint8_t> plain = std::vector<uint8_t>(1000), opened = std::vector<uint8_t>(1000),
                        header = std::vector<uint8_t>(16);
@@ -153,7 +190,7 @@ TEST_P(Records, RefuseWhatIsChangedRepeatedSkippedOrMoved) {
   auto other = header;
   other[15] ^= 1;
   EXPECT_FALSE(fresh.open(opened.data(), first, other)) << "under another header";
-  RecordSeal stranger(secret_of("others").code("key", {}), GetParam());
+  RecordSeal stranger(KeyBytes(secret_of("others").code("key", {})), GetParam());
   EXPECT_FALSE(stranger.open(opened.data(), first, header)) << "under another key";
 }
 
@@ -166,7 +203,8 @@ struct Pair {
     std::array<int, 2> left{}, right{};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, left.data()), 0);
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, right.data()), 0);
-    Agreement one{.send = secret_of("x").code("1", {}), .receive = secret_of("x").code("2", {}), .aes = true};
+    Agreement one{
+        .send = KeyBytes(secret_of("x").code("1", {})), .receive = KeyBytes(secret_of("x").code("2", {})), .aes = true};
     Agreement two{.send = one.receive, .receive = one.send, .aes = true};
     a = std::make_unique<Channel>(Descriptor(left[0]), 1, one, seal);
     b = std::make_unique<Channel>(Descriptor(middle ? right[0] : left[1]), 0, two, seal);
@@ -363,6 +401,18 @@ struct Group {
   std::vector<std::string> words;
 };
 
+uint16_t port_of(const Group& group, int rank) {
+  const auto key = text("wire/", rank);
+  while (!group.store->check({key})) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto where = group.store->get_to_str(key);
+  return static_cast<uint16_t>(std::stoi(where.substr(where.find(' '))));
+}
+
+bool ready_for(const Descriptor& socket, short what) {
+  pollfd watched{*socket, what, 0};
+  return ::poll(&watched, 1, 2000) == 1;
+}
+
 TEST(Connecting, EveryPairSharesKeys) {
   Group group(5);
   group.connect();
@@ -378,9 +428,7 @@ TEST(Connecting, StrangersAreRefusedAndRanksConnect) {
   Group group(3);
   std::atomic<bool> over = false;
   std::thread strangers([&] {
-    while (!group.store->check({"wire/0"})) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    const auto where = group.store->get_to_str("wire/0");
-    const auto port = static_cast<uint16_t>(std::stoi(where.substr(where.find(' ') + 1)));
+    const auto port = port_of(group, 0);
     std::vector<Descriptor> open;
     for (int i = 0; i < 200; ++i) {
       open.emplace_back(begin_connecting("127.0.0.1", port));
@@ -411,8 +459,7 @@ TEST(Connecting, StrangersAreRefusedAndRanksConnect) {
 TEST(Connecting, NoRankListensAfterwards) {
   Group group(2);
   group.connect();
-  const auto where = group.store->get_to_str("wire/0");
-  const Descriptor late(begin_connecting("127.0.0.1", static_cast<uint16_t>(std::stoi(where.substr(where.find(' '))))));
+  const Descriptor late(begin_connecting("127.0.0.1", port_of(group, 0)));
   pollfd ended{*late, POLLOUT, 0};
   ::poll(&ended, 1, 1000);
   EXPECT_NE(ended.revents & (POLLERR | POLLHUP), 0);
@@ -423,7 +470,7 @@ TEST(Connecting, AnswerersWithoutTheSecretAreNamed) {
   Group group(2);
   const auto false_zero = listen_on("127.0.0.1", 0);
   const Descriptor listener(false_zero.descriptor);
-  group.store->set("wire/0", text("127.0.0.1 ", false_zero.port));
+  group.store->set("wires", text("127.0.0.1 ", false_zero.port, "\n127.0.0.1 1"));
   std::vector<uint8_t> read;
   std::thread impostor([&] {
     const Descriptor accepted(::accept(*listener, nullptr, nullptr));
@@ -447,37 +494,57 @@ TEST(Connecting, AnswerersWithoutTheSecretAreNamed) {
   EXPECT_EQ(read.size(), kHello);
 }
 
-// A hello that was recorded, or whose confirmation was changed on its way.
-TEST(Connecting, AFalseConfirmationEndsTheWait) {
+// Says rank 1's hello to rank 0, as one who has recorded it could, and goes on as `then` says.
+void half_a_handshake(const Group& group, const std::function<void(const Descriptor&, Code confirmation)>& then) {
+  const Descriptor socket(begin_connecting("127.0.0.1", port_of(group, 0)));
+  ASSERT_TRUE(ready_for(socket, POLLOUT));
+  ClientHandshake handshake(secret_of("g"), 1, 0, {});
+  ::send(*socket, handshake.hello().data(), kHello, MSG_NOSIGNAL);
+  std::array<uint8_t, kAnswer> answer{};
+  ASSERT_TRUE(ready_for(socket, POLLIN));
+  ASSERT_EQ(::recv(*socket, answer.data(), answer.size(), 0), static_cast<ssize_t>(kAnswer));
+  then(socket, handshake.confirm(answer).value());
+}
+
+TEST(Connecting, AFalseConfirmationIsRefusedAndTheRankConnects) {
   Group group(2);
-  std::thread client([&] {
-    while (!group.store->check({"wire/0"})) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    const auto where = group.store->get_to_str("wire/0");
-    const Descriptor socket(
-        begin_connecting("127.0.0.1", static_cast<uint16_t>(std::stoi(where.substr(where.find(' '))))));
-    pollfd ready{*socket, POLLOUT, 0};
-    ::poll(&ready, 1, 1000);
-    ClientHandshake handshake(secret_of("g"), 1, 0, {});
-    ::send(*socket, handshake.hello().data(), kHello, MSG_NOSIGNAL);
-    std::array<uint8_t, kAnswer> answer{};
-    ready.events = POLLIN;
-    ::poll(&ready, 1, 1000);
-    ASSERT_EQ(::recv(*socket, answer.data(), answer.size(), 0), static_cast<ssize_t>(kAnswer));
-    auto confirmation = handshake.confirm(answer).value();
-    confirmation[3] ^= 1;
-    ::send(*socket, confirmation.data(), confirmation.size(), MSG_NOSIGNAL);
-    ready.events = POLLIN;
-    ::poll(&ready, 1, 5000);
+  std::thread stranger([&] {
+    half_a_handshake(group, [](const Descriptor& socket, Code confirmation) {
+      confirmation[3] ^= 1;
+      ::send(*socket, confirmation.data(), confirmation.size(), MSG_NOSIGNAL);
+      std::array<uint8_t, 1> more{};
+      ASSERT_TRUE(ready_for(socket, POLLIN));
+      EXPECT_EQ(::recv(*socket, more.data(), more.size(), 0), 0) << "closed, and nothing was sent";
+    });
   });
-  try {
-    connect_group(*group.store, group.options(0));
-    ADD_FAILURE() << "connected";
-  } catch (const CommError& error) {
-    EXPECT_TRUE(std::string(error.what())
-                    .starts_with("group g: the process that connects in place of rank 1 does not have the job secret"))
-        << error.what();
-  }
-  client.join();
+  group.connect([&](ConnectOptions& options) {
+    if (options.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  });
+  stranger.join();
+  EXPECT_EQ(group.words[0] + group.words[1], "");
+}
+
+// A flood between answer and confirmation must not cost a rank its connection: it would take itself for connected.
+TEST(Connecting, ARankThatWasAnsweredIsNotDroppedInAFlood) {
+  Group group(2);
+  std::thread rank1([&] {
+    half_a_handshake(group, [&](const Descriptor& socket, const Code& confirmation) {
+      std::vector<Descriptor> flood;
+      for (int i = 0; i < 200; ++i) {
+        flood.emplace_back(begin_connecting("127.0.0.1", port_of(group, 0)));
+        ready_for(flood.back(), POLLOUT);
+      }
+      ::send(*socket, confirmation.data(), confirmation.size(), MSG_NOSIGNAL);
+      ASSERT_TRUE(ready_for(socket, POLLIN));
+      std::array<uint8_t, kWelcome + 1> welcome{};
+      EXPECT_EQ(::recv(*socket, welcome.data(), welcome.size(), 0), static_cast<ssize_t>(kWelcome));
+    });
+  });
+  group.store->set("wire/1", std::string("127.0.0.1 1"));  // rank 1 is the thread above
+  auto options = group.options(0);
+  options.limit = Seconds(5);
+  EXPECT_TRUE(connect_group(*group.store, options)[1]);
+  rank1.join();
 }
 
 TEST(Connecting, DifferentSettingsOfSealsAreNamed) {

@@ -9,8 +9,10 @@ namespace shade::comm {
 // '=' makes the name exact: NCCL takes others for prefixes. Transports besides sockets (InfiniBand, plugins of cloud
 // providers) would leave the interface.
 void keep_nccl_on(const std::string& interface) {
-  const std::pair<const char*, std::string> settings[] = {
-      {"NCCL_SOCKET_IFNAME", "=" + interface}, {"NCCL_IB_DISABLE", "1"}, {"NCCL_NET", "Socket"}};
+  const std::pair<const char*, std::string> settings[] = {{"NCCL_SOCKET_IFNAME", "=" + interface},
+                                                          {"NCCL_IB_DISABLE", "1"},
+                                                          {"NCCL_NET", "Socket"},
+                                                          {"NCCL_OOB_NET_ENABLE", "0"}};
   for (const auto& [name, value] : settings) {
     const char* present = std::getenv(name);
     const bool agrees = present == nullptr || value == present || (value == text("=", present));

@@ -39,6 +39,8 @@ Transfer Peers::begin(int peer, const char* verb, Issue issue) {
   Transfer transfer{{}, peer, verb};
   try {
     transfer.work = issue();
+  } catch (const Error&) {
+    throw;
   } catch (const std::exception& fault) {
     lose(transfer, gloo_reason(fault.what()));
   }

@@ -8,6 +8,8 @@
 namespace shade::comm {
 namespace {
 
+constexpr Seconds kBetween{0.05};  // between two calls of interrupt
+
 std::string name_of(int rank) { return text("proof of ", rank); }
 
 }  // namespace
@@ -41,7 +43,17 @@ void prove(Transport& transport, const ProofOptions& options) {
     transport.abort(std::make_exception_ptr(error));
     throw error;
   };
-  if (!waiting.join_within(options.limit))
+  for (const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(options.limit);
+       !waiting.ends_within(kBetween) && Clock::now() < deadline;) {
+    try {
+      options.interrupt();
+    } catch (...) {
+      transport.abort(std::current_exception());
+      waiting.join_within(kBetween);
+      throw;
+    }
+  }
+  if (!waiting.join_within(Seconds(0)))
     refuse(text("not all ranks have proven within ", to_string(options.limit), " that they have the job secret"));
   if (outcome->fault) std::rethrow_exception(outcome->fault);
   for (int rank = 0; rank < ranks; ++rank) {

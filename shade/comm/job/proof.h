@@ -3,6 +3,7 @@
 // own are authenticated one by one, before they carry anything (comm/wire/handshake.h).
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct ProofOptions {
   Secret secret;                  // of this group in this start of the world
   c10::Device device = c10::kCPU;
   Seconds limit{60};
+  std::function<void()> interrupt = [] {};  // called now and then; throws to end the wait
 };
 
 // Throws CommError if a rank's proof is wrong, or not there within the limit.

@@ -132,7 +132,7 @@ struct Watchdog::State {
   }
 
   bool is_still(int rank, const Beat& beat) {
-    if (beat.standing == Standing::left || beat.standing == Standing::lost) return false;
+    if (beat.standing == Standing::left) return false;
     auto& peer = peers[static_cast<size_t>(rank)];
     peer.still = peer.count == beat.count ? peer.still + 1 : 0;
     peer.count = beat.count;

@@ -58,6 +58,12 @@ void Channel::Direction::advance() {
   queue.pop_front();
   header_done = 0;
   ++number;
+  if (queue.empty()) staged = {};  // groups of many ranks are idle most of the time
+}
+
+void Channel::Direction::stage(size_t size) {
+  staged_size = size;
+  if (staged.size() < size) staged.resize(size);
 }
 
 void Channel::send(std::shared_ptr<Message> message) {
@@ -96,8 +102,11 @@ void Channel::pull() {
       auto& message = *in_.queue.front();
       if (in_.seal ? pull_sealed(message) : pull_clear(message)) in_.advance();
     }
+  } catch (const PeerLost&) {
+    fault_ = std::current_exception();
   } catch (...) {
     fault_ = std::current_exception();
+    changed_ = true;
   }
 }
 
@@ -123,16 +132,12 @@ bool Channel::pull_clear(Message& message) {
 }
 
 void Channel::stage_record(Message& message) {
-  out_.staged.resize(kHeader + kRecord + kTag);
-  size_t at = 0;
-  if (message.done == 0) {
-    std::copy_n(span_of(out_.header).begin(), kHeader, out_.staged.begin());
-    at = kHeader;
-  }
   const auto plain = message.bytes.subspan(message.done, std::min(kRecord, message.bytes.size() - message.done));
+  const auto at = message.done == 0 ? kHeader : 0;
+  out_.stage(at + plain.size() + kTag);
+  std::copy_n(span_of(out_.header).begin(), at, out_.staged.begin());
   out_.seal->seal(out_.staged.data() + at, plain, span_of(out_.header));
   message.done += plain.size();
-  out_.staged_size = at + plain.size() + kTag;
   out_.staged_done = 0;
 }
 
@@ -148,8 +153,7 @@ bool Channel::pull_sealed(Message& message) {
   const bool first = message.done == 0;
   const auto header = first ? kHeader : 0;
   const auto plain = std::min(kRecord, message.bytes.size() - message.done);
-  in_.staged.resize(kHeader + kRecord + kTag);
-  in_.staged_size = header + plain + kTag;
+  in_.stage(header + plain + kTag);
   const std::array<std::span<uint8_t>, 1> pieces{
       std::span(in_.staged).subspan(in_.staged_done, in_.staged_size - in_.staged_done)};
   const auto before = in_.staged_done;

@@ -43,6 +43,7 @@ class Channel {
 
   int descriptor() const { return *socket_; }
   const std::exception_ptr& fault() const { return fault_; }  // messages that aren't complete never will be
+  bool changed() const { return changed_; }                   // the fault: a message isn't what the peer sent
 
  private:
   using Header = std::array<uint64_t, 2>;  // length, number
@@ -61,6 +62,7 @@ class Channel {
   Descriptor socket_;
   int peer_;
   std::exception_ptr fault_;
+  bool changed_ = false;
   bool readable_ = true, writable_ = true, ended_ = false;
 
   // One direction's messages and the state of the first of them.
@@ -73,6 +75,7 @@ class Channel {
     std::vector<uint8_t> staged;       // a record with its tag, and the header before the first one
     size_t staged_size = 0, staged_done = 0;
 
+    void stage(size_t size);
     void advance();  // the first message is complete
   };
   Direction out_, in_;

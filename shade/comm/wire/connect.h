@@ -36,6 +36,9 @@ struct Connection {
   Agreement agreement;
 };
 
+// Connections besides those of the group that a rank has open at most while it connects.
+size_t most_arrivals(int rank, int size);
+
 // By rank within the group; none for the own rank. Throws CommError naming the ranks that did not connect.
 std::vector<std::optional<Connection>> connect_group(c10d::Store& store, const ConnectOptions& options);
 

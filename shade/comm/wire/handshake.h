@@ -1,14 +1,16 @@
 // Mutual authentication of a new connection between two ranks of a group. Until it is over, neither end sends anything
 // of the run or interprets any other byte that it receives.
 //
-//   client -> server   u32 client's rank, u32 server's rank, greeting, code of all that         72 bytes
-//   server -> client   greeting, code of both greetings and ranks                                64 bytes
-//   client -> server   another code of both greetings and ranks                                  32 bytes
+//   hello         client -> server   u32 client's rank, u32 server's rank, greeting, code        73 bytes
+//   answer        server -> client   greeting, code                                              65 bytes
+//   confirmation  client -> server   code                                                        32 bytes
+//   welcome       server -> client   code                                                        32 bytes
 //
-// Codes are keyed with the group's secret, which is derived from the job secret, the start of the world, the group's
-// name and its members. A code is of use for one message of one pair in one direction: a recorded, reflected or relayed
-// message is refused. A greeting is 31 random bytes and a byte of offers, so both ends contribute to the keys of the
-// connection, and no key is ever used twice. Numbers are little-endian.
+// The code of the hello is keyed with the group's secret, which is derived from the job secret, the start of the world,
+// the group's name and its members. A greeting is an ephemeral X25519 key and a byte of offers. All further codes and
+// the keys of the connection follow from the group's secret, ranks, greetings and the X25519 agreement: a recorded,
+// reflected or relayed message is refused, no key is used twice, and recorded traffic stays closed if the job secret
+// becomes known later. Numbers are little-endian.
 #pragma once
 
 #include <array>
@@ -16,6 +18,7 @@
 #include <optional>
 #include <span>
 
+#include "shade/base/key_bytes.h"
 #include "shade/comm/job/secret.h"
 
 namespace shade::comm::wire {
@@ -29,30 +32,42 @@ struct Offer {
 Offer offer_of_this_host(bool seal);
 
 struct Agreement {
-  Code send{}, receive{};  // keys of the two directions
+  KeyBytes send, receive;  // keys of the two directions
   Offer peer;
   bool aes = false;  // both ends have it
 };
 
-inline constexpr size_t kGreeting = 32;
-inline constexpr size_t kHello = 2 * sizeof(uint32_t) + kGreeting + sizeof(Code);
+inline constexpr size_t kRanks = 2 * sizeof(uint32_t);
+inline constexpr size_t kGreeting = 33;
+inline constexpr size_t kHello = kRanks + kGreeting + sizeof(Code);
 inline constexpr size_t kAnswer = kGreeting + sizeof(Code);
 inline constexpr size_t kConfirmation = sizeof(Code);
-inline constexpr size_t kTranscript = 2 * sizeof(uint32_t) + 2 * kGreeting;
+inline constexpr size_t kWelcome = sizeof(Code);
+
+// What an end of the connection contributes: a new X25519 key.
+struct Greeting {
+  explicit Greeting(Offer offer);
+  KeyBytes secret;
+  std::array<uint8_t, kGreeting> bytes;
+};
 
 class ClientHandshake {
  public:
   ClientHandshake(Secret group, int self, int server, Offer offer);
   const std::array<uint8_t, kHello>& hello() const { return hello_; }
   // The confirmation to send, or nothing if the answer doesn't prove that the server is this rank of the group.
-  std::optional<std::array<uint8_t, kConfirmation>> confirm(std::span<const uint8_t, kAnswer> answer);
-  Agreement agreement() const;  // after confirm
+  std::optional<Code> confirm(std::span<const uint8_t, kAnswer> answer);
+  // The server has taken the confirmation. Without this a connection that was dropped would pass for an open one.
+  bool welcomed(std::span<const uint8_t, kWelcome> welcome) const;
+  const Agreement& agreement() const { return agreement_.value(); }
 
  private:
   Secret group_;
   Offer offer_;
+  Greeting greeting_;
   std::array<uint8_t, kHello> hello_{};
-  std::array<uint8_t, kTranscript> transcript_{};
+  std::optional<Secret> session_;
+  std::optional<Agreement> agreement_;
 };
 
 class ServerHandshake {
@@ -60,16 +75,18 @@ class ServerHandshake {
   ServerHandshake(Secret group, int self, int size, Offer offer);
   // The answer to send, or nothing if the hello isn't one of a higher rank of the group to this one.
   std::optional<std::array<uint8_t, kAnswer>> answer(std::span<const uint8_t, kHello> hello);
-  bool confirmed(std::span<const uint8_t, kConfirmation> confirmation) const;
+  // The welcome to send, or nothing if the confirmation doesn't prove the client.
+  std::optional<Code> welcome(std::span<const uint8_t, kConfirmation> confirmation) const;
   int client() const { return client_; }
-  Agreement agreement() const;  // after a confirmation
+  const Agreement& agreement() const { return agreement_.value(); }
 
  private:
   Secret group_;
   int self_, size_;
   Offer offer_;
   int client_ = -1;
-  std::array<uint8_t, kTranscript> transcript_{};
+  std::optional<Secret> session_;
+  std::optional<Agreement> agreement_;
 };
 
 }  // namespace shade::comm::wire

@@ -4,14 +4,11 @@
 
 namespace shade::comm::wire {
 
-RecordSeal::RecordSeal(const Code& key, bool aes) : aes_(aes), key_(key) {
+RecordSeal::RecordSeal(const KeyBytes& key, bool aes) : aes_(aes), key_(key) {
   if (aes_) crypto_aead_aes256gcm_beforenm(&expanded_, key_.data());
 }
 
-RecordSeal::~RecordSeal() {
-  sodium_memzero(key_.data(), key_.size());
-  sodium_memzero(&expanded_, sizeof expanded_);
-}
+RecordSeal::~RecordSeal() { sodium_memzero(&expanded_, sizeof expanded_); }
 
 std::array<uint8_t, 12> RecordSeal::next_nonce() {
   std::array<uint8_t, 12> nonce{};

@@ -19,7 +19,7 @@ static_assert(kTag == crypto_aead_aes256gcm_ABYTES && kTag == crypto_aead_chacha
 
 class RecordSeal {
  public:
-  RecordSeal(const Code& key, bool aes);
+  RecordSeal(const KeyBytes& key, bool aes);
   ~RecordSeal();
   RecordSeal(const RecordSeal&) = delete;
   RecordSeal& operator=(const RecordSeal&) = delete;
@@ -34,7 +34,7 @@ class RecordSeal {
 
   bool aes_;
   uint64_t count_ = 0;
-  Code key_;
+  KeyBytes key_;
   crypto_aead_aes256gcm_state expanded_;
 };
 

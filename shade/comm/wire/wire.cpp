@@ -106,8 +106,9 @@ class Wire final : public c10d::Backend {
     for (int i = 0; i < count; ++i) {
       const auto [what, data] = events[static_cast<size_t>(i)];
       if (data.u32 == static_cast<uint32_t>(size_)) continue;  // interrupted
-      channels_[data.u32]->ready((what & EPOLLIN) != 0, (what & EPOLLOUT) != 0,
-                                 (what & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0);
+      auto& channel = *channels_[data.u32];
+      channel.ready((what & EPOLLIN) != 0, (what & EPOLLOUT) != 0, (what & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0);
+      if (channel.changed()) std::rethrow_exception(channel.fault());  // whatever message is waited for
     }
   }
 
