@@ -21,7 +21,7 @@ target_link_libraries(shade_arrow PRIVATE shade::options ${arrow_library} ${parq
 # What the program would have to provide is an error: it would be missing when the library is loaded.
 target_link_options(shade_arrow PRIVATE -Wl,--no-undefined)
 set_target_properties(shade_arrow PROPERTIES CXX_VISIBILITY_PRESET hidden LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib"
-  BUILD_RPATH "${SHADE_ARROW}" INSTALL_RPATH "${SHADE_ARROW}")
+  BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${SHADE_ARROW}")
 # Programs look for it beside them.
 list(PREPEND CMAKE_BUILD_RPATH "$ORIGIN/../lib")
 list(REMOVE_DUPLICATES CMAKE_BUILD_RPATH)

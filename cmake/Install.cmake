@@ -12,7 +12,11 @@ foreach(name IN LISTS SHADE_USES_proof ITEMS proof)
 endforeach()
 
 # It finds libtorch where this build did, and what needs CUDA beside it.
-set_target_properties(shade PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${SHADE_RUN_PATH}")
+# One run path for the build tree and the installed program: if CMake has to change it, it keeps space for that by an
+# empty element, from which the loader takes libraries of the working folder.
+set(run_path "$ORIGIN/../lib" "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}" ${SHADE_RUN_PATH})
+list(REMOVE_DUPLICATES run_path)
+set_target_properties(shade PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${run_path}")
 if(TARGET shade_cuda)
   install(TARGETS shade_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()

@@ -122,7 +122,7 @@ void warn_of_memory(const measure::Experiment& experiment, const comm::World& wo
                                : profile::available_memory(device) + profile::device_memory(device).allocated;
     if (!device.is_cpu()) question.accelerator = available;
     if (stated.count == 0) question.limit = available;
-  } catch (const Error&) {  // nobody knows how much there is
+  } catch (const std::exception&) {  // libtorch's too: how much memory there is isn't known
     return;
   }
   if (const auto words = memory_warning(question); !words.empty()) log::warning(words);

@@ -1,5 +1,6 @@
 #include "shade/comm/world.h"
 
+#include <ATen/Context.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -188,7 +189,11 @@ World World::connect(const Place& place, const CommConfig& config, c10::intrusiv
   state->place = place;
   state->config = config;
   state->backend = choose(config.backend);
-  if (state->backend == BackendKind::nccl) state->device = nccl_device(place.local_rank);
+  if (state->backend == BackendKind::nccl) {
+    state->device = nccl_device(place.local_rank);
+    at::globalContext().lazyInitDevice(
+        state->device.type());  // statistics of its memory are read before the first tensor
+  }
   SHADE_REQUIRE(state->backend != BackendKind::simulated,
                 "a simulated world has no ranks to connect; use World::simulated");
   if (place.size == 1) return World(std::move(state));

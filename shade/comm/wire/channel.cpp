@@ -14,6 +14,9 @@ namespace shade::comm::wire {
 namespace {
 
 constexpr size_t kHeader = 2 * sizeof(uint64_t);
+// The most that is received by one call: the kernel tells the sender only at its end that there is space again (64 MiB
+// in one direction on loopback: 22 ms without a bound, 16.5 ms with this one).
+constexpr size_t kAtOnce = 256 << 10;
 constexpr const char* kChanged =
     " was changed on its way, or others were dropped, repeated or put before it. Nothing of it was used (SECURITY.md)";
 
@@ -121,8 +124,9 @@ bool Channel::push_clear(Message& message) {
 }
 
 bool Channel::pull_clear(Message& message) {
-  const std::array<std::span<uint8_t>, 2> pieces{span_of(in_.header).subspan(in_.header_done),
-                                                 message.bytes.subspan(message.done)};
+  const std::array<std::span<uint8_t>, 2> pieces{
+      span_of(in_.header).subspan(in_.header_done),
+      message.bytes.subspan(message.done, std::min(kAtOnce, message.bytes.size() - message.done))};
   const auto received = read(pieces);
   const auto of_header = std::min(received, pieces[0].size());
   in_.header_done += of_header;

@@ -362,7 +362,15 @@ class Connecting {
 size_t most_arrivals(int rank, int size) { return 64 + static_cast<size_t>(size - 1 - rank); }
 
 std::vector<std::optional<Connection>> connect_group(c10d::Store& store, const ConnectOptions& options) {
-  return Connecting(store, options).run();
+  try {
+    return Connecting(store, options).run();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception&) {  // of the store
+    throw PeerLost(text("group ", options.group,
+                        ": the store is gone while ranks connect; the process that hosts it, rank "
+                        "0 or the launcher, has ended"));
+  }
 }
 
 }  // namespace shade::comm::wire
