@@ -50,7 +50,7 @@ struct BackendOptions {
 c10::intrusive_ptr<c10d::Backend> make_wire(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                             const BackendOptions& options);
 
-// Gloo's own collectives, for comparison with ours. Its ports take whoever connects: it carries nothing of a run.
+// Gloo's own collectives, for comparison with ours. Its ports are not authenticated: it carries nothing of a run.
 c10::intrusive_ptr<c10d::Backend> make_gloo(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                                             const BackendOptions& options);
 

@@ -1,5 +1,5 @@
-// Messages between the ranks of a group over connections of our own. Gloo, whose algorithms these messages would fit,
-// takes whoever connects to its port for a rank and interprets what it sends; the build in libtorch's wheel has no TLS.
+// Messages between the ranks of a group over connections of our own. Gloo's messages would do, but Gloo accepts any
+// process that connects to its port as a rank and interprets what it sends; the build in libtorch's wheel has no TLS.
 //
 // There is no thread here: sockets move while the lane that uses the group waits for a message.
 #include <ATen/ATen.h>
