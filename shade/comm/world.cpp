@@ -191,8 +191,8 @@ World World::connect(const Place& place, const CommConfig& config, c10::intrusiv
   state->backend = choose(config.backend);
   if (state->backend == BackendKind::nccl) {
     state->device = nccl_device(place.local_rank);
-    at::globalContext().lazyInitDevice(
-        state->device.type());  // statistics of its memory are read before the first tensor
+    // Before the first tensor, because statistics of the device's memory are read earlier.
+    at::globalContext().lazyInitDevice(state->device.type());
   }
   SHADE_REQUIRE(state->backend != BackendKind::simulated,
                 "a simulated world has no ranks to connect; use World::simulated");
@@ -269,7 +269,6 @@ const Place& World::place() const { return state_->place; }
 BackendKind World::backend() const { return state_->backend; }
 c10::Device World::device() const { return state_->device; }
 const CommConfig& World::config() const { return state_->config; }
-bool World::sealed() const { return state_->seals(); }
 
 TrafficLog& World::traffic() {
   state_->settle();
@@ -328,10 +327,10 @@ std::unique_ptr<Transport> World::State::transport(const std::string& name, cons
     prove(*connected, {.group = name,
                        .rank = rank,
                        .global_ranks = ranks,
-                       .secret = group_secret(name, ranks),
+                       .secret = *options.secret,
                        .device = nccl ? device : c10::Device(c10::kCPU),
                        .limit = nccl ? config.rendezvous_timeout : kGlooProof,
-                       .interrupt = [this] { rethrow_loss(); }});
+                       .interrupt = options.interrupt});
   activity->end_wait();
   return connected;
 }

@@ -82,8 +82,6 @@ class World {
   // Where this rank computes: its GPU if the backend is nccl, else the CPU.
   c10::Device device() const;
   const CommConfig& config() const;
-  // Messages of exchange groups are encrypted and authenticated. Backends' own collectives are not.
-  bool sealed() const;
 
   // A group of these world ranks (sorted, containing this rank; empty: all). Its members must all call this, in the
   // same order relative to other groups they share. `name` is unique in the world.
