@@ -16,6 +16,7 @@
 #include "shade/base/visible_text.h"
 #include "shade/cli/describe.h"
 #include "shade/cli/out_of_memory.h"
+#include "shade/cli/short_waits.h"
 #include "shade/cli/verb.h"
 #include "shade/cli/version.h"
 #include "shade/comm/errors.h"
@@ -138,6 +139,7 @@ int main(int argc, char** argv) {
   // The first process of a container has no default actions.
   if (::getpid() == 1)
     for (const int number : {SIGTERM, SIGINT}) std::signal(number, [](int signal) { ::_exit(128 + signal); });
+  shade::cli::forget_short_waits();
   // The profiler inside libtorch calls a machine without a GPU an error. Set before there are threads.
   setenv("KINETO_LOG_LEVEL", "99", 0);
   // libtorch's connections log errors that they also throw, with a stack of addresses; TORCH_CPP_LOG_LEVEL shows them.

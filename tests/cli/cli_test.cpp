@@ -187,5 +187,26 @@ TEST(Cli, AccountRefusesWhatHasNoAnswer) {
             std::string::npos);
 }
 
+// libgomp prints the settings that it has read.
+TEST(Waits, OfThreadsAreShortUnlessTheUserDecides) {
+  const auto settings = [](const std::string& environment) {
+    return test::run({"sh", "-c",
+                      text("unset OMP_WAIT_POLICY GOMP_SPINCOUNT; ", environment, " OMP_DISPLAY_ENV=verbose ",
+                           test::shade_binary(), " --version")})
+        .output;
+  };
+  EXPECT_NE(settings("").find("GOMP_SPINCOUNT = '3000'"), std::string::npos) << settings("");
+  EXPECT_NE(settings("GOMP_SPINCOUNT=17").find("GOMP_SPINCOUNT = '17'"), std::string::npos);
+  EXPECT_NE(settings("OMP_WAIT_POLICY=active").find("OMP_WAIT_POLICY = 'ACTIVE'"), std::string::npos);
+}
+
+TEST(Waits, OfOtherProgramsAreTheirOwn) {
+  const auto outcome = test::run({"sh", "-c",
+                                  text("unset OMP_WAIT_POLICY GOMP_SPINCOUNT; ", test::shade_binary(),
+                                       " launch --ranks 1 -- sh -c 'echo spins ${GOMP_SPINCOUNT:-by default}'")});
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("spins by default"), std::string::npos) << outcome.output;
+}
+
 }  // namespace
 }  // namespace shade
