@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
@@ -88,7 +89,8 @@ def run(
 
     Options are those of the program: max_grad_norm=1.0 is --max-grad-norm 1.0, comm__backend="gloo" is
     --comm.backend gloo, True and False set switches, lists are joined by commas. `show` prints the output as it appears.
-    Raises ShadeError if the program ends with a status other than 0.
+    Raises ShadeError if the program ends with a status other than 0. After an interrupt, or subprocess.TimeoutExpired
+    after `timeout` seconds, a training has saved its last step, and the same call continues it.
     """
     variables = environment()
     with tempfile.TemporaryDirectory(prefix="shade_") as folder:
@@ -111,21 +113,40 @@ def train(recipe: Optional[Path] = None, **options: Any) -> Result:
 def _finish(
     command: Sequence[str], variables: Mapping[str, str], cwd: Optional[Path], show: bool, timeout: Optional[float],
 ) -> tuple[int, str]:
-    if not show:
-        done = subprocess.run(
-            command, env=variables, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            errors="replace", timeout=timeout, check=False)
-        return done.returncode, done.stdout
-    said = []
+    # In a session of its own: an interrupt of the terminal or of Jupyter goes to the whole process group, and a second
+    # signal makes the program end without saving.
     with subprocess.Popen(
             command, env=variables, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            errors="replace") as child:
-        assert child.stdout is not None
+            errors="replace", start_new_session=True) as child:
+        said: list[str] = []
+        reader = threading.Thread(target=_read, args=(child, said, show), daemon=True)
+        reader.start()
         try:
-            for line in child.stdout:
-                said.append(line)
-                print(line, end="", flush=True)
-            return child.wait(timeout), "".join(said)
-        except BaseException:
-            child.terminate()  # the program saves its last step, and ends its ranks
+            status = child.wait(timeout)
+        except BaseException as stopped:
+            _stop(child)
+            reader.join()
+            if isinstance(stopped, subprocess.TimeoutExpired):
+                stopped.output = "".join(said)
             raise
+        reader.join()
+        return status, "".join(said)
+
+
+def _read(child: "subprocess.Popen[str]", said: list[str], show: bool) -> None:
+    assert child.stdout is not None
+    for line in child.stdout:
+        said.append(line)
+        if show:
+            print(line, end="", flush=True)
+
+
+def _stop(child: "subprocess.Popen[str]") -> None:
+    """Once: the step under way is finished and saved. Interrupted again, the program ends at once."""
+    child.terminate()
+    try:
+        child.wait()
+    except BaseException:
+        child.terminate()
+        child.wait()
+        raise

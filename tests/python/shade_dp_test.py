@@ -5,9 +5,11 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -156,6 +158,65 @@ class WorkingFolder(unittest.TestCase):
 
     def test_a_relative_program_is_not_looked_for_in_it(self):
         self.expect_only_the_program("", SHADE_BIN="site/shade_dp/bin/shade")
+
+
+class Stops(unittest.TestCase):
+    """A training that is interrupted, or whose time is over, has saved its last step, and the same call continues."""
+
+    SCRIPT = """
+import subprocess, sys
+import shade_dp
+folder, show, timeout, ranks = sys.argv[1:]
+try:
+    shade_dp.train(model="llama-nano", from_scratch=True, synthetic=True, train__records=64, batch_size=8, steps=999999,
+                   seq_length=16, threads=1, log_every=1, output=folder, ranks=int(ranks),
+                   show=show == "show", timeout=float(timeout) or None)
+except KeyboardInterrupt:
+    print("interrupted")
+except subprocess.TimeoutExpired as stopped:
+    print("over:", "asked to stop" in stopped.output)
+"""
+
+    def call(self, folder, show, timeout, ranks):
+        return subprocess.Popen(
+            [sys.executable, "-c", self.SCRIPT, str(folder), "show" if show else "", str(timeout), str(ranks)],
+            env={**os.environ, "PYTHONPATH": str(SOURCE / "python")}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, start_new_session=True)
+
+    def expect_saved(self, show, interrupt, ranks=1):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch) / "run"
+            metrics = folder / "metrics.jsonl"
+            first = 0
+            for _ in range(2):  # from the beginning, and where the first stopped
+                with self.call(folder, show, 0 if interrupt else 5, ranks) as seen:
+                    if interrupt:
+                        begin = time.monotonic()
+                        while seen.poll() is None and (
+                                not metrics.exists() or len(shade_dp.read_metrics(folder)) < first + 2):
+                            self.assertLess(time.monotonic() - begin, 60)
+                            time.sleep(0.05)
+                        os.killpg(seen.pid, signal.SIGINT)  # as a terminal does
+                    output, _ = seen.communicate(timeout=60)
+                self.assertIn("interrupted\n" if interrupt else "over: True\n", output)
+                self.assertEqual("asked to stop" in output, show, output)
+                steps = [row["step"] for row in shade_dp.read_metrics(folder)]
+                self.assertEqual(steps, list(range(1, len(steps) + 1)))  # none was lost, none repeated
+                self.assertGreater(len(steps), first)
+                self.assertTrue(list((folder / "checkpoints").glob(f"*_step_{steps[-1]}")))
+                first = len(steps)
+
+    def test_an_interrupt(self):
+        self.expect_saved(show=False, interrupt=True)
+
+    def test_an_interrupt_while_showing(self):
+        self.expect_saved(show=True, interrupt=True, ranks=2)
+
+    def test_a_time_limit(self):
+        self.expect_saved(show=False, interrupt=False)
+
+    def test_a_time_limit_while_showing(self):
+        self.expect_saved(show=True, interrupt=False, ranks=2)
 
 
 class Version(unittest.TestCase):
