@@ -22,5 +22,7 @@ rm -f "$secret"
 (umask 077 && set -C && openssl rand -hex 32 > "$secret")
 export SHADE_SECRET_FILE=$secret
 
+export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK   # since Slurm 22.05 a step doesn't take over the job's number by itself
+
 srun --ntasks-per-node=1 --ntasks="$SLURM_NNODES" shade doctor --self-test false
 srun shade train "$recipe" --shard zero3 --threads "$SLURM_CPUS_PER_TASK" "$@"

@@ -17,6 +17,7 @@ stat -c 'mode %a' "$SHADE_SECRET_FILE"
 cat "$SHADE_SECRET_FILE"
 case "$*" in *doctor*) exit 0 ;; esac
 touch trains
+echo "${{SRUN_CPUS_PER_TASK:-no}} cores a task"
 {then}
 """
 
@@ -27,7 +28,7 @@ def start(folder, then):
     srun.write_text(SRUN.format(then=then))
     srun.chmod(0o700)
     environment = {"PATH": f"{srun.parent}:{os.environ['PATH']}", "SLURM_SUBMIT_DIR": str(folder), "SLURM_JOB_ID": "7",
-                   "SLURM_NNODES": "1", "SLURM_CPUS_PER_TASK": "1"}
+                   "SLURM_NNODES": "1", "SLURM_CPUS_PER_TASK": "3"}
     return subprocess.Popen(["bash", source / "deploy/slurm.sh", "recipe.toml"], cwd=folder, env=environment, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
@@ -44,6 +45,7 @@ with tempfile.TemporaryDirectory() as name:
         output = job.communicate(timeout=60)[0]
         assert job.returncode == status, (then, job.returncode, output)
         assert output.count("mode 600") == 2, output
+        assert output.count("3 cores a task") == 2, output
         assert len(set(re.findall("^[0-9a-f]{64}$", output, re.MULTILINE))) == 1 and "was killed" not in output, output
         assert not secrets(folder), f"after '{then}': {secrets(folder)}"
 
