@@ -15,9 +15,9 @@ source = pathlib.Path(sys.argv[1]).resolve()
 SRUN = """#!/bin/sh
 stat -c 'mode %a' "$SHADE_SECRET_FILE"
 cat "$SHADE_SECRET_FILE"
+echo "${{SRUN_CPUS_PER_TASK:-no}} cores a task"
 case "$*" in *doctor*) exit 0 ;; esac
 touch trains
-echo "${{SRUN_CPUS_PER_TASK:-no}} cores a task"
 {then}
 """
 
