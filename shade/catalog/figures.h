@@ -13,11 +13,14 @@ namespace shade::catalog {
 
 // Of one step, unless said otherwise. Empty: unknown.
 struct Figures {
-  double peak_mb = 0, average_mb = 0;                  // tensors, of the largest rank; over the measured steps
-  double time_ms = 0, fastest_ms = 0, slowest_ms = 0;  // of the slowest rank
-  double tokens_per_second = 0;                        // of all ranks
-  std::optional<double> utilisation;                   // CPU time over wall time of the compute threads, or the GPU's
-  std::optional<double> sent_bytes;                    // by a rank
+  double peak_mb = 0, average_mb = 0;  // tensors, of the largest rank; over the measured steps
+  // Of the slowest rank. All that is derived or compared is the median's: one step that was held up changes an average.
+  double time_ms = 0, average_ms = 0;  // median; mean
+  double fastest_ms = 0, slowest_ms = 0;
+  std::optional<double> low_ms, high_ms;  // 99 % interval of the median, from repeated runs
+  double tokens_per_second = 0;           // of all ranks
+  std::optional<double> utilisation;      // CPU time over wall time of the compute threads, or the GPU's
+  std::optional<double> sent_bytes;       // by a rank
   std::optional<double> comm_ms, exposed_ms, overlapped_ms;  // collectives under way; waited for; the rest
   std::optional<double> cpu_overhead_ms;                     // loading data
   std::optional<double> resident_mb;                         // the process's memory, at most
@@ -47,7 +50,10 @@ inline constexpr FigureInfo kFigures[] = {
     {.key = "trainable_parameters", .unit = "count", .member = &Figures::trainable},
     {.key = "peak_memory_mb", .unit = "MiB", .member = &Figures::peak_mb, .heading = "peak memory", .required = true},
     {.key = "average_memory_mb", .unit = "MiB", .member = &Figures::average_mb},
-    {.key = "avg_time_ms", .unit = "ms", .member = &Figures::time_ms, .heading = "step", .required = true},
+    {.key = "median_time_ms", .unit = "ms", .member = &Figures::time_ms, .heading = "step"},
+    {.key = "median_low_ms", .unit = "ms", .member = &Figures::low_ms},
+    {.key = "median_high_ms", .unit = "ms", .member = &Figures::high_ms},
+    {.key = "avg_time_ms", .unit = "ms", .member = &Figures::average_ms, .required = true},
     {.key = "time_per_epoch_s",
      .unit = "s",
      .member = &Figures::epoch_s,

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "shade/base/error.h"
+#include "shade/base/median.h"
 #include "shade/base/span.h"
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
@@ -96,7 +97,8 @@ void BenchResult::complete(const Experiment& experiment) {
   peak_mb = mib(largest().at_peak.total);
   average_mb = mib(largest().average);
   for (const auto& rank : memory) resident_mb = std::max(resident_mb.value_or(0), mib(rank.peak_resident));
-  time_ms = std::accumulate(times_ms.begin(), times_ms.end(), 0.0) / static_cast<double>(times_ms.size());
+  time_ms = median(times_ms);
+  average_ms = std::accumulate(times_ms.begin(), times_ms.end(), 0.0) / static_cast<double>(times_ms.size());
   if (const auto samples = experiment.bench.batch_size * experiment.bench.grad_accum * ranks; records > 0)
     epoch_s = static_cast<double>((records + samples - 1) / samples) * time_ms / 1e3;
   tokens_per_second = static_cast<double>(tokens) * 1e3 / time_ms;

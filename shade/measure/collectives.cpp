@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "shade/base/median.h"
 #include "shade/base/terminal.h"
 #include "shade/comm/partition.h"
-#include "shade/measure/median.h"
 #include "shade/nn/device.h"
 
 namespace shade::measure {

@@ -19,6 +19,7 @@ constexpr double kPure = 0.9, kTwoTerms = 0.08, kThreeTerms = 0.02;
 constexpr double kNeeded = 0.8;       // probability of a verdict
 constexpr double kHolds = 0.8;        // share of a term that names the law
 constexpr double kOutside = 0.1;      // of the exponent, beyond [0, 2]
+constexpr size_t kRepeats = 3;        // runs of each length for a verdict outside of the model
 constexpr double kScatterWeight = 2;  // the expected scatter counts as much as this many points
 
 constexpr size_t kPureLaws = 3;  // come first among the shapes
@@ -194,7 +195,9 @@ Growth fit_growth(const Points& all, double scatter) {
   out.probability = *likeliest;
   static constexpr const char* kVerdicts[] = {"constant", "O(T)", "O(T^2)", "mixed"};
   if (out.interval->low > 2 + kOutside || out.interval->high < -kOutside) {
-    out.verdict = out.interval->low > 0 ? "faster than O(T^2)" : "falling";
+    // Of times that were measured once, the slope says more about the noise than about a law.
+    const bool repeated = scatter < kTimeScatter || points.size() >= kRepeats * lengths.size();
+    if (repeated) out.verdict = out.interval->low > 0 ? "faster than O(T^2)" : "falling";
     return out;
   }
   const auto law = likeliest - probability.begin();

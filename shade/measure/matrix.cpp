@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "shade/base/error.h"
+#include "shade/base/median.h"
 #include "shade/base/strings.h"
 #include "shade/base/without_folders.h"
+#include "shade/catalog/merged_runs.h"
 #include "shade/catalog/methods.h"
 #include "shade/measure/bench.h"
-#include "shade/measure/median.h"
 #include "shade/measure/rounds.h"
 
 namespace shade::measure {
@@ -72,40 +72,11 @@ std::filesystem::path repeat_file(const MatrixOptions& options, const MatrixRow&
   return options.folder / "repeats" / text(row.name, "_", repeat, ".json");
 }
 
-// Repeats of one row: the times of all, the memory of the largest. What is compared between rows or fitted are runs,
-// one figure each: steps of a process have more in common than its repeats.
 Json merged(const MatrixOptions& options, const MatrixRow& row, int64_t repeats) {
-  Json out;
-  std::vector<double> times, run_times;
-  std::map<std::string, std::vector<double>> own;
-  double others = 0, most = 0, average_load = 0;
-  for (int64_t i = 0; i < repeats; ++i) {
-    auto one = read_json(repeat_file(options, row, i));
-    if (one.value("failed", false)) return one;
-    const auto steps = one.at("times_ms").get<std::vector<double>>();
-    times.insert(times.end(), steps.begin(), steps.end());
-    run_times.push_back(median(steps));
-    const auto load = one.value("load", MachineLoad{}.json());
-    others += load.at("others").get<double>();
-    most = std::max(most, load.at("others").get<double>());
-    average_load = std::max(average_load, load.at("average").get<double>());
-    if (one.contains("own_ms"))
-      for (const auto& [phase, ms] : one["own_ms"].items()) own[phase].push_back(ms.get<double>());
-    if (out.is_null() || one["peak_memory_mb"] > out["peak_memory_mb"]) out = one;
-  }
-  const double average = std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
-  const double scale = average / out["avg_time_ms"].get<double>();
-  for (const auto& figure : catalog::kFigures) {
-    if (!out.contains(figure.key) || !(figure.is_rate || figure.is_duration)) continue;
-    out[figure.key] = out[figure.key].get<double>() * (figure.is_rate ? 1 / scale : scale);
-  }
-  out["times_ms"] = times;
-  out["run_times_ms"] = run_times;
-  out["own_runs_ms"] = own;
-  out["avg_time_ms"] = average;
-  out["repeats"] = repeats;
-  out["load"] = {{"others", others / static_cast<double>(repeats)}, {"most_others", most}, {"average", average_load}};
-  return out;
+  std::vector<Json> runs;
+  for (int64_t i = 0; i < repeats && (runs.empty() || !runs.back().value("failed", false)); ++i)
+    runs.push_back(read_json(repeat_file(options, row, i)));
+  return catalog::merged_runs(runs);
 }
 
 }  // namespace
@@ -167,6 +138,12 @@ std::vector<MatrixRow> expand(const std::vector<std::string>& arguments) {
 
 namespace {
 
+// Which matrix a result is of. Repeats say so too: a matrix that was cut short has nothing else.
+void mark(Json& result, const MatrixOptions& options) {
+  if (!options.preset.is_null()) result["preset"] = options.preset;
+  if (!options.command.empty()) result["environment"]["command"] = options.command;
+}
+
 // Runs it unless its result is there, and returns that.
 Json run_row(const MatrixOptions& options, const MatrixRow& row, int64_t repeat) {
   const auto file = repeat_file(options, row, repeat);
@@ -188,6 +165,7 @@ Json run_row(const MatrixOptions& options, const MatrixRow& row, int64_t repeat)
               {"arguments", without_folders(Json(row.arguments))}};
   if (outcome.ok) result = read_json(unfinished);
   result["load"] = outcome.load.json();
+  mark(result, options);
   write_json(unfinished, result);
   std::filesystem::rename(unfinished, file);
   return result;
@@ -217,8 +195,7 @@ MatrixOutcome run_matrix(const std::vector<MatrixRow>& rows, const MatrixOptions
     auto result = merged(options, rows[i], rounds.done());
     out.ratios.push_back(rounds.ratio(i));
     if (out.ratios.back()) result["ratio"] = out.ratios.back()->json();
-    if (!options.preset.is_null()) result["preset"] = options.preset;
-    if (!options.command.empty()) result["environment"]["command"] = options.command;
+    mark(result, options);
     write_json(options.folder / (rows[i].name + "_result.json"), result);
     out.results.push_back(std::move(result));
   }

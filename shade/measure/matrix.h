@@ -60,8 +60,8 @@ struct MatrixOutcome {
 };
 
 // Runs what is missing, repeats interleaved (all rows, then all rows again), and merges each row's repeats into
-// NAME_result.json: times of all, memory of the largest, `ratio` to the row it is compared with (references.h), `load`;
-// {"failed": true, "reason"} if one failed.
+// NAME_result.json (catalog/merged_runs.h), with `ratio` to the row it is compared with (references.h);
+// {"failed": true, "reason"} if one failed. shade report reads repeats/ of a matrix that was cut short.
 MatrixOutcome run_matrix(const std::vector<MatrixRow>& rows, const MatrixOptions& options,
                          const std::function<void(const MatrixProgress&)>& progress);
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "shade/base/error.h"
+#include "shade/base/median.h"
 #include "shade/base/units.h"
 
 namespace shade::measure {
@@ -67,6 +68,8 @@ Json Ratio::json() const {
 Ratio paired_ratio(std::span<const double> times, std::span<const double> reference, double error) {
   const auto runs = std::min(times.size(), reference.size());
   SHADE_REQUIRE(runs > 0, "a ratio needs at least one run of both rows");
+  const double value = median({times.begin(), times.begin() + static_cast<std::ptrdiff_t>(runs)}) /
+                       median({reference.begin(), reference.begin() + static_cast<std::ptrdiff_t>(runs)});
   std::vector<double> differences, means;
   for (size_t i = 0; i < runs; ++i) {
     SHADE_REQUIRE(times[i] > 0 && reference[i] > 0, "a time is positive, found ", times[i], " and ", reference[i]);
@@ -74,12 +77,11 @@ Ratio paired_ratio(std::span<const double> times, std::span<const double> refere
     for (const double other : differences) means.push_back((other + differences.back()) / 2);
   }
   std::sort(means.begin(), means.end());
-  const auto middle = means.size() / 2;
-  const double center = means.size() % 2 == 1 ? means[middle] : (means[middle - 1] + means[middle]) / 2;
-  Ratio out{.reference = {}, .value = std::exp(center), .interval = {}, .runs = runs, .error = error};
+  Ratio out{.reference = {}, .value = value, .interval = {}, .runs = runs, .error = error};
   if (const auto left_out = outside(runs, error); left_out >= 0) {
     const auto first = static_cast<size_t>(left_out);
-    out.interval = Interval{std::exp(means[first]), std::exp(means[means.size() - 1 - first])};
+    out.interval =
+        Interval{std::min(value, std::exp(means[first])), std::max(value, std::exp(means[means.size() - 1 - first]))};
   }
   return out;
 }

@@ -2,7 +2,9 @@
 //
 // d_i = log(run i of a row / run i of its reference), both of one round, in random order. If the rows are the same, the
 // sign of every d_i is a fair coin, whatever else happens on the machine: drift, bursts, a busy core. So the
-// signed-rank interval (Wilcoxon; the middle of all pairwise means, Hodges and Lehmann) has its level exactly.
+// signed-rank interval (Wilcoxon; of all pairwise means) has its level exactly. The value is the ratio of the medians,
+// which tables and pictures show of each row. If the machine drifted it may lie outside of the interval of the pairs;
+// the interval is widened to hold it, so that a row is never called faster while its median is the larger one.
 // Cost: n^2 means for n runs, sorted.
 #pragma once
 
@@ -20,7 +22,7 @@ inline constexpr double kRatioPrecision = 0.03;  // is what repeats are for
 
 struct Ratio {
   std::string reference;             // the row that is 1
-  double value = 1;                  // time over the reference's
+  double value = 1;                  // median over the reference's
   std::optional<Interval> interval;  // 99 %; empty: too few runs for any
   size_t runs = 0;                   // pairs
   double error = kRatioError;        // what is left of 1 % after earlier looks

@@ -16,8 +16,9 @@ namespace shade::measure {
 struct MemoryLine {
   std::string stage;
   profile::MemoryBreakdown tensors;
-  Bytes peak;                     // of tensors, so far
-  Bytes reserved, peak_reserved;  // what the allocator holds of the system; the most so far, on a CPU as seen at stages
+  Bytes peak;  // of tensors, so far
+  // What the allocator holds of the system, at least the tensors; the most so far, on a CPU as seen at stages.
+  Bytes reserved, peak_reserved;
   Bytes resident, peak_resident;  // of the process
 };
 

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "shade/base/error.h"
+#include "shade/base/median.h"
 #include "shade/base/units.h"
-#include "shade/measure/median.h"
 
 namespace shade::measure {
 namespace {
@@ -24,7 +24,7 @@ void add_times(Series& series, const Json& result) {
                 "a result has no times of phases without their parts (own_ms); it was measured with --bare or by an "
                 "earlier version: measure it again");
   const auto length = result.at("seq_length").get<double>();
-  for (const double ms : runs_of(result, "run_times_ms", result.at("avg_time_ms")))
+  for (const double ms : runs_of(result, "run_times_ms", result.value("median_time_ms", result.at("avg_time_ms"))))
     series["step"].emplace_back(length, ms);
   const auto& own = result.contains("own_runs_ms") ? result["own_runs_ms"] : result["own_ms"];
   for (const auto& [phase, times] : own.items())

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <functional>
 
+#include "shade/base/median.h"
 #include "shade/base/terminal.h"
 #include "shade/measure/collectives.h"
-#include "shade/measure/median.h"
 #include "shade/nn/attention_kernels.h"
 #include "shade/nn/device.h"
 #include "shade/optim/adamw.h"
@@ -60,7 +60,7 @@ class Meter {
       times.push_back(took.count());
       spent += took;
     }
-    auto typical = at::tensor(std::vector<double>{measure::median(times)}, at::kDouble);
+    auto typical = at::tensor(std::vector<double>{median(times)}, at::kDouble);
     control_.all_reduce(typical).wait();
     progress_.advance(what);
     return Seconds(typical.item<double>() / world_.size());

@@ -46,6 +46,39 @@ std::string describe(const Results& results, const ResultRow& row) {
   return out;
 }
 
+// Times may be compared: of rows that ran once, or on a machine that others used, they are shown and no more.
+bool all_settled(const Rows& rows) {
+  return std::all_of(rows.begin(), rows.end(), [](const auto* row) { return is_settled(*row); });
+}
+
+void doubts(const Results& results, std::vector<Finding>& out) {
+  if (results.unfinished > 0)
+    out.push_back({"Unfinished",
+                   text(results.unfinished, results.unfinished == 1 ? " row is" : " rows are",
+                        " from repeats/ alone: the matrix was cut short. The same command with --output-dir of this "
+                        "folder and --resume runs what is missing."),
+                   true});
+  const auto busy = select(results, [](const auto& row) { return row.others.value_or(0) > kBusy; });
+  if (!busy.empty()) {
+    std::vector<double> shares;
+    for (const auto* row : busy) shares.push_back(100 * *row->others);
+    const auto [low, high] = std::minmax_element(shares.begin(), shares.end());
+    const auto from = percent(*low), to = percent(*high);
+    out.push_back({kBusyMachine,
+                   text("other programs used ", from == to ? from : text(from, " to ", to), " of the cores while ",
+                        busy.size(), " of ", results.rows.size(),
+                        " rows ran. Their times are shown and not compared; measure again on an idle machine."),
+                   true});
+  }
+  const auto few = select(results, [](const auto& row) { return row.ratio && !row.ratio->interval; });
+  if (!few.empty())
+    out.push_back({"Too few runs",
+                   text(few.size(), " of ", results.rows.size(),
+                        " rows ran too seldom for an interval of their times, which are shown and not compared; "
+                        "--repeats 9 or a --time-budget gives intervals."),
+                   true});
+}
+
 // A lead that noise explains is none.
 std::string rivals(const Rows& fastest_first) {
   std::vector<std::string> close;
@@ -63,6 +96,7 @@ void fastest(const Results& results, std::vector<Finding>& out) {
     if (!has_private) rows = by_speed(results, group, false);
     const bool alone = rows.size() == 1;
     if (!has_private && alone) continue;  // a strategy sweep has its own sentence
+    if (!all_settled(rows)) continue;
     std::vector<std::string> failed;
     for (const auto& row : results.failures)
       if (row.group == group) failed.push_back(row.mode);
@@ -83,10 +117,11 @@ void fastest_strategy(const Results& results, std::vector<Finding>& out) {
   const auto* least =
       *std::min_element(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return a->peak_mb < b->peak_mb; });
   const auto unit = results.throughput_unit();
-  out.push_back({"Without privacy",
-                 text("highest throughput: ", significant(best->tokens_per_second), " ", unit, in_group(*best),
-                      " with ", memory_text(best->peak_mb), " a rank; least memory: ", memory_text(least->peak_mb),
-                      in_group(*least), " with ", significant(least->tokens_per_second), " ", unit, ".")});
+  const auto speed = text("highest throughput: ", significant(best->tokens_per_second), " ", unit, in_group(*best),
+                          " with ", memory_text(best->peak_mb), " a rank; ");
+  out.push_back(
+      {"Without privacy", text(all_settled(rows) ? speed : "", "least memory: ", memory_text(least->peak_mb),
+                               in_group(*least), " with ", significant(least->tokens_per_second), " ", unit, ".")});
 }
 
 std::string range_text(const std::vector<double>& values, const std::string& unit) {
@@ -95,23 +130,42 @@ std::string range_text(const std::vector<double>& values, const std::string& uni
   return first == last ? first + unit : text(first, " to ", last, unit);
 }
 
+// Privacy keeps more, and is expected to need more; where it doesn't, the category that differs most.
+std::string why_less(const ResultRow& row, const ResultRow& twin) {
+  const std::pair<std::string, double>* most = nullptr;
+  const auto less = [&](const auto& kind) { return kind.second - amount_of(row.breakdown_mb, kind.first); };
+  for (const auto& kind : twin.breakdown_mb)
+    if (most == nullptr || less(kind) > less(*most)) most = &kind;
+  if (most == nullptr || less(*most) <= 0) return "";
+  return text(" It needs less memory than without privacy (", row.name, "): at the peak ",
+              memory_text(amount_of(row.breakdown_mb, most->first)), " of ", most->first, " against ",
+              memory_text(most->second), ".");
+}
+
 void costs(const Results& results, std::vector<Finding>& out) {
   for (const auto& [method, word] : methods_of(results.rows)) {
     std::vector<double> time, memory;
     size_t unsure = 0;
+    const ResultRow* smaller = nullptr;  // needs least of what the row without privacy does
     for (const auto& row : results.rows) {
       const auto cost = row.method == method ? cost_of(results, row) : std::nullopt;
       if (!cost) continue;
-      time.push_back(cost->time_percent);
+      const auto& twin = *results.without_privacy(row);
       memory.push_back(cost->memory_percent);
-      if (!distinguishable(row, *results.without_privacy(row))) ++unsure;
+      if (cost->memory_percent < -1 && cost->memory_percent <= *std::min_element(memory.begin(), memory.end()))
+        smaller = &row;
+      if (!is_settled(row) || !is_settled(twin)) continue;
+      time.push_back(cost->time_percent);
+      if (!distinguishable(row, twin)) ++unsure;
     }
-    if (time.empty()) continue;
-    auto words = text(range_text(time, " time"), ", ", range_text(memory, " memory"), " over ", results.baseline(),
-                      " at the same shape (", time.size(), time.size() == 1 ? " shape)." : " shapes).");
+    if (memory.empty()) continue;
+    auto words = text(time.empty() ? "time not compared" : range_text(time, " time"), ", ",
+                      range_text(memory, " memory"), " over ", results.baseline(), " at the same shape (",
+                      memory.size(), memory.size() == 1 ? " shape)." : " shapes).");
     if (unsure > 0)
       words += text(" At ", unsure, " of ", time.size(),
-                    " the runs are too few to tell the times apart: more (--time-budget, --repeats) would.");
+                    " the times are not distinguishable; more runs (--time-budget, --repeats) narrow their intervals.");
+    if (smaller != nullptr) words += why_less(*smaller, *results.without_privacy(*smaller));
     out.push_back({"Cost of " + word, words});
   }
 }
@@ -143,12 +197,17 @@ std::string over_all_pairs(const std::vector<std::pair<const ResultRow*, const R
   size_t unsure = 0;
   for (const auto& [two, three] : pairs) {
     memory.push_back(100 * (three->peak_mb / two->peak_mb - 1));
-    const auto* ratio = ratio_between(*three, *two);
-    time.push_back(100 * ((ratio != nullptr ? ratio->value : three->time_ms / two->time_ms) - 1));
-    if (!distinguishable(*three, *two)) ++unsure;
+    if (distinguishable(*three, *two) && all_settled({two, three}))
+      time.push_back(100 * (time_over(*three, *two) - 1));
+    else
+      ++unsure;
   }
-  return text(" Over all ", pairs.size(), " pairs: ", range_text(memory, " memory"), ", ", range_text(time, " time"),
-              unsure == 0 ? "." : text(" (not distinguishable in ", unsure, " of them)."));
+  auto out = text(" Over all ", pairs.size(), " pairs: ", range_text(memory, " memory"));
+  if (!time.empty())
+    out += text("; ", range_text(time, " time"), unsure == 0 ? "" : text(" in ", time.size(), " of them"));
+  if (unsure > 0)
+    out += text("; times not distinguishable in ", unsure == pairs.size() ? "any" : text(unsure), " of them");
+  return out + ".";
 }
 
 // At the pair where the strategies differ most in bytes, and over all.
@@ -172,27 +231,57 @@ void zero3_against_zero2(const Results& results, std::vector<Finding>& out) {
   auto words = text("ZeRO-3 is ", verdict, " than ZeRO-2 (", three->name, "): ", memory_text(three->peak_mb),
                     " against ", memory_text(two->peak_mb), ".", why_smaller(*two, *three));
   if (two->moves_bytes() && three->moves_bytes())
-    words += text(" It sends ", significant(*three->sent_bytes / *two->sent_bytes), " x the bytes and takes ",
-                  significant(three->time_ms / two->time_ms), " x the time.");
+    words += text(" It sends ", significant(*three->sent_bytes / *two->sent_bytes), " x the bytes",
+                  !all_settled({two, three}) ? ""
+                  : !distinguishable(*three, *two)
+                      ? ", and its time is not distinguishable from that of ZeRO-2"
+                      : text(" and takes ", significant(time_over(*three, *two)), " x the time"),
+                  ".");
   out.push_back({"ZeRO-3 or ZeRO-2", words + over_all_pairs(pairs)});
 }
 
+// As options write it; empty: unknown.
+std::string setting_of(const ResultRow& row, const std::string& name) {
+  for (const auto* settings : {&row.settings, &row.privacy})
+    if (const auto found = settings->find(name); found != settings->end()) return found->second;
+  return "";
+}
+
+struct Remedy {
+  std::string words, setting, value;  // dropped if the row has the setting at this value
+};
+
+// Nothing that is set already is advised.
+std::string remedies_text(const ResultRow& row, const std::vector<Remedy>& remedies) {
+  std::vector<std::string> out;
+  for (const auto& [words, setting, value] : remedies)
+    if (setting.empty() || setting_of(row, setting) != value) out.push_back(words);
+  if (out.size() < 2) return join(out, "");
+  const auto last = out.back();
+  out.pop_back();
+  return text(join(out, ", "), " or ", last);
+}
+
 std::string remedy_for(const std::string& kind, const ResultRow& row) {
-  const auto checkpointing = row.settings.find("checkpointing");
-  const bool checkpointed = checkpointing != row.settings.end() && checkpointing->second != "none";
+  const Remedy smaller_batch{"a smaller --batch-size with --grad-accum for the same total", "batch_size", "1"};
+  const Remedy more_ranks{"more ranks", "", ""}, zero3{"--shard zero3", "shard", "zero3"};
   if (kind == "activations")
-    return checkpointed ? "a smaller --batch-size with --grad-accum for the same total, or a shorter sequence"
-                        : "--checkpointing block, or a smaller --batch-size with --grad-accum for the same total";
+    return remedies_text(
+        row, {{"--checkpointing block", "checkpointing", "block"}, smaller_batch, {"a shorter sequence", "", ""}});
   if (kind == "kept_for_private_step") return "--dp flash: two passes keep nothing between them, for a second backward";
   if (kind == "gram_matrices")
-    return "--norm-algorithm input_length, a smaller --tile-size, or a smaller --batch-size with --grad-accum for the "
-           "same total";
-  if (kind == "norm_samples" || kind == "temporary")
-    return "a smaller --batch-size with --grad-accum for the same total";
+    return remedies_text(row, {{"--norm-algorithm input_length", "norm_algorithm", "input_length"},
+                               {"a smaller --tile-size", "", ""},
+                               smaller_batch});
+  if (kind == "norm_samples" || kind == "temporary") return remedies_text(row, {smaller_batch});
   if (kind == "gathered_parameters")
-    return row.shard == "zero3" ? "smaller units: --wrap module, and a lower --shard.in-flight" : "--shard zero3";
-  if (kind == "optimizer") return "more ranks, --shard zero3, or --optim.state-dtype bf16";
-  if (kind == "parameters" || kind == "gradients") return "more ranks, --shard zero3, or --offload";
+    return row.shard != "zero3" ? "--shard zero3"
+                                : remedies_text(row, {{"smaller units: --wrap module", "wrap", "module"},
+                                                      {"a lower --shard.in-flight", "in_flight", "1"}});
+  if (kind == "optimizer")
+    return remedies_text(row, {more_ranks, zero3, {"--optim.state-dtype bf16", "state_dtype", "bf16"}});
+  if (kind == "parameters" || kind == "gradients")
+    return remedies_text(row, {more_ranks, zero3, {"--offload", "offload", "true"}});
   return "";
 }
 
@@ -222,10 +311,17 @@ void change_time(const Results& results, std::vector<Finding>& out) {
   }
   out.push_back(
       {"To use less time",
-       text(waits, " of a step waits for traffic (", worst->name, "); try a larger --batch-size or --grad-accum",
-            worst->shard == "zero3" ? ", --forward-prefetch, or --shard zero2 if the memory allows it."
-            : worst->is_private()   ? "."
-                                    : ", or fewer bytes with --reduce-dtype bf16.")});
+       text(waits, " of a step waits for traffic (", worst->name, "); try ",
+            worst->shard == "zero3" ? remedies_text(*worst, {{"a larger --batch-size", "", ""},
+                                                             {"--grad-accum", "", ""},
+                                                             {"--forward-prefetch", "forward_prefetch", "true"},
+                                                             {"--shard zero2 if the memory allows it", "", ""}})
+            : worst->is_private()
+                ? "a larger --batch-size or --grad-accum"
+                : remedies_text(*worst, {{"a larger --batch-size", "", ""},
+                                         {"--grad-accum", "", ""},
+                                         {"fewer bytes with --reduce-dtype bf16", "reduce_dtype", "bf16"}}),
+            ".")});
 }
 
 // What a plan says of rows by themselves; measured ones have run.
@@ -253,14 +349,14 @@ std::optional<Cost> cost_of(const Results& results, const ResultRow& row) {
   if (row.failed() || !row.is_private()) return std::nullopt;
   const auto* twin = results.without_privacy(row);
   if (twin == nullptr || twin->time_ms <= 0 || twin->peak_mb <= 0) return std::nullopt;
-  const auto* ratio = ratio_between(row, *twin);
-  return Cost{.time_percent = 100 * ((ratio != nullptr ? ratio->value : row.time_ms / twin->time_ms) - 1),
+  return Cost{.time_percent = 100 * (time_over(row, *twin) - 1),
               .memory_percent = 100 * (row.peak_mb / twin->peak_mb - 1),
               .memory_mb = row.peak_mb - twin->peak_mb};
 }
 
 std::vector<Finding> findings_of(const Results& results) {
   std::vector<Finding> out;
+  doubts(results, out);
   if (!results.rows.empty()) {
     fastest(results, out);
     fastest_strategy(results, out);

@@ -25,7 +25,9 @@ std::optional<Cost> cost_of(const Results& results, const ResultRow& row);
 struct Finding {
   std::string about;  // a word or two, for a heading
   std::string text;
+  bool is_doubt = false;  // on the measurement itself: is said before all figures
 };
+inline constexpr const char* kBusyMachine = "Busy machine";  // others used it: no times are compared
 std::vector<Finding> findings_of(const Results& results);
 
 std::string memory_text(double mb);  // "12.3 MiB", "1.50 GiB"

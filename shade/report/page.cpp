@@ -43,8 +43,12 @@ Json json_of(const Results& results, const AllSeries& series, const ResultRow& r
   if (!row.timeline.is_null()) out["timeline"] = row.timeline;
   if (!row.peak_owner.empty()) out["peak_owner"] = row.peak_owner;
   if (row.fits) out["fits"] = *row.fits;
-  if (const auto cost = cost_of(results, row))
+  if (const auto cost = cost_of(results, row)) {
     for (const auto& [key, column, member] : kCosts) out["cost"][key] = (*cost).*member;
+    out["cost"]["time_words"] = time_cost_text(row, *results.without_privacy(row));
+  }
+  const auto [low, high] = results.range_ms(row);
+  out["range_ms"] = {low, high};
   out["snapshots"] = Json::array();
   for (const auto& snapshot : row.snapshots)
     out["snapshots"].push_back(
@@ -125,7 +129,7 @@ std::string embedded(const Json& json) {
 Json report_json(const Results& results, const std::vector<Finding>& findings) {
   Json out{
       {"findings", Json::array()}, {"rows", Json::array()}, {"failures", Json::array()}, {"skipped", Json::array()}};
-  for (const auto& [about, words] : findings) out["findings"].push_back({{"about", about}, {"text", words}});
+  for (const auto& [about, words, is_doubt] : findings) out["findings"].push_back({{"about", about}, {"text", words}});
   const AllSeries series(results);
   for (const auto& row : results.rows) out["rows"].push_back(json_of(results, series, row));
   for (const auto& row : results.failures) out["failures"].push_back(json_of(results, series, row));
@@ -141,6 +145,7 @@ Json report_json(const Results& results, const std::vector<Finding>& findings) {
   out["facts"] = facts_of(environments);
   out["throughput"] = results.throughput_unit();
   out["baseline"] = results.baseline();
+  out["range"] = results.range_words();
   for (const auto* skipped : {&results.broken, &results.foreign})
     for (const auto& [file, reason] : *skipped) out["skipped"].push_back({{"file", file}, {"reason", reason}});
   out["common"] = results.common;

@@ -62,14 +62,14 @@ Picture memory_comparison(const Results& results) {
 
 Picture time_comparison(const Results& results) {
   const AllSeries series(results);
-  Canvas canvas(
-      results.all_planned() ? "Predicted time of a step" : "Time of a step (line: fastest to slowest measured step)",
-      results.common);
+  Canvas canvas(results.all_planned() ? "Predicted time of a step"
+                                      : text("Median time of a step (line: ", results.range_words(), ")"),
+                results.common);
   canvas.legend(legend_of(series));
   add_bars(canvas, "", "step (ms)",
            bars_of(results, series, true, [&](const ResultRow& row, const std::string& colour, Bar& bar) {
              bar.parts = {{row.time_ms, colour}};
-             bar.whisker = {row.fastest_ms, row.slowest_ms};
+             bar.whisker = results.range_ms(row);
              bar.words = time_text(row.time_ms);
              return true;
            }));
@@ -98,12 +98,15 @@ Picture overhead_analysis(const Results& results) {
              bar.words = text(memory_text(cost->memory_mb), " (", signed_percent(cost->memory_percent), ")");
              return true;
            }));
-  add_bars(canvas, "Time", over + " (%)",
+  add_bars(canvas, "Time, by medians (line: 99 % interval)", over + " (%)",
            bars_of(results, series, false, [&](const ResultRow& row, const std::string& colour, Bar& bar) {
              const auto cost = cost_of(results, row);
              if (!cost) return false;
              bar.parts = {{cost->time_percent, colour}};
-             bar.words = signed_percent(cost->time_percent);
+             const auto& twin = *results.without_privacy(row);
+             if (const auto* ratio = ratio_between(row, twin); ratio != nullptr && ratio->interval)
+               bar.whisker = {100 * (ratio->interval->first - 1), 100 * (ratio->interval->second - 1)};
+             bar.words = time_cost_text(row, twin);
              return true;
            }));
   return canvas.picture();

@@ -95,10 +95,11 @@ Picture tokens_per_second(const Results& results) {
   if (!has_batches(results) ||
       !all_rows(results, [](const auto& row) { return row.tokens_per_second > 0 && row.fastest_ms > 0; }))
     return {};
-  return over_batch(results, "Throughput of all ranks (line: slowest to fastest step)", results.throughput_unit(),
-                    [](const ResultRow& row) -> Value {
+  return over_batch(results, text("Throughput of all ranks (line: ", results.range_words(), ")"),
+                    results.throughput_unit(), [&](const ResultRow& row) -> Value {
                       const double in_all = row.tokens_per_second * row.time_ms;
-                      return {row.tokens_per_second, in_all / row.slowest_ms, in_all / row.fastest_ms};
+                      const auto [low, high] = results.range_ms(row);
+                      return {row.tokens_per_second, in_all / high, in_all / low};
                     });
 }
 

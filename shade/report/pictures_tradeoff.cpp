@@ -104,13 +104,13 @@ Picture memory_vs_time(const Results& results) {
   const auto unit = memory_unit(results.largest_peak_mb());
   return scatter(results,
                  {.title = "Memory against time: lower left is better",
-                  .x_label = "step (ms), fastest to slowest",
+                  .x_label = text("median step (ms), ", results.range_words()),
                   .y_label = text("peak memory (", unit.name, ")")},
                  [&](const ResultRow& row) {
                    return Point{.x = row.time_ms,
                                 .y = row.peak_mb * unit.per_mb,
-                                .low = row.fastest_ms,
-                                .high = row.slowest_ms,
+                                .low = results.range_ms(row).first,
+                                .high = results.range_ms(row).second,
                                 .colour = "",
                                 .place = 0};
                  });
@@ -123,14 +123,14 @@ Picture performance_tradeoff(const Results& results) {
   const auto unit = memory_unit(results.largest_peak_mb());
   return scatter(results,
                  {.title = "Throughput against memory: lower right is better",
-                  .x_label = text(results.throughput_unit(), ", slowest to fastest step"),
+                  .x_label = text(results.throughput_unit(), ", ", results.range_words()),
                   .y_label = text("peak memory (", unit.name, ")")},
                  [&](const ResultRow& row) {
                    const double in_all = row.tokens_per_second * row.time_ms;  // of 1000 steps
                    return Point{.x = row.tokens_per_second,
                                 .y = row.peak_mb * unit.per_mb,
-                                .low = in_all / row.slowest_ms,
-                                .high = in_all / row.fastest_ms,
+                                .low = in_all / results.range_ms(row).second,
+                                .high = in_all / results.range_ms(row).first,
                                 .colour = "",
                                 .place = 0};
                  });

@@ -42,7 +42,9 @@ void draw_pictures(WrittenReport& report, const std::vector<Picture>& pictures, 
 }
 
 std::filesystem::path pictures_folder(const std::filesystem::path& output, Readers readers = Readers::by_umask) {
-  auto folder = output / "visualizations";
+  // Who names a folder of this name means it.
+  const auto named = output.has_filename() ? output.filename() : output.parent_path().filename();
+  auto folder = named == "visualizations" ? output : output / "visualizations";
   make_folder(folder, readers);
   return folder;
 }

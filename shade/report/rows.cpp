@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <set>
 #include <tuple>
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
 #include "shade/base/units.h"
+#include "shade/catalog/merged_runs.h"
 #include "shade/catalog/methods.h"
 #include "shade/catalog/strategies.h"
 #include "shade/report/plan_file.h"
@@ -85,6 +87,7 @@ void read_settings(ResultRow& row, const Json& json) {
 void rename_keys(Json& json) {
   if (!json.contains("peak_memory_mb") && json.contains("peak_memory_gb"))
     json["peak_memory_mb"] = number_at(json, "peak_memory_gb") * 1024;
+  catalog::add_median(json);
   if (json.contains("stated_gflops_per_second") || !json.contains("mfu")) return;
   if (!json.contains("gemm_share")) json["gemm_share"] = json["mfu"];  // before 0.2: the share of the best product
   json.erase("mfu");
@@ -98,6 +101,8 @@ void read_figures(ResultRow& row, const Json& json) {
     row.fastest_ms = *std::min_element(all.begin(), all.end());
     row.slowest_ms = *std::max_element(all.begin(), all.end());
   }
+  for (auto* limit : {&row.low_ms, &row.high_ms})
+    if (*limit && !(**limit > 0)) throw Error("the interval of 'median_time_ms' is not positive");
   row.breakdown_mb = amounts_of(json, "breakdown");
   row.highest_mb = amounts_of(json, "breakdown_max");
   if (json.contains("memory_by_rank") && json["memory_by_rank"].is_array())
@@ -205,10 +210,9 @@ void order_and_name(Results& results) {
   results.common = common_to(all);
 }
 
-void read_file(Results& results, const std::filesystem::path& path) {
-  const auto file = path.filename().string();
+void read_file(Results& results, const std::string& file, const std::function<Json()>& content) {
   try {
-    const auto json = read_json(path);
+    const auto json = content();
     if (is_plan(json)) return add_plan(results, json, file);
     if (!is_result(json)) {
       results.foreign.push_back(
@@ -219,6 +223,32 @@ void read_file(Results& results, const std::filesystem::path& path) {
     (row.failed() ? results.failures : results.rows).push_back(std::move(row));
   } catch (const std::exception& fault) {
     results.broken.push_back({file, fault.what()});
+  }
+}
+
+// The runs of a matrix of shade compare, repeats/NAME_0.json and so on, merged as shade compare would have at its end.
+void read_repeats(Results& results, const std::filesystem::path& folder) {
+  std::map<std::string, std::map<int64_t, std::filesystem::path>> rows;  // by name and round
+  std::error_code absent;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "repeats", absent)) {
+    const auto stem = entry.path().stem().string();
+    const auto line = stem.rfind('_');
+    const auto round = line == std::string::npos ? std::nullopt : parse_integer(stem.substr(line + 1));
+    if (entry.is_regular_file() && entry.path().extension() == ".json" && round)
+      rows[stem.substr(0, line)][*round] = entry.path();
+  }
+  for (const auto& [name, files] : rows) {
+    const auto file = name + "_result.json";
+    if (std::filesystem::exists(folder / file)) continue;
+    ++results.unfinished;
+    read_file(results, file, [&runs_of_row = files] {
+      std::vector<Json> runs;
+      for (const auto& [round, path] : runs_of_row) {
+        runs.push_back(read_json(path));
+        if (!is_result(runs.back())) throw Error(text(path.filename(), " is not a result of shade bench"));
+      }
+      return catalog::merged_runs(runs);
+    });
   }
 }
 
@@ -260,6 +290,23 @@ std::string Results::baseline() const {
 bool Results::all_planned() const {
   return !rows.empty() &&
          std::none_of(rows.begin(), rows.end(), [](const auto& row) { return row.planned_for.empty(); });
+}
+
+namespace {
+
+bool any_interval(const Results& results) {
+  return std::any_of(results.rows.begin(), results.rows.end(), [](const auto& row) { return row.interval_ms(); });
+}
+
+}  // namespace
+
+std::pair<double, double> Results::range_ms(const ResultRow& row) const {
+  if (any_interval(*this)) return row.interval_ms().value_or(std::pair(row.time_ms, row.time_ms));
+  return {row.fastest_ms, row.slowest_ms};
+}
+
+std::string Results::range_words() const {
+  return any_interval(*this) ? "99 % interval of the median" : "fastest to slowest step";
 }
 
 const ResultRow* Results::without_privacy(const ResultRow& row) const {
@@ -319,7 +366,8 @@ Results read_results(const std::filesystem::path& folder) {
     if (entry.is_regular_file() && entry.path().extension() == ".json") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   Results results;
-  for (const auto& file : files) read_file(results, file);
+  for (const auto& file : files) read_file(results, file.filename().string(), [&] { return read_json(file); });
+  if (!one) read_repeats(results, folder);
   if (results.rows.empty() && results.failures.empty() && results.advice.empty()) {
     std::string why = text("no results in ", folder, " (", files.size(),
                            " JSON files), and no metrics.jsonl of shade train; write some with shade bench ... --json ",

@@ -62,6 +62,9 @@ struct ResultRow : catalog::Figures {
   bool is_private() const { return method != "no_dp"; }
   bool moves_bytes() const { return sent_bytes.value_or(0) > 0; }
   double waits_ms() const { return exposed_ms.value_or(0); }
+  std::optional<std::pair<double, double>> interval_ms() const {  // of its median; empty: too few runs
+    return low_ms && high_ms ? std::optional(std::pair(*low_ms, *high_ms)) : std::nullopt;
+  }
 };
 
 struct SkippedFile {
@@ -90,11 +93,15 @@ struct Results {
   std::string common;                // "llama-nano, 2 ranks": what is the same in all rows
   std::vector<SkippedFile> broken;   // no JSON, or not the types that were expected
   std::vector<Advice> advice;        // of files of shade plan --advise
+  size_t unfinished = 0;             // rows that are from repeats/ alone: their matrix was cut short
 
   double largest_peak_mb() const;
   std::string throughput_unit() const;  // "tokens/s"; of samples without a length "samples/s"
   std::string baseline() const;  // the word of rows that are not private: no_dp, or vanilla if they are all called so
   bool all_planned() const;      // none was measured
+  // What is drawn around a median: its 99 % interval, or if no row has one, the fastest to the slowest step.
+  std::pair<double, double> range_ms(const ResultRow& row) const;
+  std::string range_words() const;
   const ResultRow* without_privacy(const ResultRow& row) const;  // the same shape; nullptr: it wasn't measured
 };
 
@@ -102,7 +109,8 @@ struct Results {
 ResultRow row_of(const Json& json, const std::string& file);
 bool is_result(const Json& json);
 
-// All *.json directly in the folder, or one file. Throws UsageError if there is no such folder or no result in it.
+// All *.json directly in the folder, and what repeats/ has of rows without a result there; or one file. Throws
+// UsageError if there is no such folder or no result in it.
 Results read_results(const std::filesystem::path& folder);
 
 // The modes of the rows in the order in which pictures show them: {method, the word for it}.

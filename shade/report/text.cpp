@@ -15,19 +15,50 @@ namespace {
 
 constexpr const char* kNoCell = "-";
 
+std::string interval_text(const Results& results, const ResultRow& row) {
+  const auto [low, high] = results.range_ms(row);
+  return row.planned_for.empty() && high > low ? text(time_text(low), " .. ", time_text(high)) : kNoCell;
+}
+
+// "+31.0 % (+25.0 % to +38.0 %)"; of a row that is compared with another strategy, with the name of that.
+std::string cost_text(const ResultRow& row, const ResultRow& reference) {
+  const auto words = time_cost_text(row, reference);
+  if (row.is_private()) return words;
+  return text(words, " over ", row.shard != reference.shard ? reference.shard : reference.name);
+}
+
 std::vector<std::string> table_line(const Results& results, const ResultRow& row) {
-  const auto cost = cost_of(results, row);
-  const auto tokens = row.tokens_per_second > 0 ? significant(row.tokens_per_second) : kNoCell;
-  const auto exposed = row.moves_bytes() ? time_text(row.waits_ms()) : kNoCell;
+  const auto* reference = compared_with(results, row);
   return {row.mode,
-          row.group,
+          row.group.empty() ? kNoCell : row.group,
           memory_text(row.peak_mb),
           time_text(row.time_ms),
-          row.planned_for.empty() ? text(time_text(row.fastest_ms), " .. ", time_text(row.slowest_ms)) : kNoCell,
-          tokens,
-          exposed,
-          cost ? time_cost_text(row, *results.without_privacy(row)) : kNoCell,
-          cost ? signed_percent(cost->memory_percent) : kNoCell};
+          interval_text(results, row),
+          row.tokens_per_second > 0 ? significant(row.tokens_per_second) : kNoCell,
+          row.moves_bytes() ? time_text(row.waits_ms()) : kNoCell,
+          reference != nullptr ? cost_text(row, *reference) : kNoCell,
+          reference != nullptr ? signed_percent(100 * (row.peak_mb / reference->peak_mb - 1)) : kNoCell};
+}
+
+// Without columns that no row has a value in.
+std::string rows_table(const Results& results) {
+  const std::vector<std::string> header{
+      "mode",  "shape", "peak memory", "median step", results.range_words(), results.throughput_unit(),
+      "waits", "time",  "memory"};
+  std::vector<std::vector<std::string>> lines;
+  for (const auto& row : results.rows) lines.push_back(table_line(results, row));
+  std::vector<size_t> shown;
+  for (size_t i = 0; i < header.size(); ++i)
+    if (std::any_of(lines.begin(), lines.end(), [&](const auto& line) { return line[i] != kNoCell; }))
+      shown.push_back(i);
+  const auto chosen = [&](const std::vector<std::string>& line) {
+    std::vector<std::string> out;
+    for (const auto i : shown) out.push_back(line[i]);
+    return out;
+  };
+  Table table(chosen(header));
+  for (const auto& line : lines) table.add(chosen(line));
+  return table.str();
 }
 
 // Every digit that was measured: this one is for programs.
@@ -115,17 +146,20 @@ std::string joined(const Line& line, std::string Line::value_type::* part) {
 }  // namespace
 
 std::string summary_of(const Results& results, const std::vector<Finding>& findings) {
-  auto out = results.common.empty() ? "" : text("All rows: ", results.common, ".\n\n");
+  std::string out;
+  for (const auto& [about, words, is_doubt] : findings)
+    if (is_doubt) out += text(about, ": ", words, "\n\n");
+  if (!results.common.empty()) out += text("All rows: ", results.common, ".\n\n");
   if (!results.rows.empty()) {
-    Table table({"mode", "shape", "peak memory", "step", "fastest .. slowest", results.throughput_unit(), "waits",
-                 "time", "memory"});
-    for (const auto& row : results.rows) table.add(table_line(results, row));
-    out += text(table.str(),
+    out += text(rows_table(results),
                 "\npeak memory: tensors of the largest rank. waits: for traffic, in a step. time, memory: over ",
-                results.baseline(), " at the same shape; in parentheses the 99 % interval.\n\n");
+                results.baseline(),
+                " at the same shape, or over what is named; time is the ratio of the medians, in parentheses its 99 % "
+                "interval.\n\n");
   }
   for (const auto& advice : results.advice) out += front_table(advice);
-  for (const auto& [about, words] : findings) out += text(about, ": ", words, "\n");
+  for (const auto& [about, words, is_doubt] : findings)
+    if (!is_doubt) out += text(about, ": ", words, "\n");
   for (const auto& [file, reason] : results.broken) out += text("Broken: ", file, ": ", reason, "\n");
   for (const auto& [file, reason] : results.foreign) out += text("Skipped: ", file, ": ", reason, "\n");
   return visible_lines(out);  // it is printed

@@ -100,12 +100,16 @@ TEST(Growth, AnIntervalThatDecidesNothingIsUndecided) {
 TEST(Growth, KnowsWhatIsOutsideOfTheModel) {
   const auto power = [](double exponent) {
     Points out;
-    for (const double length : kFour) out.emplace_back(length, std::pow(length / 512, exponent));
+    for (const double length : kFour) out.insert(out.end(), 3, {length, std::pow(length / 512, exponent)});
     return out;
   };
   EXPECT_EQ(fit_growth(power(3.19)).verdict, "faster than O(T^2)");
   EXPECT_EQ(fit_growth(power(-0.5)).verdict, "falling");
   EXPECT_EQ(fit_growth(power(2)).verdict, "O(T^2)");
+  Points once;
+  for (const double length : kFour) once.emplace_back(length, std::pow(length / 512, 3.19));
+  EXPECT_EQ(fit_growth(once).verdict, "undecided") << "times that were measured once";
+  EXPECT_EQ(fit_growth(once, kMemoryScatter).verdict, "faster than O(T^2)") << "memory is exact";
 }
 
 TEST(Growth, PredictsByTheFittedTerms) {

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <random>
 
+#include "shade/base/median.h"
+
 namespace shade::measure {
 namespace {
 
@@ -95,6 +97,35 @@ TEST(Paired, StopsAsSoonAsThreePercentAreReached) {
   EXPECT_TRUE(ratio.precise()) << ratio.words();
   EXPECT_EQ(ratio.verdict(), "slower");
   EXPECT_NEAR(ratio.value, 1.1, 0.01);
+}
+
+// The value is what a reader computes from the two medians in the table, and the interval holds it.
+TEST(Paired, TheValueIsTheRatioOfTheMediansAndWithinItsInterval) {
+  for (int i = 0; i < 200; ++i) {
+    Machine machine(2000 + i, 1.05);
+    std::vector<double> ours, theirs;
+    for (int run = 0; run < 14; ++run) {
+      ours.push_back(machine.time());
+      theirs.push_back(machine.time());
+    }
+    const auto ratio = paired_ratio(ours, theirs);
+    EXPECT_DOUBLE_EQ(ratio.value, median(ours) / median(theirs));
+    EXPECT_LE(ratio.interval->low, ratio.value);
+    EXPECT_GE(ratio.interval->high, ratio.value);
+  }
+}
+
+// Binomial tables: of 8 values all, of 12 all but 1 on either side, of 20 all but 3.
+TEST(Paired, IntervalsOfMediansAreThoseOfTheTables) {
+  const auto interval = [](int count) {
+    std::vector<double> values;
+    for (int i = count; i > 0; --i) values.push_back(i);
+    return median_interval(values);
+  };
+  EXPECT_FALSE(interval(7));
+  EXPECT_EQ(interval(8), (std::pair(1.0, 8.0)));
+  EXPECT_EQ(interval(12), (std::pair(2.0, 11.0)));
+  EXPECT_EQ(interval(20), (std::pair(4.0, 17.0)));
 }
 
 TEST(Paired, FewRunsHaveNoInterval) {

@@ -249,6 +249,124 @@ TEST_F(Report, SaysWhyZero3IsSmaller) {
   EXPECT_NE(all.find("10.0 MiB against 40.0 MiB"), std::string::npos) << all;
 }
 
+std::string words_of(const std::vector<Finding>& findings) {
+  std::string out;
+  for (const auto& [about, words, is_doubt] : findings) out += text(about, ": ", words, "\n");
+  return out;
+}
+
+bool holds(const std::string& all, const std::string& words) { return all.find(words) != std::string::npos; }
+
+TEST_F(Report, SaysFirstThatOthersUsedTheMachineAndComparesNoTimes) {
+  add_methods();
+  EXPECT_TRUE(holds(words_of(findings_of(read_results(folder_))), "Fastest that fits"));
+  for (const auto* name : {"none_64", "ghost_64", "book_64", "none_128", "ghost_128", "book_128"}) {
+    auto json = read_json(folder_ / text(name, ".json"));
+    json["load"] = {{"others", 0.57}};
+    add(text(name, ".json"), json);
+  }
+  const auto report = write();
+  EXPECT_TRUE(report.summary.starts_with("Busy machine: other programs used 57.0 % of the cores")) << report.summary;
+  EXPECT_EQ(report.json["findings"][0]["about"], "Busy machine") << "the lead of the page";
+  EXPECT_FALSE(holds(report.summary, "Fastest that fits")) << report.summary;
+  EXPECT_TRUE(holds(report.summary, "Cost of ghost_fsdp: time not compared, +20.0 % memory")) << report.summary;
+}
+
+TEST_F(Report, HasNoHeadlineOfTooFewRuns) {
+  auto plain = result_of({}), ghost = result_of({.dp = "ghost", .time_ms = 40});
+  ghost["ratio"] = {{"reference", "none"}, {"value", 0.8}, {"interval", nullptr}};
+  add("none_result.json", plain);
+  add("ghost_result.json", ghost);
+  auto all = words_of(findings_of(read_results(folder_)));
+  EXPECT_TRUE(all.starts_with("Too few runs: 1 of 2 rows")) << all;
+  EXPECT_FALSE(holds(all, "Fastest")) << all;
+  ghost["ratio"]["interval"] = {0.7, 0.9};
+  add("ghost_result.json", ghost);
+  all = words_of(findings_of(read_results(folder_)));
+  EXPECT_TRUE(all.starts_with("Fastest that fits")) << all;
+}
+
+TEST_F(Report, AdvisesNothingThatIsSet) {
+  auto result = result_of({});
+  result["communication"]["exposed_ms"] = 30.0;
+  result["config"]["shard"] = {{"forward_prefetch", true}};
+  add("one.json", result);
+  auto all = words_of(findings_of(read_results(folder_)));
+  EXPECT_TRUE(holds(all, "60.0 % of a step waits for traffic")) << all;
+  EXPECT_FALSE(holds(all, "--forward-prefetch")) << all;
+  EXPECT_TRUE(holds(all, "--checkpointing block")) << all;
+  result["config"]["shard"]["forward_prefetch"] = false;
+  result["config"]["bench"]["checkpointing"] = "block";
+  add("one.json", result);
+  all = words_of(findings_of(read_results(folder_)));
+  EXPECT_TRUE(holds(all, "--forward-prefetch")) << all;
+  EXPECT_FALSE(holds(all, "--checkpointing block")) << all;
+}
+
+// The same pair of rows: its ratio, and the words about it.
+TEST_F(Report, Zero3OverZero2IsInTheSummaryAndDoesNotContradictItself) {
+  auto two = result_of({.shard = "zero2", .time_ms = 100}), three = result_of({.time_ms = 58.5});
+  three["ratio"] = {{"reference", "two"}, {"value", 0.585}, {"interval", {0.4, 1.2}}};
+  add("two_result.json", two);
+  add("three_result.json", three);
+  auto summary = write().summary;
+  EXPECT_TRUE(holds(summary, "-41.5 % (-60.0 % to +20.0 %, not distinguishable) over zero2")) << summary;
+  EXPECT_FALSE(holds(summary, "0.585 x")) << summary;
+  EXPECT_TRUE(holds(summary, "its time is not distinguishable from that of ZeRO-2")) << summary;
+  three["ratio"]["interval"] = {0.5, 0.7};
+  add("three_result.json", three);
+  summary = write().summary;
+  EXPECT_TRUE(holds(summary, "takes 0.585 x the time")) << summary;
+}
+
+TEST_F(Report, LeavesOutColumnsWithoutAValue) {
+  auto alone = result_of({.shard = "none"});
+  alone["communication"]["bytes"] = 0;
+  add("one.json", alone);
+  const auto summary = write().summary;
+  const auto header =
+      summary.substr(summary.find("mode"), summary.find('\n', summary.find("mode")) - summary.find("mode"));
+  for (const auto* column : {"shape", "waits", " time"}) EXPECT_FALSE(holds(header, column)) << header;
+  EXPECT_TRUE(holds(header, "median step")) << header;
+  add_methods();
+  EXPECT_TRUE(holds(write().summary, "waits")) << "other rows have values";
+}
+
+TEST_F(Report, SaysWherePrivacyNeedsLessMemory) {
+  add("none.json", result_of({.peak_mb = 100}));
+  add("book.json", result_of({.dp = "bookkeeping", .peak_mb = 80}));
+  const auto all = words_of(findings_of(read_results(folder_)));
+  EXPECT_TRUE(holds(all, "It needs less memory than without privacy")) << all;
+  EXPECT_TRUE(holds(all, "at the peak 50.0 MiB of activations against 70.0 MiB")) << all;
+}
+
+TEST_F(Report, ShowsAMatrixThatWasCutShort) {
+  fs::create_directories(folder_ / "repeats");
+  for (const int round : {0, 1}) {
+    add(text("repeats/none_", round, ".json"), result_of({.time_ms = 50.0 + 10 * round}));
+    add(text("repeats/ghost_", round, ".json"), result_of({.dp = "ghost", .time_ms = 90}));
+  }
+  std::ofstream(folder_ / "repeats/flash_0.json.unfinished") << "{";
+  auto results = read_results(folder_);
+  ASSERT_EQ(results.rows.size(), 2U);
+  EXPECT_EQ(results.rows[0].time_ms, 55) << "the median of both runs";
+  const auto report = write();
+  EXPECT_TRUE(report.summary.starts_with("Unfinished: 2 rows are from repeats/")) << report.summary;
+  EXPECT_TRUE(holds(report.summary, "--resume")) << report.summary;
+  add("none_result.json", result_of({}));
+  add("ghost_result.json", result_of({.dp = "ghost"}));
+  results = read_results(folder_);
+  EXPECT_EQ(results.unfinished, 0U);
+  EXPECT_EQ(results.rows.size(), 2U) << "a row that is complete is read once";
+}
+
+TEST_F(Report, AFolderNamedVisualizationsHoldsThePicturesItself) {
+  add_methods();
+  const auto report = write_report(folder_, folder_ / "out/visualizations/");
+  EXPECT_TRUE(fs::exists(folder_ / "out/visualizations/summary.txt"));
+  EXPECT_FALSE(fs::exists(folder_ / "out/visualizations/visualizations"));
+}
+
 TEST_F(Report, WithoutGnuplotTheRestIsWritten) {
   add_methods();
   const std::string path = std::getenv("PATH");

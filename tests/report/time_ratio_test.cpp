@@ -45,6 +45,41 @@ TEST(TimeRatio, OfAnotherRowSaysNothing) {
   EXPECT_FALSE(distinguishable(row, other)) << "both take 10 ms";
 }
 
+TEST(TimeRatio, IntervalsOfMediansTellRowsApartThatWereNotPaired) {
+  const auto timed = [](const std::string& name, double low, double high) {
+    return row_of({{"mode", name},
+                   {"dp", name},
+                   {"model", "m"},
+                   {"avg_time_ms", 10.0},
+                   {"peak_memory_mb", 1.0},
+                   {"times_ms", {1.0, 99.0}},
+                   {"median_time_ms", 10.0},
+                   {"median_low_ms", low},
+                   {"median_high_ms", high}},
+                  name + "_result.json");
+  };
+  EXPECT_TRUE(distinguishable(timed("ghost", 9, 11), timed("flash", 12, 13)));
+  EXPECT_FALSE(distinguishable(timed("ghost", 9, 11), timed("flash", 10, 13)));
+}
+
+// A step that was held up moves the average: 100 ms of the average are 10 ms of the median.
+TEST(TimeRatio, TimesAreMediansOfRuns) {
+  const Json json{{"mode", "none"},           {"dp", "none"},         {"model", "m"},
+                  {"peak_memory_mb", 1.0},    {"avg_time_ms", 100.0}, {"times_ms", {10.0, 10.0, 280.0}},
+                  {"tokens_per_second", 50.0}};
+  const auto one = row_of(json, "none_result.json");
+  EXPECT_EQ(one.time_ms, 10);
+  EXPECT_EQ(one.average_ms, 100);
+  EXPECT_EQ(one.tokens_per_second, 500) << "follows the median";
+  EXPECT_FALSE(one.interval_ms()) << "steps of one run are no repeats";
+  auto repeated = json;
+  repeated["run_times_ms"] = {8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 90.0, 7.0};
+  const auto row = row_of(repeated, "none_result.json");
+  EXPECT_EQ(row.time_ms, 11);
+  ASSERT_TRUE(row.interval_ms());
+  EXPECT_EQ(*row.interval_ms(), (std::pair(7.0, 90.0)));
+}
+
 TEST(TimeRatio, WhatIsNoRatioIsRefusedByItsKey) {
   const auto refused = [](const Json& value, const std::string& key) {
     try {

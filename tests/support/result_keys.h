@@ -21,6 +21,7 @@ inline const std::vector<std::string>& result_keys() {
                                             "peak_memory_gb",
                                             "average_memory_mb",
                                             "avg_time_ms",
+                                            "median_time_ms",
                                             "times_ms",
                                             "tokens_per_second",
                                             "utilisation",

@@ -14,7 +14,7 @@ function findings() {
   add(main, `<b>${safe(first.about)}.</b> ${safe(first.text)}`, "p", "lead");
   add(main, rest.map(f => `<dt${f.about === "Did not run" ? ' class="bad"' : ""}>${safe(f.about)}</dt><dd>${safe(f.text)}</dd>`).join(""), "dl");
 }
-// A figure as its unit wants it; the spread of the steps stands beside their average.
+// A figure as its unit wants it; the interval stands beside the median.
 const formats = { "MiB": megabytes, "bytes": v => megabytes(v / 1048576), "ms": millis, "share": v => percent(100 * v), "s": v => millis(1000 * v),
   "count": v => v >= 1e9 ? significant(v / 1e9) + " G" : v >= 1e6 ? significant(v / 1e6) + " M" : String(v) };
 const overBaseline = "over " + (report.baseline ?? "no_dp");
@@ -22,7 +22,7 @@ const at = (row, key) => key.split(".").reduce((part, name) => part?.[name], row
 function figureColumns({ key, unit, heading }) {
   const show = formats[unit] || (v => v ? significant(v) : "-");
   const column = [heading, r => at(r, key), r => at(r, key) === undefined ? "-" : show(at(r, key))];
-  return key === "avg_time_ms" && !report.planned ? [column, ["fastest .. slowest", r => r.min_time_ms, r => spread(r.min_time_ms, r.max_time_ms)]] : [column];
+  return key === "median_time_ms" && !report.planned ? [column, [report.range, r => r.range_ms[0], r => r.range_ms[1] > r.range_ms[0] ? spread(...r.range_ms) : "-"]] : [column];
 }
 function allRows() {
   const part = section("All rows", `Click a heading to sort. Time and memory ${overBaseline} are against the row of the same shape.`);
@@ -30,7 +30,7 @@ function allRows() {
     ["mode", r => r.mode, r => `<i class="dot" style="background:${colour(r)}"></i>${safe(r.mode)}`],
     ["shape", r => r.group, r => safe(r.group)],
     ...report.figures.flatMap(figureColumns),
-    ["time " + overBaseline, r => r.cost?.time_percent, r => r.cost ? signedPercent(r.cost.time_percent) : "-"],
+    ["time " + overBaseline, r => r.cost?.time_percent, r => r.cost ? safe(r.cost.time_words) : "-"],
     ["memory " + overBaseline, r => r.cost?.memory_percent, r => r.cost ? signedPercent(r.cost.memory_percent) : "-"],
     ["file", r => r.file, r => safe(r.file)],
   ].filter(([, key]) => rows.some(r => key(r) !== undefined)), rows);
@@ -45,13 +45,13 @@ function barCard(parent, title, heading, format, value, withFailures) {
     return { heading, name, parts: [{ value: v.value, colour: colour(row) }], low: v.low, high: v.high, words, tip: `${row.name}\n${words}` };
   })), "div", "card");
   tableOf(card, known.map(r => ({ row: r.name, [heading]: cell(value(r).value, format), ...(value(r).high === undefined ? {} :
-    { fastest: cell(value(r).low, format), slowest: cell(value(r).high, format) }) })));
+    { from: cell(value(r).low, format), to: cell(value(r).high, format) }) })));
 }
 function sideBySide() {
-  const grid = add(section("Side by side", report.planned ? "A bar is one row of the plan." : "A bar is one experiment; thin lines run from the fastest to the slowest measured step."), "", "div", "grid");
-  barCard(grid, "Time of a step", "step", millis, r => ({ value: r.avg_time_ms, low: r.min_time_ms, high: r.max_time_ms }), true);
+  const grid = add(section("Side by side", report.planned ? "A bar is one row of the plan." : `A bar is one experiment, the median of its steps; thin lines: ${report.range}.`), "", "div", "grid");
+  barCard(grid, "Time of a step", "step", millis, r => ({ value: r.median_time_ms, low: r.range_ms[0], high: r.range_ms[1] }), true);
   barCard(grid, "Peak memory of the largest rank", "peak memory", megabytes, r => ({ value: r.peak_memory_mb }), true);
-  barCard(grid, "Time " + overBaseline, "time " + overBaseline, signedPercent, r => r.cost && { value: r.cost.time_percent });
+  barCard(grid, "Time " + overBaseline, "time " + overBaseline, signedPercent, r => r.cost && { value: r.cost.time_percent, words: r.cost.time_words });
   barCard(grid, "Memory " + overBaseline, "memory " + overBaseline, megabytes, r => r.cost && { value: r.cost.memory_mb, words: `${megabytes(r.cost.memory_mb)} (${signedPercent(r.cost.memory_percent)})` });
   barCard(grid, "Throughput of all ranks", report.throughput, v => `${significant(v)} ${report.throughput}`, r => r.tokens_per_second > 0 && { value: r.tokens_per_second });
 }
@@ -69,7 +69,7 @@ function overBatch() {
     fitting(card, wide => linePlot(wide, lines, { xs: batches, format, xLabel: "batch size per rank" }));
     tableOf(card, lines.map(l => ({ line: l.name, ...Object.fromEntries(batches.map(b => ["batch " + b, cell(l.points.find(p => p[0] === b)?.[1], format)])) })));
   };
-  chart(`Throughput of all ranks (${report.throughput})`, significant, r => [r.tokens_per_second, r.tokens_per_second * r.avg_time_ms / r.max_time_ms, r.tokens_per_second * r.avg_time_ms / r.min_time_ms]);
+  chart(`Throughput of all ranks (${report.throughput})`, significant, r => [r.tokens_per_second, r.tokens_per_second * r.median_time_ms / r.range_ms[1], r.tokens_per_second * r.median_time_ms / r.range_ms[0]]);
   chart("Peak memory of the largest rank", megabytes, r => [r.peak_memory_mb]);
 }
 function leftOut() {
