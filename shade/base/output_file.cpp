@@ -39,15 +39,36 @@ std::optional<int> named_descriptor(const std::string& name) {
   throw UsageError(text("cannot write ", file, ": ", why));
 }
 
+std::filesystem::path folder_of(const std::filesystem::path& file) {
+  return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+}
+
+// The folder is there, or can be made: the nearest one that is there takes new entries.
+void require_folder(const std::filesystem::path& file) {
+  auto nearest = folder_of(file);
+  std::error_code fault;
+  while (!std::filesystem::exists(std::filesystem::symlink_status(nearest, fault)))
+    nearest = nearest.has_parent_path() && nearest.parent_path() != nearest ? nearest.parent_path() : ".";
+  if (!std::filesystem::is_directory(nearest, fault))
+    refuse(file, text(nearest, " is not a folder; name another file"));
+  if (nearest != folder_of(file) && ::access(nearest.c_str(), W_OK | X_OK) != 0)
+    refuse(file, text("the folder ", folder_of(file), " doesn't exist, and ", nearest,
+                      " can't hold it: ", std::strerror(errno)));
+}
+
+void make_folder_of(const std::filesystem::path& file) {
+  std::error_code fault;
+  std::filesystem::create_directories(folder_of(file), fault);
+  if (fault) throw Error(text("cannot make the folder ", folder_of(file), ": ", fault.message()));
+}
+
 Target new_target(const std::filesystem::path& file) {
   struct stat about{};
   if (::lstat(file.c_str(), &about) == 0)  // so it is a link
     refuse(file, text("it is a symbolic link to ", std::filesystem::read_symlink(file),
                       ", which doesn't exist; remove the link, or name another file"));
   if (!file.has_filename()) refuse(file, "the name of a folder; expected that of a file");
-  const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
-  if (!std::filesystem::is_directory(folder))
-    refuse(file, text("the folder ", folder, " doesn't exist; make it first, or name another file"));
+  require_folder(file);
   return {.file = file};
 }
 
@@ -110,12 +131,14 @@ void check_output(const std::filesystem::path& file) { target_of(file); }
 std::filesystem::path regular_output(const std::filesystem::path& file) {
   const auto target = target_of(file);
   if (target.descriptor) refuse(file, "a device or a pipe; expected the name of a regular file");
+  make_folder_of(target.file);
   return target.file;
 }
 
 void write_output(const std::filesystem::path& file, std::string_view content, Readers readers) {
   const auto target = target_of(file);
   if (target.descriptor) return Descriptor(file, *target.descriptor).write(content);
+  make_folder_of(target.file);
   NewFile fresh(target.file, readers == Readers::owner ? file_mode(readers) : target.mode);
   fresh.write_at(0, std::as_bytes(std::span(content)));
   fresh.commit();

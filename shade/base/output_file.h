@@ -2,12 +2,13 @@
 //
 //   there is                            what is done
 //   nothing, or a regular file          written beside it and renamed: a reader sees the old file or the new one. The
-//                                       new one has the mode of the one it replaces, else that of the umask
+//                                       new one has the mode of the one it replaces, else that of the umask. Missing
+//                                       folders are made when it is written, by the umask
 //   a symbolic link to one              followed; the link stays
 //   a device, a FIFO                    written to, never replaced
 //   /dev/stdout, /dev/stderr, /dev/fd/N the open descriptor is written to, whatever it is
-//   a folder; a link to nothing or to   an error, also where the file's folder is missing: a mistyped name must not
-//   itself                              make folders
+//   a folder; a link to nothing or to   an error, also where the file's folder can't be made
+//   itself
 #pragma once
 
 #include <filesystem>
@@ -21,7 +22,8 @@ namespace shade {
 // than after it.
 void check_output(const std::filesystem::path& file);
 
-// For writers that take a name and replace what has it: the file itself, links resolved. Devices are refused as well.
+// For writers that take a name and replace what has it: the file itself, links resolved, in a folder that is there.
+// Devices are refused as well.
 std::filesystem::path regular_output(const std::filesystem::path& file);
 
 // Throws UsageError as check_output() does, Error if the system refuses a write. For `owner` a regular file gets mode

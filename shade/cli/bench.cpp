@@ -38,7 +38,7 @@ void print(const measure::BenchResult& result, const measure::Experiment& experi
                                                                   result.not_finite, " not finite"))});
   table.add({"step", text(to_string(Seconds(result.time_ms / 1e3)),
                           whole ? " (forward, backward, optimizer; " : " (forward and backward; ", result.ranks,
-                          result.ranks == 1 ? " rank" : " ranks", ", average of ", result.times_ms.size(), ")")});
+                          result.ranks == 1 ? " rank" : " ranks", ", median of ", result.times_ms.size(), ")")});
   if (result.epoch_s)
     table.add(
         {"epoch", text(to_string(Seconds(*result.epoch_s)), " for the ", result.records, " records of the data")});
@@ -100,6 +100,9 @@ int run_bench(const Arguments& arguments) {
     json["environment"] = origin("bench", arguments, device);
     print(result, experiment, json);
     print_phases(result, bench.enable_profiling ? kEveryLayer : kSlowestLayers);
+    if (const auto place = bench.trace_place(); !place.empty())
+      std::printf("%s %s\n", result.ranks == 1 ? "trace in" : "traces, one per rank, in",
+                  visible(place.ends_with('/') ? place + result.log_key + "/" : place).c_str());
     if (!bench.tensorboard.empty()) result.write_events(experiment);
     if (!line.json_file.empty()) write_json(line.json_file, json);
     if (!folder.empty())

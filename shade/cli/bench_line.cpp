@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 
+#include "shade/cli/implied_words.h"
+
 namespace shade::cli {
 namespace {
 
@@ -22,13 +24,15 @@ BenchLine::BenchLine(std::string summary, std::string example) : line("bench", s
 }
 
 std::optional<int> BenchLine::parse(const Arguments& arguments) {
-  if (const auto status = line.parse(arguments)) return status;
+  const auto implied = with_implied(line.in_own_words(arguments));
+  if (const auto status = line.parse(implied.arguments)) return status;
   if (line.has_file()) experiment.take(recipe, recipe_config, config);
   auto& bench = experiment.bench;
   if (!line.given("bench.enable_profiling") && !bench.bare && asks_for_profile()) bench.enable_profiling = true;
   SHADE_REQUIRE(!bench.bare || !bench.enable_profiling,
                 "--bare measures no phases, and --enable-profiling prints them; drop one of them");
   notes = experiment.resolve(config, planned_ranks ? *planned_ranks : expected_place(line).size);
+  notes.insert(notes.begin(), implied.notes.begin(), implied.notes.end());
   return std::nullopt;
 }
 

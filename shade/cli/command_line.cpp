@@ -48,7 +48,8 @@ void CommandLine::add(Config& config, const std::string& argument) {
 
 bool CommandLine::given(const std::string& key) const { return app_.get_option(dashed("--" + key))->count() > 0; }
 
-void CommandLine::shorten_help() {
+void CommandLine::shorten_help(std::vector<CLI::Option*> uncommon) {
+  uncommon_ = std::move(uncommon);
   app_.set_help_all_flag("--help-all", "print all options by section and exit");
   shortened_ = true;
 }
@@ -57,6 +58,7 @@ void CommandLine::hide_uncommon() {
   app_.formatter(std::make_shared<HelpFormatter>(true));
   app_.footer(text(examples(), "\n\nThese are the most common options. shade ", verb_,
                    " --help-all lists all of them by section, with aliases."));
+  for (auto* option : uncommon_) option->group("");
   for (const auto& field : config_->fields())
     if (!field.info().common) app_.get_option(dashed("--" + field.key()))->group("");
 }

@@ -8,6 +8,7 @@
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
 #include "shade/catalog/figures.h"
+#include "shade/cli/driver.h"
 #include "shade/cli/matrix_verbs.h"
 #include "shade/cli/origin.h"
 #include "shade/cli/planned.h"
@@ -39,7 +40,7 @@ void predict(const std::vector<measure::MatrixRow>& rows, std::vector<Json>& res
 std::string predicted(const Json& result, const char* key, std::string (*words)(double)) {
   if (!result.contains("predicted") || !result.at("predicted").contains(key)) return {};
   const double value = result.at("predicted").at(key).get<double>();
-  const double measured = result.value(key, 0.0);
+  const double measured = result.value(std::string_view(key) == "avg_time_ms" ? "median_time_ms" : key, 0.0);
   return text(
       words(value),
       measured > 0 ? text(" (", value < measured ? "" : "+", significant(100 * (value / measured - 1), 2), " %)") : "");
@@ -55,8 +56,8 @@ void print(const std::vector<measure::MatrixRow>& rows, const measure::MatrixOut
   };
   const bool memory = has("peak_memory_mb"), times = has("avg_time_ms");
   std::string reasons;  // whole: a column would cut them
-  std::vector<std::string> header{"experiment",           "step",    std::string(catalog::throughput_unit(longest)),
-                                  "peak memory per rank", "traffic", "load by others",
+  std::vector<std::string> header{"experiment",           "median step", std::string(catalog::throughput_unit(longest)),
+                                  "peak memory per rank", "traffic",     "load by others",
                                   "time, 99 % interval"};
   if (times) header.insert(header.begin() + 2, "predicted step");
   if (memory) header.insert(header.begin() + (times ? 5 : 4), "predicted memory");
@@ -66,7 +67,7 @@ void print(const std::vector<measure::MatrixRow>& rows, const measure::MatrixOut
     const bool failed = result.value("failed", false);
     if (failed) reasons += text(row.name, ": ", result.at("reason").get<std::string>(), "\n");
     std::vector<std::string> cells{
-        row.name, failed ? "failed" : to_string(Seconds(result.at("avg_time_ms").get<double>() / 1e3))};
+        row.name, failed ? "failed" : to_string(Seconds(result.at("median_time_ms").get<double>() / 1e3))};
     if (times)
       cells.push_back(predicted(result, "avg_time_ms", [](double ms) { return to_string(Seconds(ms / 1e3)); }));
     cells.push_back(failed ? "" : significant(result.at("tokens_per_second").get<double>()));
@@ -111,9 +112,7 @@ void advise(const std::vector<measure::MatrixRow>& rows, const std::vector<Json>
                   visible(rows[i].name).c_str(), visible(fits).c_str());
 }
 
-}  // namespace
-
-int run_compare(const Arguments& arguments) {
+int compare(const Arguments& arguments, int ranks) {
   MatrixLine line(
       "compare", "A matrix of experiments: models, strategies, clipping methods, shapes; each row in fresh processes.",
       "shade compare --model llama3-8b --num-layers 2 --hidden-dim 256 --ranks 2 --shard zero2,zero3 --dp none,auto "
@@ -121,6 +120,7 @@ int run_compare(const Arguments& arguments) {
   PlanTime time;
   time.add_to(line.app());
   if (const auto status = line.parse(arguments)) return *status;
+  line.use_ranks(ranks);
   time.read();
   const auto words = line.words();
   SHADE_REQUIRE(!words.empty(), "what is to be compared? Give --preset, or options with lists, e.g. --dp none,auto");
@@ -138,10 +138,19 @@ int run_compare(const Arguments& arguments) {
   if (!outcome.advice.empty()) std::printf("%s\n", outcome.advice.c_str());
   const auto report = report::write_report(line.options.folder, line.options.folder);
   for (const auto& warning : report.warnings) log::warning(warning);
+  for (const auto& finding : report.json.at("findings"))
+    if (finding.at("about") == report::kBusyMachine)
+      std::printf("%s\n", visible(finding.at("text").get<std::string>()).c_str());
   std::printf("\n%zu experiments, %zu failed; results%s report.html in %s\n", rows.size(), failed,
               report.has_pictures() ? ", pictures and" : " and", visible(line.options.folder.string()).c_str());
   if (!line.json_file.empty()) write_json(line.json_file, {{"rows", results}});
   return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int run_compare(const Arguments& arguments) {
+  return driven_by_first_rank("compare", [&](int ranks) { return compare(arguments, ranks); });
 }
 
 }  // namespace shade::cli

@@ -11,6 +11,7 @@
 #include "shade/cli/bench_line.h"
 #include "shade/cli/describe.h"
 #include "shade/cli/help_formatter.h"
+#include "shade/cli/implied_words.h"
 #include "shade/data/sample_corpus.h"
 #include "shade/measure/presets.h"
 
@@ -40,9 +41,15 @@ size_t count_failed(const std::vector<Json>& results) {
       std::count_if(results.begin(), results.end(), [](const Json& result) { return result.value("failed", false); }));
 }
 
-Arguments bench_words(const std::vector<std::string>& remaining) {
+Arguments bench_words(const std::vector<std::string>& remaining, std::vector<std::string>& notes, bool complete) {
+  auto words = BenchLine().line.in_own_words(remaining);
+  if (complete) {
+    auto implied = with_implied(std::move(words));
+    words = std::move(implied.arguments);
+    notes = std::move(implied.notes);
+  }
   Arguments out;
-  for (const auto& word : BenchLine().line.in_own_words(remaining)) {
+  for (const auto& word : words) {
     const auto equals = word.starts_with("--") ? word.find('=') : std::string::npos;
     out.push_back(measure::usual_spelling(word.substr(0, equals)));
     if (equals != std::string::npos) out.push_back(word.substr(equals + 1));
@@ -106,7 +113,7 @@ std::optional<int> MatrixLine::parse(const Arguments& arguments) {
                   "' has no value; expected one after the equals sign");
   if (const auto status = parse_words(app_, arguments)) return status;
   log::set_level(log::parse_level(log_level_));
-  rest_ = bench_words(app_.remaining());
+  rest_ = bench_words(app_.remaining(), notes_, preset.empty());
   json_file = json_target(json_file);
   options.folder = folder_.empty() ? dated_folder() : folder_;
   SHADE_REQUIRE(!options.resume || !folder_.empty(), "--resume needs --output-dir: which run is to be completed?");
@@ -121,6 +128,11 @@ std::optional<int> MatrixLine::parse(const Arguments& arguments) {
   return std::nullopt;
 }
 
+void MatrixLine::use_ranks(int ranks) {
+  if (ranks > 1 && std::find(rest_.begin(), rest_.end(), "--ranks") == rest_.end())
+    rest_.insert(rest_.end(), {"--ranks", std::to_string(ranks)});
+}
+
 Arguments MatrixLine::words() const {
   Arguments out;
   if (!preset.empty())
@@ -133,7 +145,7 @@ Arguments MatrixLine::words() const {
 
 std::vector<measure::MatrixRow> MatrixLine::rows(const Arguments& arguments) const {
   auto rows = measure::expand(arguments);
-  std::vector<std::string> notes;
+  auto notes = notes_;
   for (auto& row : rows) {
     BenchLine bench;
     SHADE_REQUIRE(!bench.parse(row.arguments), "--help stands between the options of a matrix");

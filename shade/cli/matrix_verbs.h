@@ -9,7 +9,8 @@ namespace shade::cli {
 size_t count_failed(const std::vector<Json>& results);
 
 // What is left over on a line as words of `shade bench`: options by their usual names, values as words of their own.
-Arguments bench_words(const std::vector<std::string>& remaining);
+// `complete`: with what follows from them (cli/implied_words.h), and notes of that.
+Arguments bench_words(const std::vector<std::string>& remaining, std::vector<std::string>& notes, bool complete = true);
 
 // What a verb with all options of `shade bench` says of itself: its own options and those, and the end of its --help.
 Description describe_with_bench(const CLI::App& app, const std::string& example);
@@ -24,6 +25,7 @@ class MatrixLine {
   CLI::App& app() { return app_; }
   // Empty: go on. What is left over are options of `shade bench`, each a value or a list of values.
   std::optional<int> parse(const Arguments& arguments);
+  void use_ranks(int ranks);                       // that a launcher has here (cli/driver.h), unless --ranks is given
   const Arguments& rest() const { return rest_; }  // options by their usual names, values as words of their own
   // The preset's options, if one was asked for, and then what is left over, which replaces them.
   Arguments words() const;
@@ -40,6 +42,7 @@ class MatrixLine {
   CLI::App app_;
   std::string example_;
   Arguments rest_;
+  std::vector<std::string> notes_;  // of what follows from the options
   std::string folder_, row_limit_, memory_limit_, budget_, log_level_ = "warning";
 };
 

@@ -212,10 +212,12 @@ int run_plan(const Arguments& arguments) {
   time.read();
   advice.read(time);
   run.read(time);
-  const auto words = bench_words(app.remaining());
+  std::vector<std::string> implied;
+  const auto words = bench_words(app.remaining(), implied);
   SHADE_REQUIRE(!words.empty(),
                 "what is to be planned? Give a model and how it is trained, e.g. --model llama3-8b --dp auto --shard "
                 "zero3 --ranks 8");
+  print_once(implied);
   const auto write_result = [&](Json out) {
     out["environment"] = origin("plan", arguments, c10::kCPU);
     if (time.device()) {

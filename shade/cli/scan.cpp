@@ -9,6 +9,7 @@
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
+#include "shade/cli/driver.h"
 #include "shade/cli/matrix_verbs.h"
 #include "shade/measure/mib.h"
 #include "shade/measure/scan.h"
@@ -78,9 +79,7 @@ void print(const std::vector<measure::FigureGrowth>& figures, const std::vector<
   std::printf("%s\n", table.str().c_str());
 }
 
-}  // namespace
-
-int run_scan(const Arguments& arguments) {
+int scan(const Arguments& arguments, int ranks) {
   MatrixLine line("scan",
                   "Step times and memory over sequence lengths, phase by phase: how each grows, the bottleneck of each "
                   "method, and its remedy.",
@@ -88,6 +87,7 @@ int run_scan(const Arguments& arguments) {
                   "bottlenecks");
   line.options.repeats.repeat = kRuns;
   if (const auto status = line.parse(arguments)) return *status;
+  line.use_ranks(ranks);
   const auto rows = line.rows(matrix_words(line));
   const auto results = line.run(rows).results;
   const auto failed = count_failed(results);
@@ -115,6 +115,12 @@ int run_scan(const Arguments& arguments) {
               visible(line.options.folder.string()).c_str());
   if (!line.json_file.empty()) write_json(line.json_file, json);
   return 0;
+}
+
+}  // namespace
+
+int run_scan(const Arguments& arguments) {
+  return driven_by_first_rank("scan", [&](int ranks) { return scan(arguments, ranks); });
 }
 
 }  // namespace shade::cli

@@ -9,6 +9,7 @@
 #include "shade/cli/memory_warning.h"
 #include "shade/cli/origin.h"
 #include "shade/cli/run_name.h"
+#include "shade/cli/step_profiler.h"
 #include "shade/train/model_states.h"
 #include "shade/train/records.h"
 
@@ -53,7 +54,11 @@ int run_train(const Arguments& arguments) {
                    "--steps 500 --output runs/private\n"
                    "  shade train --model FOLDER --data-folder records --steps 500 --export tuned");
   line.add(config, "RECIPE");
-  line.shorten_help();
+  bool use_profiler = false;
+  line.shorten_help(
+      {line.app().add_flag("--use-profiler", use_profiler,
+                           text("write traces of the first ", kProfiledSteps,
+                                " steps to traces/ in the run directory, to open in Perfetto or TensorBoard"))});
   if (const auto status = line.parse(arguments)) return *status;
   // A recipe may bring a corpus along; the folder of somebody's own is never filled with it.
   if (line.given("data.data_folder") && !line.given("train.sample_corpus")) recipe.train.sample_corpus = Bytes{0};
@@ -74,9 +79,19 @@ int run_train(const Arguments& arguments) {
     use_threads(recipe.train.threads, world.place(), world.device());
     if (const auto planned = experiment_of(recipe, world.size()))
       warn_of_memory(*planned, world, recipe.train.memory_limit);
-    train::Trainer trainer(world, recipe, config, nullptr,
-                           {.answer_signals = true, .environment = origin("train", arguments, world.device())});
+    std::optional<StepProfiler> profiler;
+    if (use_profiler)
+      profiler.emplace(world, std::filesystem::path(recipe.train.output) / "traces",
+                       recipe.dp.is_private() ? Readers::owner : Readers::by_umask);
+    const auto before_step = [&] {
+      if (profiler) profiler->before_step();
+      return false;  // nobody asks to stop
+    };
+    train::Trainer trainer(
+        world, recipe, config, nullptr,
+        {.stop = before_step, .answer_signals = true, .environment = origin("train", arguments, world.device())});
     const auto result = trainer.run();
+    if (profiler) profiler->end();
     if (world.rank() != 0 || line.json_file.empty()) return;
     Json out{{"steps", result.steps}, {"ended", to_string(result.ended)}};
     Json own{{"loss", result.loss},  // from the records, without noise

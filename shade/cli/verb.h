@@ -61,8 +61,8 @@ class CommandLine {
   // where the verb is about a file, by the argument of this name.
   void add(Config& config, const std::string& argument = "");
 
-  // --help shows only the fields that are marked as common, --help-all everything.
-  void shorten_help();
+  // --help shows only the fields that are marked as common and no `uncommon` option, --help-all everything.
+  void shorten_help(std::vector<CLI::Option*> uncommon = {});
 
   // Empty: go on. Otherwise the verb is over (help was printed) with this status. Throws UsageError.
   std::optional<int> parse(const Arguments& arguments);
@@ -90,6 +90,7 @@ class CommandLine {
   std::string verb_, example_;
   CLI::App app_;
   bool shortened_ = false;
+  std::vector<CLI::Option*> uncommon_;
   Config* config_ = nullptr;
   std::map<std::string, std::string> words_;  // what was given for a field, by key
   std::string config_file_;

@@ -6,6 +6,8 @@
 
 #include "shade/base/error.h"
 #include "shade/base/memory_scope.h"
+#include "shade/base/percent.h"
+#include "shade/data/cut_tokens.h"
 #include "shade/data/classes.h"
 #include "shade/io/content_hash.h"
 #include "shade/io/digest.h"
@@ -172,10 +174,18 @@ std::string TextDataset::describe() const {
   return text(store_->records(), " records of ", store_->fields(), ", ", store_->tokens(), " tokens (",
               tokenizer_->describe(), "), ",
               packed ? text("packed into ", size(), " windows of ", options_.seq_length, " tokens")
-                     : text("cut at ", options_.seq_length, " tokens"),
+                     : text("cut at ", options_.seq_length, " tokens", describe_cut()),
               options_.task == Task::classify ? text(", ", classes().size(), " classes") : "",
               store_->empty_records() > 0 ? text(", ", store_->empty_records(), " empty records left out") : "",
               describe_loss());
+}
+
+std::string TextDataset::describe_cut() const {
+  const double share = share_cut(*store_, options_.seq_length, static_cast<int64_t>(frame()));
+  if (share < 0.01) return "";
+  return text(": ", percent(100 * share),
+              " of the tokens are not used (a smaller --text-unit or --packing packed keeps them, and changes what a "
+              "sample is)");
 }
 
 std::string TextDataset::describe_loss() const {

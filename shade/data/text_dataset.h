@@ -111,6 +111,7 @@ class TextDataset final : public Dataset {
   bool counts_all() const { return options_.loss_on == LossOn::all || store_->all_counted(); }
   bool has_bos() const { return store_->framed() && tokenizer_->bos(); }
   uint64_t frame() const { return store_->framed() ? (has_bos() ? 2 : 1) : 0; }  // tokens set around a record
+  std::string describe_cut() const;
   std::string describe_loss() const;
   int64_t class_of(int64_t record) const { return class_numbers_.at(static_cast<size_t>(store_->entry(record).label)); }
   // Both return how many positions were filled.

@@ -38,7 +38,7 @@ std::optional<mode_t> mode_at(const std::filesystem::path& file, Readers readers
 
 bool is_of_a_run(std::string_view name) {
   for (const auto* whole :
-       {"checkpoints", "environment.json", "ledger", "key", ".key", "visualizations", "report.html"})
+       {"checkpoints", "environment.json", "ledger", "key", ".key", "visualizations", "report.html", "traces"})
     if (name == whole) return true;
   for (const auto* begin : {"recipe.", "metrics.jsonl", "events.out.tfevents."})
     if (name.starts_with(begin)) return true;

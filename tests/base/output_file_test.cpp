@@ -84,12 +84,18 @@ TEST_F(OutputFile, LinksToNothingAndLoopsAreRefused) {
   EXPECT_NE(refused(at("one")).find("leads to itself"), std::string::npos);
 }
 
-TEST_F(OutputFile, MissingFoldersAreNamedAndNotMade) {
-  const auto said = refused(at("result") / "of" / "mine.json");
-  EXPECT_NE(said.find("the folder "), std::string::npos) << said;
-  EXPECT_NE(said.find("result/of\" doesn't exist; make it first"), std::string::npos) << said;
+TEST_F(OutputFile, MissingFoldersAreMadeWhenTheFileIsWritten) {
+  const auto file = at("result") / "of" / "mine.json";
+  check_output(file);
+  EXPECT_FALSE(fs::exists(at("result"))) << "checking touches nothing";
+  write_output(file, "{}");
+  EXPECT_EQ(io::content(file), "{}");
+  EXPECT_TRUE(fs::is_directory(regular_output(at("traces") / "run.json").parent_path()));
   here.write("file", "");
   EXPECT_NE(refused(at("file") / "below").find("Not a directory"), std::string::npos);
+  EXPECT_NE(refused(at("file") / "deeper" / "below").find("Not a directory"), std::string::npos);
+  fs::create_symlink(at("nothing"), at("link"));
+  EXPECT_NE(refused(at("link") / "below").find("link\" is not a folder"), std::string::npos);
 }
 
 TEST_F(OutputFile, FoldersAreNoFiles) {

@@ -62,7 +62,7 @@ test::Outcome run(const std::string& command, const fs::path& folder) {
       options.environment[word.substr(0, equals)] = word.substr(equals + 1);
       continue;
     }
-    words.push_back(!begun && word == "shade" ? test::shade_binary() : word);
+    words.push_back(word == "shade" ? test::shade_binary() : word);
     begun = true;
   }
   return test::run(words, options);
@@ -187,6 +187,65 @@ TEST(Documents, EveryPromiseIsKept) {
     if (entry.is_regular_file())
       EXPECT_EQ(content(entry.path()).find("hf_not_for_files"), std::string::npos) << "a token in " << entry.path();
   if (!HasFailure()) fs::remove_all(root);
+}
+
+// Ranks as a launcher starts them: one drives and says what is wrong, the others end as it does.
+TEST(Documents, EveryRankOfALauncherEndsAsTheFirst) {
+  using Variables = std::vector<std::string>;
+  int job = ::getpid() % 10000;
+  for (const auto& [rank_names, size_names] :
+       {std::pair<Variables, Variables>{{"SLURM_PROCID", "SLURM_LOCALID"}, {"SLURM_NTASKS"}},
+        {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"},
+         {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"}}}) {
+    for (const auto& [verb, status] : {std::pair("compare", 2), {"scan", 2}}) {
+      std::vector<test::Outcome> seen(2);
+      ++job;
+      {
+        std::vector<std::jthread> ranks;
+        for (const int rank : {1, 0})
+          ranks.emplace_back([&, rank] {
+            test::RunOptions options{.limit = Seconds(60)};
+            for (const auto& name : rank_names) options.environment[name] = std::to_string(rank);
+            for (const auto& name : size_names) options.environment[name] = "2";
+            options.environment["MASTER_PORT"] = std::to_string(20000 + job);
+            seen[static_cast<size_t>(rank)] = test::run({test::shade_binary(), verb, "--no-such-option", "1"}, options);
+          });
+      }
+      for (const auto& outcome : seen) EXPECT_EQ(outcome.status, status) << verb << ": " << outcome.output;
+      EXPECT_NE(seen[0].output.find("--no-such-option"), std::string::npos) << seen[0].output;
+      EXPECT_EQ(seen[1].output, "") << "one message for the job";
+    }
+  }
+}
+
+TEST(Documents, TorchrunItselfRunsAMatrix) {
+  const auto torchrun = fs::path(test::source_root()) / ".deps/peers/bin/torchrun";
+  if (!fs::exists(torchrun)) GTEST_SKIP() << "the peers are not installed";
+  const auto folder = fs::temp_directory_path() / text("shade_torchrun_", ::getpid());
+  const auto seen = test::run({torchrun.string(),
+                               "--no-python",
+                               "--nproc_per_node=2",
+                               "--standalone",
+                               test::shade_binary(),
+                               "compare",
+                               "--model",
+                               "linear-nano",
+                               "--shard",
+                               "zero2,zero3",
+                               "--batch-size",
+                               "8",
+                               "--num-iter",
+                               "1",
+                               "--warmup-iter",
+                               "0",
+                               "--repeat",
+                               "1",
+                               "--output-dir",
+                               folder.string()},
+                              {.limit = Seconds(120)});
+  EXPECT_EQ(seen.status, 0) << seen.output;
+  expect_keys(folder, "*_result.json: num_ranks=2");
+  fs::remove_all(folder);
 }
 
 TEST(Documents, ThereAreSixtyPromisesAtLeast) { EXPECT_GE(promises().size(), 60u); }

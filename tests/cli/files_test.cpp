@@ -120,13 +120,13 @@ TEST(Files, FifosAndDevicesStayWhatTheyAre) {
       << io::content(here.path() / "err");
 }
 
-// Before the work, and without a folder for a mistyped name.
+// Before the work, and without a trace of it.
 TEST(Files, WhatCannotBeWrittenIsSaidBeforeTheWork) {
   const io::Scratch here;
   fs::create_directories(here.path() / "folder");
   fs::create_symlink("absent", here.path() / "link");
   for (const auto& [file, words] : std::vector<std::pair<std::string, std::string>>{
-           {"missing/out.json", "the folder \"missing\" doesn't exist; make it first"},
+           {"/dev/null/missing/out.json", "Not a directory"},
            {"folder", "a folder; expected the name of a file"},
            {"link", "it is a symbolic link to \"absent\", which doesn't exist"}}) {
     for (const auto& verb : {kAccount, kTrain + Words{"--dp", "none"}, kTrain + Words{"--dp", "none", "--ranks", "2"},
