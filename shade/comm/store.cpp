@@ -1,16 +1,32 @@
 #include "shade/comm/store.h"
 
+#include <poll.h>
+#include <sys/socket.h>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <algorithm>
+#include <memory>
 
+#include "shade/base/descriptor.h"
 #include "shade/comm/errors.h"
+#include "shade/comm/job/task.h"
 #include "shade/comm/socket.h"
 
 namespace shade::comm {
 namespace {
 
+constexpr Seconds kAnswer{1};  // beyond the limit of the connection
+
 std::chrono::milliseconds whole_ms(Seconds time) { return std::chrono::duration_cast<std::chrono::milliseconds>(time); }
+
+bool accepts_connections(const std::string& host, uint16_t port) {
+  const Descriptor probe(begin_connecting(host, port));
+  pollfd connected{*probe, POLLOUT, 0};
+  int fault = 0;
+  socklen_t size = sizeof fault;
+  return ::poll(&connected, 1, /*timeout_ms=*/500) == 1 &&
+         ::getsockopt(*probe, SOL_SOCKET, SO_ERROR, &fault, &size) == 0 && fault == 0;
+}
 
 }  // namespace
 
@@ -31,12 +47,26 @@ c10::intrusive_ptr<c10d::Store> join_store(const std::string& host, uint16_t por
   options.waitWorkers = false;
   options.port = port;
   options.timeout = whole_ms(timeout);
-  try {
-    return c10::make_intrusive<c10d::TCPStore>(host, options);
-  } catch (const std::exception&) {
-    throw CommError(text("no store answers at ", host, ":", port, " within ", to_string(timeout),
-                         "; is rank 0 (or the launcher) running, and is MASTER_ADDR right?"));
-  }
+  // TCPStore limits the time to connect, but not that of the answer. The thread that waits for one may stay behind, so
+  // it owns all that it uses.
+  struct Joined {
+    c10::intrusive_ptr<c10d::Store> store;
+  };
+  const auto joined = std::make_shared<Joined>();
+  Task task([joined, host, options] {
+    try {
+      joined->store = c10::make_intrusive<c10d::TCPStore>(host, options);
+    } catch (const std::exception&) {  // no store says it
+    }
+  });
+  const bool ended = task.join_within(timeout + kAnswer);
+  if (ended && joined->store) return joined->store;
+  if (!ended && accepts_connections(host, port))
+    throw CommError(text("the process at ", host, ":", port,
+                         " accepts connections and does not answer as a store within ", to_string(timeout),
+                         "; another program uses this port: choose one with MASTER_PORT"));
+  throw CommError(text("no store answers at ", host, ":", port, " within ", to_string(timeout),
+                       "; is rank 0 (or the launcher) running, and is MASTER_ADDR right?"));
 }
 
 // A comparison that fails changes nothing and gives the present value, or what it was compared with if there is none.
