@@ -7,11 +7,14 @@ namespace shade::cli {
 
 std::string out_of_memory_text(std::optional<Bytes> wanted) {
   return text("out of memory: cannot allocate memory", wanted ? text(" for a tensor of ", to_string(*wanted)) : "",
-              "; a smaller batch (--micro-batch, --batch-size), a shorter --seq-length, --checkpointing block, "
+              "; a smaller batch (--micro-batch, --batch-size, --max-records-per-user), a shorter --seq-length, --checkpointing block, "
               "--lora-rank, --dtype bf16, or --shard zero3 on more ranks needs less");
 }
 
 std::optional<std::string> out_of_memory(const std::string& what) {
+  if (what.find("Storage size calculation overflowed") != std::string::npos)
+    return "out of memory: a tensor would have more bytes than can be counted; choose a smaller --batch-size, "
+           "--seq-length or model";
   if (what.find("allocate memory") == std::string::npos && what.find("out of memory") == std::string::npos)
     return std::nullopt;
   constexpr std::string_view kBefore = "tried to allocate ";

@@ -217,24 +217,37 @@ Json Job::words() {
   return out;
 }
 
+// Makes the gradients of samples that have so many rows each, and gives them up.
+void Job::try_samples(Step& trial, int64_t samples, int64_t rows) {
+  const auto training = options_.split ? options_.split->training() : options_.data->size();
+  std::vector<int64_t> records;
+  for (int64_t i = 0; i < samples * rows; ++i)
+    records.push_back(options_.split ? options_.split->training_record(i % training) : i % training);
+  auto batch = options_.data->batch(records);
+  batch.rows_per_sample = rows;
+  // One document is the most that attention can need, and what these records need is not public.
+  if (batch.documents_BT.defined()) batch.documents_BT.zero_();
+  batch = batch.to(device());
+  trial.gradients({&batch, 1});
+  runtime_->updated();  // the gradients are given up
+}
+
+void Job::require_memory_of_users(Bytes limit) {
+  const auto rows = rows_of_sample();
+  if (rows == 1) return;
+  auto trial = rehearsal();
+  require_records_fit(groups().control, rows, {limit, device()},
+                      [&](int64_t some) { try_samples(trial, /*samples=*/1, some); });
+}
+
 void Job::find_micro_batch(Bytes limit) {
   SHADE_REQUIRE(options_.data != nullptr, "a micro-batch is found by trying records; set JobOptions::data");
+  require_memory_of_users(limit);
   auto trial = rehearsal();
-  const auto training = options_.split ? options_.split->training() : options_.data->size();
   const bool fills = fixes_shapes() && options_.padding == Padding::longest && options_.data->max_length() > 0;
   const auto most = fills ? most_fixed() : (options_.batch_size + ranks_ - 1) / ranks_;
-  const auto choice = choose_micro_batch(groups().control, most, {limit, device()}, [&](int64_t samples) {
-    std::vector<int64_t> records;
-    for (int64_t i = 0; i < samples * rows_of_sample(); ++i)
-      records.push_back(options_.split ? options_.split->training_record(i % training) : i % training);
-    auto batch = options_.data->batch(records);
-    batch.rows_per_sample = rows_of_sample();
-    // One document is the most that attention can need, and what these records need is not public.
-    if (batch.documents_BT.defined()) batch.documents_BT.zero_();
-    batch = batch.to(device());
-    trial.gradients({&batch, 1});
-    runtime_->updated();  // the gradients are given up
-  });
+  const auto choice = choose_micro_batch(groups().control, most, {limit, device()},
+                                         [&](int64_t samples) { try_samples(trial, samples, rows_of_sample()); });
   use_micro_batch(choice.samples);
 }
 

@@ -85,6 +85,7 @@ class Job {
   // The largest that stays within `limit` bytes of tensors on the device of every rank, by trying; or one that is
   // known. Before the first step.
   void find_micro_batch(Bytes limit);
+  void require_memory_of_users(Bytes limit);  // for one user with as many records as one may have
   void use_micro_batch(int64_t samples);
   void end_at(int64_t steps);  // earlier than the options say
 
@@ -119,6 +120,7 @@ class Job {
   Step& stepper();
   Step& next_step();
   Step rehearsal();
+  void try_samples(Step& trial, int64_t samples, int64_t rows);
   StepOptions step_options() const;
   bool fixes_shapes() const { return is_private() && options_.dtype == nn::DType::bf16; }
   int64_t most_fixed() const;

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "shade/base/error.h"
 #include "shade/profile/device.h"
@@ -11,10 +12,44 @@
 namespace shade::train {
 namespace {
 
+constexpr int64_t kTelling = 16, kFar = 4;  // records that tell about more of them; times the limit
+
 Bytes largest(const comm::Group& group, Bytes mine) {
   auto all = at::empty({group.size()}, at::kLong);
   group.all_gather(all, at::full({1}, mine.count, at::kLong), {.label = "peak memory"}).wait();
   return {all.max().item<int64_t>()};
+}
+
+// Memory grows in a straight line, or slower. Nothing before two trials.
+Bytes foretold(const std::vector<MicroBatchTrial>& trials, int64_t samples) {
+  if (trials.size() < 2) return {};
+  const auto& last = trials.back();
+  const auto& before = trials[trials.size() - 2];
+  const auto slope =
+      static_cast<double>(last.peak.count - before.peak.count) / static_cast<double>(last.samples - before.samples);
+  const auto needed = static_cast<double>(last.peak.count) + slope * static_cast<double>(samples - last.samples);
+  return {static_cast<int64_t>(std::min(needed, 1e18))};
+}
+
+// Samples that the last two trials foretell to fit.
+int64_t fitting(const std::vector<MicroBatchTrial>& trials, Bytes limit) {
+  if (trials.back().peak > limit) return trials.back().samples / 2;
+  int64_t low = trials.back().samples, high = std::numeric_limits<int64_t>::max() / 2;
+  while (low < high) {
+    const auto middle = low + (high - low + 1) / 2;
+    foretold(trials, middle) > limit ? high = middle - 1 : low = middle;
+  }
+  return low;
+}
+
+// The smallest of all ranks.
+Bytes common_limit(const comm::Group& group, Bytes mine) { return {-largest(group, {-mine.count}).count}; }
+
+MicroBatchTrial trial_of(const comm::Group& group, at::Device device, int64_t samples,
+                         const std::function<void(int64_t)>& attempt) {
+  profile::reset_peak_memory(device);
+  attempt(samples);
+  return {samples, largest(group, profile::peak_memory(device))};
 }
 
 }  // namespace
@@ -23,21 +58,10 @@ MicroBatchChoice choose_micro_batch(const comm::Group& group, int64_t most, cons
                                     const std::function<void(int64_t samples)>& attempt) {
   MicroBatchChoice out;
   const auto device = of_rank.device;
-  const Bytes limit{-largest(group, {-of_rank.most.count}).count};  // the smallest of all ranks
+  const auto limit = common_limit(group, of_rank.most);
   for (int64_t samples = 1;; samples = std::min(2 * samples, most)) {
-    const auto tried = out.trials.size();
-    if (tried >= 2) {  // memory grows in a straight line, or slower
-      const auto& [last, before] = std::tie(out.trials[tried - 1], out.trials[tried - 2]);
-      const auto slope =
-          static_cast<double>(last.peak.count - before.peak.count) / static_cast<double>(last.samples - before.samples);
-      if (static_cast<double>(last.peak.count) + slope * static_cast<double>(samples - last.samples) >
-          static_cast<double>(limit.count))
-        break;
-    }
-    profile::reset_peak_memory(device);
-    attempt(samples);
-    const auto peak = largest(group, profile::peak_memory(device));
-    out.trials.push_back({samples, peak});
+    if (foretold(out.trials, samples) > limit) break;
+    const auto peak = out.trials.emplace_back(trial_of(group, device, samples, attempt)).peak;
     if (peak > limit) {
       SHADE_REQUIRE(samples > 1, "one sample needs ", to_string(peak), " of tensors on a rank; the limit is ",
                     to_string(limit),
@@ -50,6 +74,25 @@ MicroBatchChoice choose_micro_batch(const comm::Group& group, int64_t most, cons
   }
   profile::reset_peak_memory(device);
   return out;
+}
+
+void require_records_fit(const comm::Group& group, int64_t records, const MemoryLimit& of_rank,
+                         const std::function<void(int64_t records)>& attempt) {
+  const auto limit = common_limit(group, of_rank.most);
+  std::vector<MicroBatchTrial> trials;
+  for (int64_t some = 1, next = 1;; some = next) {
+    next = some > records / 2 ? records : 2 * some;
+    const auto peak = trials.emplace_back(trial_of(group, of_rank.device, some, attempt)).peak;
+    // Far above the limit: what grows more slowly than a straight line doesn't make up for it.
+    const bool absurd = some >= kTelling && foretold(trials, records).count / kFar > limit.count;
+    SHADE_REQUIRE(peak <= limit && (some == records || (!absurd && foretold(trials, next) <= limit)), "one user with ",
+                  records, " records needs more than ", to_string(limit), " of tensors, the limit of a rank; about ",
+                  fitting(trials, limit),
+                  " fit: lower --max-records-per-user, shorten --seq-length, raise --memory-limit or set "
+                  "--checkpointing block");
+    if (some == records) break;
+  }
+  profile::reset_peak_memory(of_rank.device);
 }
 
 Bytes default_memory_limit(at::Device device, int local_ranks) {

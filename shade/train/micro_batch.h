@@ -31,6 +31,11 @@ struct MicroBatchChoice {
 MicroBatchChoice choose_micro_batch(const comm::Group& group, int64_t most, const MemoryLimit& limit,
                                     const std::function<void(int64_t samples)>& attempt);
 
+// The same search for the records of one user, up to the number that a user may have: what that needs is foretold from
+// few records, and doesn't depend on what users have in the data. Throws UsageError if that doesn't fit.
+void require_records_fit(const comm::Group& group, int64_t records, const MemoryLimit& limit,
+                         const std::function<void(int64_t records)>& attempt);
+
 // 80 % of what this host could still give, shared by its ranks; of another device 90 % of what it could hold, with what
 // is there already: a rank has it for itself, and its allocator loses some to fragments.
 Bytes default_memory_limit(at::Device device, int local_ranks);

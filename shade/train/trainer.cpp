@@ -136,12 +136,14 @@ void Trainer::resume(RunIdentity identity) {
                                                                     .save_interval = train.save_interval});
   const auto found = checkpoints_->resume();
   if (!spending_) require_no_ledger();
+  const auto memory = train.memory_limit.count > 0 ? train.memory_limit
+                                                   : default_memory_limit(job_->device(), world_->place().local_size);
   if (train.micro_batch == "auto" && found && !checkpoints_->changed())
     job_->use_micro_batch(found->micro_batch);
   else if (train.micro_batch == "auto")
-    job_->find_micro_batch(train.memory_limit.count > 0
-                               ? train.memory_limit
-                               : default_memory_limit(job_->device(), world_->place().local_size));
+    job_->find_micro_batch(memory);
+  else if (!found)
+    job_->require_memory_of_users(memory);
   last_ = train.steps;
   if (spending_) {
     spending_->look(text(exact, " micro-batch ", job_->micro_batch()), found ? found->origin : std::nullopt,
