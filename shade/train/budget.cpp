@@ -49,13 +49,14 @@ PrivacyEvent event_of(const Recipe& recipe, int64_t units) {
   if (budget.target_epsilon > 0 && train.steps > 0)
     mechanism.noise_multiplier =
         privacy::calibrate(budget.accountant, event.accounted(), budget.target_epsilon, budget.delta).sigma;
-  if (recipe.dp.is_private() && no_epsilon(recipe).empty()) {
-    event.require_valid();
-    if (budget.delta * static_cast<double>(units) >= 1)
-      log::warning("delta ", budget.delta, " is not below 1 / ", units, " ", to_string(event.unit),
-                   "s: it would allow revealing one whole ", to_string(event.unit));
-  }
+  if (recipe.dp.is_private() && no_epsilon(recipe).empty()) event.require_valid();
   return event;
+}
+
+void warn_of_delta(const Recipe& recipe, const PrivacyEvent& event, int64_t units) {
+  if (!recipe.dp.is_private() || !no_epsilon(recipe).empty() || event.delta * static_cast<double>(units) < 1) return;
+  log::warning("delta ", event.delta, " is not below 1 / ", units, " ", to_string(event.unit),
+               "s: it would allow revealing one whole ", to_string(event.unit));
 }
 
 std::unique_ptr<data::Sampler> make_sampler(const PrivacyEvent& event, int64_t units, int64_t batch_size,

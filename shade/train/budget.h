@@ -21,6 +21,8 @@ std::string unit_by_of(const Recipe& recipe);
 
 // Of a private run over so many units of privacy; sigma is found if a target epsilon is set. Throws UsageError.
 privacy::PrivacyEvent event_of(const Recipe& recipe, int64_t units);
+// If delta would allow revealing one unit of so many. One rank calls it.
+void warn_of_delta(const Recipe& recipe, const privacy::PrivacyEvent& event, int64_t units);
 
 // Batches under a key (of an incarnation, train/history.h). For runs that are not private the event's sampler, rate and
 // sizes are all that is looked at.

@@ -71,6 +71,7 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
   const auto units = split_.training(unit_of(recipe));
   require_batch(recipe, units);
   event_ = event_of(recipe, units);
+  if (world.rank() == 0) warn_of_delta(recipe, event_, units);
   recipe.dp.sigma = event_.mechanism.noise_multiplier;  // as it is written down; steps have the event's
   job_ = make_job();
   const auto identity = identity_of(*job_);
@@ -149,6 +150,7 @@ void Trainer::resume(RunIdentity identity) {
     spending_->look(text(exact, " micro-batch ", job_->micro_batch()), found ? found->origin : std::nullopt,
                     checkpoints_->saved());
     last_ = spending_->last();
+    require_a_step();
   }
   auto& method = job_->method();
   if (found && method.clipper() != nullptr && method.clipper()->adaptive())
@@ -157,6 +159,17 @@ void Trainer::resume(RunIdentity identity) {
   evaluations_ = std::make_unique<Evaluations>(*job_, Evaluations::Records{*dataset_, split_, test_records_.get()},
                                                train.eval_every);
   peaks_ = peaks_of(groups_.control, train.peak_gflops, job_->runtime().compute(), job_->device());
+}
+
+// A run without a step would have nothing to save, evaluate or export. The data ledger refuses such a run itself.
+void Trainer::require_a_step() const {
+  if (last_ > 0 || !spending_->budget()) return;
+  const auto& mechanism = event_.mechanism;
+  throw UsageError(text("epsilon ", recipe_->budget.max_epsilon, " (--max-epsilon) does not allow a step: with sigma ",
+                        significant(mechanism.noise_multiplier, 5), " at sample rate ",
+                        significant(mechanism.sample_rate, 5), " the first one leads to epsilon ",
+                        rounded_up(spending_->budget()->after(1).epsilon),
+                        ". Nothing was trained; raise --max-epsilon or --sigma, or lower --batch-size"));
 }
 
 // Of a private run whose checkpoints are gone, or that a checkpoint from elsewhere would continue.
@@ -272,6 +285,9 @@ void Trainer::make_steps(TrainResult& result) {
   if (evaluations_->owed(*folder_, last_) && !evaluate_after(result.steps, result)) result.ended = Ended::asked;
   while (result.steps < last_ && result.ended != Ended::asked) {
     if (spending_ && !spending_->reserve(result.steps)) {  // other runs have spent the rest of the data ledger
+      SHADE_REQUIRE(result.steps > 0, "other runs have spent the rest of the data ledger ", recipe_->budget.data_ledger,
+                    " before the first step. Nothing was trained; more noise or a smaller ",
+                    "rate may fit (shade ledger ", recipe_->budget.data_ledger, ")");
       last_ = result.steps;
       result.ended = Ended::budget;
       if (made) require_finite_weights(job_->runtime(), *made, {result.steps, checkpoints_->saved()});
@@ -327,21 +343,19 @@ void Trainer::end(TrainResult& result, int64_t first) {
   if (const auto data = spending_ ? spending_->settle(result.steps) : ""; !data.empty()) report_->say(data);
   if (result.ended == Ended::asked) return state();
   result.test = evaluations_->test(*report_);
-  const bool exported = result.steps > 0 || result.ended != Ended::budget;
-  if (exported) export_all(/*again=*/result.steps == first);
-  say_what_was_made(exported);
+  export_all(/*again=*/result.steps == first);
+  say_what_was_made();
   if (!spending_) return;
   const auto key = spending_->forget_key(result.steps, recipe_->train.keep_key);
   if (!key.empty()) report_->say(key);
   state();
 }
 
-void Trainer::say_what_was_made(bool exported) {
+void Trainer::say_what_was_made() {
   auto made = text(folder_->path().string(), " (metrics.jsonl, TensorBoard events, checkpoints)");
   for (const auto& folder : {recipe_->train.export_folder, recipe_->train.adapter_folder})
-    if (exported && !folder.empty()) made += ", " + folder;
-  if (exported)
-    for (const auto& file : exports_->taken()) report_->say(text("exported from ", file.string()));
+    if (!folder.empty()) made += ", " + folder;
+  for (const auto& file : exports_->taken()) report_->say(text("exported from ", file.string()));
   report_->say(text("wrote ", made, "; took ", to_string(report_->elapsed()), spending_ ? " (not private)" : ""));
 }
 

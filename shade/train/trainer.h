@@ -70,6 +70,7 @@ class Trainer {
   std::unique_ptr<Job> make_job();
   void resume(RunIdentity identity);
   void require_no_ledger() const;
+  void require_a_step() const;
   void check_space() const;
   void begin();
   void make_steps(TrainResult& result);
@@ -77,7 +78,7 @@ class Trainer {
   std::optional<privacy::Spent> spent_after(int64_t step) const;  // rank 0 alone; none: no epsilon may be stated
   StepReport measured(const StepRecord& record, Seconds took) const;
   void end(TrainResult& result, int64_t first);
-  void say_what_was_made(bool exported);
+  void say_what_was_made();
   void state();
   void export_all(bool again);
   bool any_asked() const;

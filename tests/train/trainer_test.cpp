@@ -176,6 +176,13 @@ TEST(Trainer, ThroughputCountsNoPadding) {
   }
 }
 
+TEST(Trainer, ABudgetBelowAStepIsRefused) {
+  const Scratch here;
+  const auto words = refused(here.path(), small(with(kPrivate, {{"dp.max_epsilon", "0.01"}})));
+  EXPECT_NE(words.find("epsilon 0.01 (--max-epsilon) does not allow a step"), std::string::npos) << words;
+  EXPECT_FALSE(std::filesystem::exists(here.path() / "metrics.jsonl"));
+}
+
 TEST(Trainer, StopsBeforeTheBudgetWouldBeExceeded) {
   const Scratch here;
   const auto found = train_in(here.path(), 1, small(with(kPrivate, {{"dp.max_epsilon", "9"}, {"train.steps", "50"}})));
