@@ -50,9 +50,11 @@ std::optional<int> start_ranks(const CommandLine& line, const std::string& verb,
 void use_threads(int64_t wanted, const comm::Place& place, c10::Device device) {
   const int64_t cores = std::thread::hardware_concurrency(), all = wanted * place.local_size;
   if (place.rank == 0 && cores > 0 && all > cores)
-    log::warning("--threads ", wanted, place.local_size > 1 ? text(" on ", place.local_size, " ranks of a host") : "",
-                 ": ", all, " threads share ", cores, cores == 1 ? " core" : " cores",
-                 " and slow each other down; choose at most ", std::max<int64_t>(1, cores / place.local_size));
+    log::warning(
+        "--threads ", wanted, place.local_size > 1 ? text(" on ", place.local_size, " ranks of a host") : "", ": ", all,
+        " threads share ", cores, cores == 1 ? " core" : " cores", " and slow each other down; choose at most ",
+        cores < place.local_size ? text(cores, cores == 1 ? " rank" : " ranks", " of a host (--ranks ", cores, ")")
+                                 : std::to_string(cores / place.local_size));
   if (wanted > 0)
     at::set_num_threads(static_cast<int>(wanted));
   else if (place.size > 1)

@@ -30,6 +30,10 @@ constexpr int kMaxRepetitions = 200;
 constexpr int kTogether = 9;  // repetitions of what ranks do together
 // With less time for each of them things are tried, not measured: one repetition will do.
 constexpr Seconds kShort{0.05};
+// Sizes are skipped that would take much longer than the time of one; the first few, and what takes no longer than
+// this, are always measured.
+constexpr Seconds kAlways{0.1};
+constexpr size_t kLeastPoints = 3;
 // All ranks of a plan are taken to share this host, up to so many.
 constexpr int kRanksOfAHost = 64;
 
@@ -66,6 +70,10 @@ class Meter {
     return Seconds(typical.item<double>() / world_.size());
   }
 
+  // Whether one repetition that takes so long leaves the others too little time. All ranks have the same times.
+  bool exceeds(Seconds expected) const { return expected > std::max<Seconds>(4 * each_, kAlways); }
+  void skip(const std::string& what) { progress_.advance(what); }
+
  private:
   Seconds once(const Run& run) const {
     const auto begin = Clock::now();
@@ -84,7 +92,15 @@ class Meter {
 Rate measured(Meter& meter, const std::string& what, const std::vector<int64_t>& sizes,
               const std::function<double(int64_t)>& amount, const std::function<Run(int64_t)>& make) {
   std::vector<RatePoint> points;
-  for (const auto size : sizes) points.push_back({amount(size), meter.time(text(what, " ", size), make(size))});
+  for (const auto size : sizes) {
+    const auto name = text(what, " ", size);
+    const bool late =
+        points.size() >= kLeastPoints && meter.exceeds(points.back().time * (amount(size) / points.back().amount));
+    if (late)
+      meter.skip(name);
+    else
+      points.push_back({amount(size), meter.time(name, make(size))});
+  }
   return fitted(std::move(points));
 }
 
@@ -251,6 +267,7 @@ void CalibrateConfig::declare(Fields& fields) {
   fields.add("threads", threads,
              {.help = "compute threads per rank, as in the run to be planned (0: chosen as shade train does)",
               .min = 0,
+              .max = 4096,
               .flags = {"--threads"}});
   fields.add("name", name, {.help = "name of the profile", .flags = {"--name"}});
 }

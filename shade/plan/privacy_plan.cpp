@@ -11,6 +11,7 @@ namespace {
 
 // Practice, not law: fewer steps than this are seldom enough to train a model, whatever their noise.
 constexpr int64_t kFewSteps = 1000;
+constexpr int64_t kMostRecords = 1'000'000'000'000'000;  // beyond it doubling a batch would overflow
 const double kKneeFactor = std::sqrt(2.0);
 
 // Sigmas for rows of one question. prv decides; rdp, a hundred times as fast, says where to look.
@@ -191,7 +192,8 @@ void PrivacyPlanConfig::declare(Fields& fields) {
 }
 
 void PrivacyQuestion::require_valid() const {
-  SHADE_REQUIRE(records >= 1, "number of records ", records, " is out of range; expected at least 1: --records");
+  SHADE_REQUIRE(records >= 1 && records <= kMostRecords, "number of records ", records,
+                " is out of range; expected 1 to ", kMostRecords, ": --records");
   SHADE_REQUIRE(target_epsilon > 0, "target epsilon ", target_epsilon,
                 " is out of range; expected above 0: --target-epsilon");
   privacy::require_delta(delta);

@@ -6,6 +6,9 @@
 namespace shade::shard {
 
 std::string choose_strategy(ShardConfig& shard, const Config& config, int ranks) {
+  constexpr Bytes kLeastSegment = KiB(4);  // that of --comm.segment; smaller ones cost a message for a few bytes
+  SHADE_REQUIRE(shard.segment.count == 0 || shard.segment >= kLeastSegment, "--segment-bytes ", shard.segment.count,
+                " is out of range; expected at least ", kLeastSegment.count, ", or 0 for the default");
   if (config.given("shard.shard")) return {};
   const auto& method = config.word("dp.dp");
   const bool named = std::any_of(std::begin(catalog::kMethods), std::end(catalog::kMethods),
