@@ -1,13 +1,14 @@
 #include "shade/base/config.h"
 
 #include <toml++/toml.h>
+#include <unistd.h>
 #include <algorithm>
 #include <cctype>
-#include <fstream>
 #include <map>
 #include <sstream>
 
 #include "shade/base/error.h"
+#include "shade/base/input_text.h"
 #include "shade/base/strings.h"
 
 namespace shade {
@@ -288,11 +289,8 @@ const std::string& Config::word(std::string_view key) const { return fields_[fin
 
 void Config::read_toml(const std::filesystem::path& file) {
   SHADE_REQUIRE(!std::filesystem::is_directory(file), file, " is a folder; expected a TOML file");
-  std::ifstream in(file, std::ios::binary);
-  SHADE_REQUIRE(in, "cannot read the configuration ", file, "; expected a TOML file");
-  std::ostringstream content;
-  content << in.rdbuf();
-  read_toml_text(content.str(), file.string());
+  SHADE_REQUIRE(::access(file.c_str(), R_OK) == 0, "cannot read the configuration ", file, "; expected a TOML file");
+  read_toml_text(read_text(file, MiB(16)), file.string());
 }
 
 void Config::read_toml_text(std::string_view toml_text, const std::string& source) {

@@ -1,11 +1,9 @@
 #include "shade/base/json.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "shade/base/error.h"
+#include "shade/base/input_text.h"
 #include "shade/base/output_file.h"
 
 namespace shade {
@@ -13,6 +11,13 @@ namespace shade {
 namespace {
 
 constexpr int kDeepest = 200;
+const Bytes kMostJson = GiB(1);
+
+// The library begins its words with a name of its own, "[json.exception.parse_error.101] ".
+std::string without_label(std::string words) {
+  const auto end = words.find("] ");
+  return words.starts_with('[') && end != std::string::npos ? words.substr(end + 2) : words;
+}
 
 template <class Input>
 Json parse(Input&& input) {
@@ -23,9 +28,9 @@ Json parse(Input&& input) {
   try {
     return Json::parse(std::forward<Input>(input), shallow);
   } catch (const Json::parse_error& fault) {
-    throw Error(text("is not valid JSON (byte ", fault.byte, "): ", fault.what()));
+    throw Error(text("is not valid JSON (byte ", fault.byte, "): ", without_label(fault.what())));
   } catch (const Json::exception& fault) {  // a number beyond all numbers
-    throw Error(text("is not valid JSON: ", fault.what()));
+    throw Error(text("is not valid JSON: ", without_label(fault.what())));
   }
 }
 
@@ -40,15 +45,17 @@ Json parse_json(std::string_view words) {
 }
 
 Json read_json(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw Error(text("cannot read ", file, ": ", std::strerror(errno)));
+  const auto words = read_text(file, kMostJson);
   try {
-    return parse(in);
+    return parse(words);
   } catch (const Error& fault) {
     throw Error(text(file, " ", fault.what()));
   }
 }
 
-void write_json(const std::filesystem::path& file, const Json& value) { write_output(file, value.dump(2) + "\n"); }
+// Names of files need not be UTF-8: a result is not lost for the sake of one.
+void write_json(const std::filesystem::path& file, const Json& value) {
+  write_output(file, value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
 
 }  // namespace shade

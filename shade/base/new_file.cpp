@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "shade/base/error.h"
+#include "shade/base/explain.h"
 #include "shade/base/interrupted.h"
 
 namespace shade {
@@ -63,9 +63,8 @@ void NewFile::commit() {
 }
 
 void NewFile::fail(const char* step, int fault) const {
-  throw Error(text("cannot ", step, " ", path_, ": ", std::strerror(fault),
-                   fault == ENOSPC ? "; free some space or choose another folder" : "",
-                   fault == ENOENT ? "; make its folder first" : ""));
+  throw Error(
+      text("cannot ", step, " ", path_, ": ", reason_of(fault), fault == ENOENT ? "; make its folder first" : ""));
 }
 
 }  // namespace shade

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "shade/base/error.h"
+#include "shade/base/explain.h"
 #include "shade/base/new_file.h"
 #include "shade/base/strings.h"
 
@@ -81,27 +82,27 @@ Target target_of(const std::filesystem::path& file) {
   struct stat about{};
   if (::stat(file.c_str(), &about) != 0) {
     if (errno == ENOENT) return new_target(file);
-    refuse(file, errno == ELOOP ? "a symbolic link that leads to itself; remove it" : std::strerror(errno));
+    refuse(file, errno == ELOOP ? "a symbolic link that leads to itself; remove it" : reason_of(errno));
   }
   if (S_ISDIR(about.st_mode)) refuse(file, "a folder; expected the name of a file");
   if (!S_ISREG(about.st_mode)) return {.descriptor = -1};
-  if (::access(file.c_str(), W_OK) != 0) refuse(file, std::strerror(errno));
+  if (::access(file.c_str(), W_OK) != 0) refuse(file, reason_of(errno));
   return {.file = std::filesystem::canonical(file), .mode = about.st_mode & 0777};
 }
 
-class Descriptor {
+class OpenOutput {
  public:
-  Descriptor(const std::filesystem::path& file, int number)
+  OpenOutput(const std::filesystem::path& file, int number)
       : file_(file),
         number_(number < 0 ? ::open(file.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC) : number),
         owned_(number < 0) {
     if (number_ < 0) fail();
   }
-  ~Descriptor() {
+  ~OpenOutput() {
     if (owned_) ::close(number_);
   }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
+  OpenOutput(const OpenOutput&) = delete;
+  OpenOutput& operator=(const OpenOutput&) = delete;
 
   void write(std::string_view content) const {
     while (!content.empty()) {
@@ -117,7 +118,7 @@ class Descriptor {
   }
 
  private:
-  [[noreturn]] void fail() const { throw Error(text("cannot write ", file_, ": ", std::strerror(errno))); }
+  [[noreturn]] void fail() const { throw Error(text("cannot write ", file_, ": ", reason_of(errno))); }
 
   const std::filesystem::path& file_;
   int number_;
@@ -128,6 +129,18 @@ class Descriptor {
 
 void check_output(const std::filesystem::path& file) { target_of(file); }
 
+void require_different(const std::string& option, const std::string& file, const std::string& other,
+                       const std::string& other_file) {
+  if (file.empty() || other_file.empty()) return;
+  std::error_code fault;
+  const auto whole = [&](const std::string& name) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(name, fault), fault);
+  };
+  const bool same = file == other_file || (!named_descriptor(file) && whole(file) == whole(other_file) && !fault);
+  SHADE_REQUIRE(!same, option, " and ", other, " name the same file, ", std::filesystem::path(file),
+                "; choose two different files");
+}
+
 std::filesystem::path regular_output(const std::filesystem::path& file) {
   const auto target = target_of(file);
   if (target.descriptor) refuse(file, "a device or a pipe; expected the name of a regular file");
@@ -137,7 +150,7 @@ std::filesystem::path regular_output(const std::filesystem::path& file) {
 
 void write_output(const std::filesystem::path& file, std::string_view content, Readers readers) {
   const auto target = target_of(file);
-  if (target.descriptor) return Descriptor(file, *target.descriptor).write(content);
+  if (target.descriptor) return OpenOutput(file, *target.descriptor).write(content);
   make_folder_of(target.file);
   NewFile fresh(target.file, readers == Readers::owner ? file_mode(readers) : target.mode);
   fresh.write_at(0, std::as_bytes(std::span(content)));

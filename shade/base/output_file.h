@@ -12,6 +12,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 #include "shade/base/private_file.h"
@@ -21,6 +22,10 @@ namespace shade {
 // Whether `file` can be written by these rules, without touching it. Throws UsageError: before an hour's work is better
 // than after it.
 void check_output(const std::filesystem::path& file);
+
+// Two outputs in one file: the second would replace the first. Throws UsageError naming both options.
+void require_different(const std::string& option, const std::string& file, const std::string& other,
+                       const std::string& other_file);
 
 // For writers that take a name and replace what has it: the file itself, links resolved, in a folder that is there.
 // Devices are refused as well.

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "shade/base/error.h"
+#include "shade/base/explain.h"
 
 namespace shade {
 namespace {
@@ -25,7 +26,7 @@ void make_folder(const std::filesystem::path& folder, Readers readers) {
     if (!fault && std::filesystem::is_directory(last, fault)) close_to_others(last);
   }
   if (!fault) std::filesystem::create_directories(folder, fault);
-  if (fault) throw Error(text("cannot make the folder ", folder, ": ", fault.message()));
+  if (fault) throw Error(text("cannot make the folder ", folder, ": ", reason_of(fault.value())));
 }
 
 void make_file(const std::filesystem::path& file, Readers readers) {
@@ -41,7 +42,7 @@ void make_file(const std::filesystem::path& file, Readers readers) {
   if (closed) return;
   const bool strange = why == ELOOP || (descriptor >= 0 && !regular);
   throw Error(text("cannot make ", file, " readable by its owner alone: ",
-                   strange ? "a link or a device; expected a regular file, or none" : std::strerror(why)));
+                   strange ? "a link or a device; expected a regular file, or none" : reason_of(why)));
 }
 
 void close_to_others(const std::filesystem::path& path) {

@@ -48,7 +48,6 @@ StopSignals::StopSignals(std::function<void()> answer) {
   SHADE_CHECK(to_answerer < 0, "two StopSignals at a time");
   SHADE_CHECK(::pipe2(pipe_.data(), O_CLOEXEC) == 0, "pipe: ", std::strerror(errno));
   asked_at_ms = 0;
-  to_answerer = pipe_[1];
   answerer_ = std::thread([answer = std::move(answer), from = pipe_[0]] {
     char word = 0;
     while (true) {
@@ -58,6 +57,7 @@ StopSignals::StopSignals(std::function<void()> answer) {
       answer();
     }
   });
+  to_answerer = pipe_[1];  // only now: a thread that can't be started leaves nothing behind
   for (size_t i = 0; i < kSignals.size(); ++i) before_[i] = std::signal(kSignals[i], note);
 }
 

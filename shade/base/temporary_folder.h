@@ -6,9 +6,12 @@
 
 namespace shade {
 
+// TMPDIR, or /tmp. Throws UsageError if that is no folder.
+std::filesystem::path temporary_root();
+
 class TemporaryFolder {
  public:
-  // Called NAME_ and six random characters. Throws Error, or std::filesystem::filesystem_error if TMPDIR is no folder.
+  // Called NAME_ and six random characters. Throws Error if it can't be made.
   explicit TemporaryFolder(const std::string& name);
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;

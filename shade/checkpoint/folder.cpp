@@ -10,6 +10,7 @@
 #include <span>
 
 #include "shade/base/error.h"
+#include "shade/base/explain.h"
 #include "shade/base/interrupted.h"
 #include "shade/base/log.h"
 #include "shade/base/new_file.h"
@@ -54,7 +55,7 @@ std::vector<Entry> entries(const std::filesystem::path& folder, std::string_view
 
 void rename_folder(const std::filesystem::path& from, const std::filesystem::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0)
-    throw Error(text("cannot rename ", from, " to ", to.filename(), ": ", std::strerror(errno)));
+    throw Error(text("cannot rename ", from, " to ", to.filename(), ": ", reason_of(errno)));
 }
 
 }  // namespace
@@ -63,7 +64,7 @@ void flush_folder(const std::filesystem::path& folder) {
   const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const int fault = handle < 0 || uninterrupted([&] { return ::fsync(handle); }) != 0 ? errno : 0;
   if (handle >= 0) ::close(handle);
-  if (fault != 0) throw Error(text("cannot flush the folder ", folder, ": ", std::strerror(fault)));
+  if (fault != 0) throw Error(text("cannot flush the folder ", folder, ": ", reason_of(fault)));
 }
 
 std::string Entry::name() const {

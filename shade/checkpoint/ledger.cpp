@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "shade/base/error.h"
+#include "shade/base/explain.h"
 #include "shade/base/interrupted.h"
 #include "shade/checkpoint/folder.h"
 #include "shade/io/errors.h"
@@ -213,11 +214,11 @@ void Ledger::write(std::string_view words) {
   while (!words.empty()) {
     const auto written = uninterrupted([&] { return ::write(lock_.descriptor(), words.data(), words.size()); });
     if (written <= 0)
-      throw Error(text("cannot write the ledger ", path_, ": ", std::strerror(errno), "; the step is not made"));
+      throw Error(text("cannot write the ledger ", path_, ": ", reason_of(errno), "; the step is not made"));
     words.remove_prefix(static_cast<size_t>(written));
   }
   if (uninterrupted([&] { return ::fsync(lock_.descriptor()); }) != 0)
-    throw Error(text("cannot flush the ledger ", path_, ": ", std::strerror(errno), "; the step is not made"));
+    throw Error(text("cannot flush the ledger ", path_, ": ", reason_of(errno), "; the step is not made"));
   broken_ = false;
 }
 

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <set>
 
+#include "shade/base/explain.h"
 #include "shade/io/errors.h"
 #include "shade/io/strict_json.h"
 #include "shade/io/tensor_info.h"
@@ -182,7 +183,7 @@ Manifest parse_manifest(std::string_view words) {
   try {
     return manifest_of(Json::parse(words));
   } catch (const Json::exception& fault) {
-    throw FormatError(text("the manifest is not what it should be: ", fault.what()));
+    throw FormatError(text("the manifest is not what it should be: ", explain(fault)));
   }
 }
 

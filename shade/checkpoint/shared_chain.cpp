@@ -12,6 +12,7 @@
 
 #include "shade/base/descriptor.h"
 #include "shade/base/error.h"
+#include "shade/base/explain.h"
 #include "shade/base/interrupted.h"
 #include "shade/checkpoint/folder.h"
 #include "shade/io/errors.h"
@@ -19,19 +20,25 @@
 namespace shade::checkpoint {
 namespace {
 
-// No link: what it names could be changed between two appends.
+// No link: what it names could be changed between two appends. No pipe or device: it might never end.
 int opened(const std::filesystem::path& file, int flags) {
-  return uninterrupted([&] { return ::open(file.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600); });
+  const int descriptor =
+      uninterrupted([&] { return ::open(file.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600); });
+  struct stat about{};
+  if (descriptor < 0 || (::fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode))) return descriptor;
+  ::close(descriptor);
+  throw UsageError(text("cannot read ", file, ": ", S_ISDIR(about.st_mode) ? "a folder" : "a device, pipe or socket",
+                        "; expected the regular file that shade ledger --create makes"));
 }
 
 void write_all(int descriptor, std::string_view words, const std::string& what) {
   while (!words.empty()) {
     const auto written = uninterrupted([&] { return ::write(descriptor, words.data(), words.size()); });
-    if (written <= 0) throw Error(text("cannot write ", what, ": ", std::strerror(errno), "; nothing was counted"));
+    if (written <= 0) throw Error(text("cannot write ", what, ": ", reason_of(errno), "; nothing was counted"));
     words.remove_prefix(static_cast<size_t>(written));
   }
   if (uninterrupted([&] { return ::fsync(descriptor); }) != 0)
-    throw Error(text("cannot flush ", what, ": ", std::strerror(errno), "; what was counted may not be used"));
+    throw Error(text("cannot flush ", what, ": ", reason_of(errno), "; what was counted may not be used"));
 }
 
 std::string content(int descriptor, const std::string& what) {

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "shade/base/error.h"
+#include "shade/base/input_text.h"
 #include "shade/base/output_file.h"
 #include "shade/base/private_file.h"
 #include "shade/base/visible_text.h"
@@ -58,6 +59,7 @@ void require_own_users(std::vector<data::UserId> users) {
 }
 
 std::vector<std::string> lines_of(const std::string& file) {
+  require_readable(file);
   std::ifstream in(file);
   SHADE_REQUIRE(in.good(), "can't read ", file,
                 "; expected a file with a canary per line, as the data has its records");

@@ -104,6 +104,7 @@ int run_eval(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
   served.check(line);
   if (!eval.csv.empty()) check_output(eval.csv);
+  require_different("--json", line.json_file, "--csv", eval.csv);
   auto model = served.open(data.tokenizer);
   const auto traits = *model.model->text_traits();
   const auto records = train::open_texts(data_of(model, config), length_of(eval, model, traits), traits);

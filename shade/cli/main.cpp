@@ -2,15 +2,20 @@
 #include <c10/util/Exception.h>
 #include <c10/util/Logging.h>
 
+#include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
 
+#include "shade/base/explain.h"
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
@@ -20,6 +25,7 @@
 #include "shade/cli/verb.h"
 #include "shade/cli/version.h"
 #include "shade/comm/errors.h"
+#include "shade/io/untrusted_text.h"
 
 namespace shade::cli {
 namespace {
@@ -91,6 +97,15 @@ Arguments own_spelling(Arguments words) {
   return words;
 }
 
+// Names that no JSON file can hold are refused before the work, not after it.
+void require_utf8(const Arguments& words) {
+  for (const auto& word : words) {
+    if (word == "--") return;  // what follows is not ours
+    SHADE_REQUIRE(!io::first_not_utf8(word), "the argument ", io::quote(word),
+                  " is not valid UTF-8; rename the file or folder, or convert the text (iconv)");
+  }
+}
+
 int run(const Arguments& arguments) {
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
     print_help();
@@ -107,6 +122,7 @@ int run(const Arguments& arguments) {
     if (arguments[0] == "man-pages") return run_man_pages(kVerbs, rest);
     const auto& found = find(arguments[0]);
     verb = found.name;
+    require_utf8(arguments);
     return found.run(without_token(own_spelling(rest)));
   } catch (const Told& told) {
     return told.status;
@@ -118,13 +134,43 @@ int run(const Arguments& arguments) {
     return fail(verb, fault.what(), comm::kPeerLostStatus);
   } catch (const c10::Error& fault) {
     const std::string what = fault.what_without_backtrace();
-    return fail(verb, out_of_memory(what).value_or(what), 1);
+    return fail(verb, out_of_memory(what).value_or(text("an operation of libtorch failed: ", what)), 1);
   } catch (const std::bad_alloc&) {
     return fail(verb, out_of_memory_text(), 1);
   } catch (const std::exception& fault) {
-    return fail(verb, fault.what(), 1);
+    return fail(verb, explain(fault), 1);
   }
 }
+
+// Output that a full disk took none of is no success. Of a closed pipe nothing is said: its reader has what it wants.
+int written(int status) {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  int fault = errno;
+  if (flushed && std::ferror(stdout) == 0) return status;
+  if (flushed && ::write(STDOUT_FILENO, "", 0) < 0) fault = errno;  // it failed before; the reason may still be there
+  pollfd reader{STDOUT_FILENO, POLLOUT, 0};
+  if (fault == EPIPE || (::poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR) != 0)) return status;
+  const auto why = fault != 0 ? ": " + reason_of(fault) : std::string();
+  return fail("", "standard output could not be written" + why, status == 0 ? 1 : status);
+}
+
+// A library that is loaded ends the process if there is no working folder, so this is looked at before all of them are
+// initialised: nothing here may allocate, and sanitizers must not intercept it.
+#if defined(__has_feature) && __has_feature(address_sanitizer)
+__attribute__((no_sanitize("address")))
+#endif
+void require_working_folder(int, char**, char**) {
+  std::array<char, PATH_MAX> folder;
+  if (::syscall(SYS_getcwd, folder.data(), folder.size()) >= 0 || errno != ENOENT) return;
+  constexpr std::string_view kWords =
+      "shade: the working folder was deleted; change to another one (cd) and try again\n";
+  ::syscall(SYS_write, STDERR_FILENO, kWords.data(), kWords.size());
+  ::_exit(1);
+}
+
+__attribute__((section(".preinit_array"), used)) void (*const before_libraries)(int, char**,
+                                                                                char**) = require_working_folder;
 
 }  // namespace
 }  // namespace shade::cli
@@ -140,6 +186,8 @@ int main(int argc, char** argv) {
   if (::getpid() == 1)
     for (const int number : {SIGTERM, SIGINT}) std::signal(number, [](int signal) { ::_exit(128 + signal); });
   shade::cli::forget_short_waits();
+  // Beyond `ulimit -f` a write then fails with a reason. A handler, unlike SIG_IGN, is not inherited by other programs.
+  std::signal(SIGXFSZ, [](int) {});
   // The profiler inside libtorch calls a machine without a GPU an error. Set before there are threads.
   setenv("KINETO_LOG_LEVEL", "99", 0);
   // libtorch's connections log errors that they also throw, with a stack of addresses; TORCH_CPP_LOG_LEVEL shows them.
@@ -149,5 +197,5 @@ int main(int argc, char** argv) {
     c10::initLogging();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   shade::cli::hide_token(argv + 1, argv + argc);
-  return shade::cli::run(arguments);
+  return shade::cli::written(shade::cli::run(arguments));
 }

@@ -207,6 +207,7 @@ int run_plan(const Arguments& arguments) {
   app.footer(bench_footer(app, example, " --ranks are simulated, not started."));
   if (const auto status = parse_words(app, arguments)) return *status;
   log::set_level(log::parse_level(log_level));
+  require_different("--json", json_file, "--csv", csv_file);
   json_file = json_target(json_file);
   if (!csv_file.empty()) check_output(csv_file);
   time.read();

@@ -1,10 +1,11 @@
 #include "shade/cli/prompts.h"
 
-#include <fstream>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 
 #include "shade/base/error.h"
+#include "shade/base/input_text.h"
 #include "shade/base/strings.h"
 #include "shade/data/chat/chat_template.h"
 
@@ -81,9 +82,8 @@ std::vector<Prompt> PromptConfig::read() const {
   } else if (prompt_file == "-") {
     out = {{all_of(std::cin), {}}};
   } else {
-    std::ifstream in(prompt_file, std::ios::binary);
-    SHADE_REQUIRE(in.is_open(), "cannot read the prompt file ", prompt_file);
-    const auto content = all_of(in);
+    SHADE_REQUIRE(std::filesystem::exists(prompt_file), "there is no prompt file ", prompt_file);
+    const auto content = read_text(prompt_file, GiB(1));
     out = prompt_file.ends_with(".jsonl") ? read_lines(content) : std::vector<Prompt>{{content, {}}};
   }
   SHADE_REQUIRE(!out.empty(), "no prompt in ", prompt_file);

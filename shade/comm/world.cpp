@@ -14,6 +14,7 @@
 #include <set>
 #include <thread>
 
+#include "shade/base/explain.h"
 #include "shade/base/log.h"
 #include "shade/base/strings.h"
 #include "shade/comm/job/file_limit.h"
@@ -150,7 +151,7 @@ Loss loss_of(const std::exception_ptr& reason) {
   } catch (const c10::Error& fault) {
     return {fault.what_without_backtrace(), /*echo=*/false};
   } catch (const std::exception& fault) {
-    return {fault.what(), /*echo=*/false};
+    return {explain(fault), /*echo=*/false};
   }
 }
 
@@ -386,8 +387,13 @@ void World::fail(std::exception_ptr reason) {
   my.ended = true;
   const auto loss = loss_of(reason);
   if (my.watchdog) loss.echo ? my.watchdog->lose(loss.message) : my.watchdog->fail(loss.message);
-  Task ending([groups = my.all_groups(), reason] { end_all(groups, reason); });
-  if (!ending.join_within(Seconds(1)) && my.overdue) my.overdue(loss);  // the watchdog keeps no time any more
+  const auto end = [groups = my.all_groups(), reason] { end_all(groups, reason); };
+  try {
+    Task ending(end);
+    if (!ending.join_within(Seconds(1)) && my.overdue) my.overdue(loss);  // the watchdog keeps no time any more
+  } catch (const std::system_error&) {                                    // no more threads
+    end();
+  }
   my.linger();
 }
 

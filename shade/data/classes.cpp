@@ -5,6 +5,7 @@
 #include <set>
 
 #include "shade/base/error.h"
+#include "shade/base/input_text.h"
 #include "shade/base/strings.h"
 #include "shade/io/untrusted_text.h"
 
@@ -12,6 +13,7 @@ namespace shade::data {
 namespace {
 
 std::vector<std::string> lines_of(const std::string& file) {
+  require_readable(file);
   std::ifstream in(file, std::ios::binary);
   std::vector<std::string> out;
   for (std::string line; std::getline(in, line);)

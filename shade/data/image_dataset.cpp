@@ -17,6 +17,7 @@
 #include "shade/io/content_hash.h"
 #include "shade/io/digest.h"
 #include "shade/io/mapped_file.h"
+#include "shade/io/untrusted_text.h"
 
 namespace shade::data {
 namespace {
@@ -62,6 +63,9 @@ ImageDataset::ImageDataset(const fs::path& folder, const ImageOptions& options)
   }
   std::sort(found.begin(), found.end());
   SHADE_REQUIRE(!found.empty(), folder, " has no folder with .png, .jpg or .jpeg files");
+  for (const auto& name : found)
+    SHADE_REQUIRE(!io::first_not_utf8(name), "the name of the class ", io::quote(name),
+                  " is not valid UTF-8; rename its folder");
   classes_ = options.names.empty() ? found : options.names;
   SHADE_REQUIRE(static_cast<int64_t>(classes_.size()) <= options.classes, folder, " has ", classes_.size(),
                 " classes, the model ", options.classes, "; set --num-classes");

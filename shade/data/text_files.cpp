@@ -4,6 +4,8 @@
 #include <optional>
 
 #include "shade/base/error.h"
+#include "shade/base/explain.h"
+#include "shade/io/untrusted_text.h"
 
 namespace shade::data {
 namespace {
@@ -80,9 +82,12 @@ std::vector<TextFile> find_text_files(const fs::path& place) {
       files.push_back(std::move(*file));
     }
   } catch (const fs::filesystem_error& fault) {
-    throw Error(text("cannot look through ", place, ": ", fault.what()));
+    throw Error(text("cannot look through ", place, ": ", explain(fault)));
   }
   SHADE_REQUIRE(!files.empty(), place, " has no file that ends in ", text_endings());
+  for (const auto& file : files)  // their names are written down: in the token cache, in results
+    SHADE_REQUIRE(!io::first_not_utf8(file.name), "the name of the data file ", io::quote(file.name),
+                  " is not valid UTF-8; rename it");
   std::sort(files.begin(), files.end(), [](const TextFile& a, const TextFile& b) { return a.name < b.name; });
   return files;
 }

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "shade/base/error.h"
+#include "shade/base/explain.h"
 #include "shade/base/log.h"
 #include "shade/base/private_file.h"
 #include "shade/base/strings.h"
@@ -30,7 +31,7 @@ class FolderLock {
   explicit FolderLock(const fs::path& path) : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
     if (descriptor_ >= 0)
       while (::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) continue;
-    SHADE_REQUIRE(descriptor_ >= 0, "cannot write to the token cache: ", path, ": ", std::strerror(errno),
+    SHADE_REQUIRE(descriptor_ >= 0, "cannot write to the token cache: ", path, ": ", reason_of(errno),
                   "; choose a folder that can be written with --cache-folder");
   }
   ~FolderLock() { ::close(descriptor_); }

@@ -19,6 +19,7 @@
 
 #include "shade/base/argv.h"
 #include "shade/base/error.h"
+#include "shade/base/explain.h"
 #include "shade/measure/mib.h"
 
 extern char** environ;
@@ -66,7 +67,7 @@ class Peer::Process {
     ::close(ends[1]);
     if (fault != 0) {
       ::close(socket_);
-      throw Error(text("cannot start ", command[0], ": ", std::strerror(fault)));
+      throw Error(cannot_start(command[0], fault));
     }
   }
   ~Process() {

@@ -14,6 +14,7 @@
 
 #include "shade/base/argv.h"
 #include "shade/base/error.h"
+#include "shade/base/explain.h"
 
 namespace shade::measure {
 namespace {
@@ -53,7 +54,7 @@ IsolatedOutcome run_isolated(const IsolatedRun& run) {
   const auto arguments = argv_of(words);
   const auto log = run.log.string();
   const auto pid = ::fork();
-  SHADE_CHECK(pid >= 0, "fork: ", std::strerror(errno));
+  if (pid < 0) throw Error(cannot_start(run.command.front(), errno));
   if (pid == 0) become(arguments.data(), log.c_str(), run.memory.count);
   const auto begin = Clock::now();
   const LoadMeter meter;

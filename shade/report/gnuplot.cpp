@@ -6,8 +6,10 @@
 
 #include <array>
 #include <cctype>
+#include <cerrno>
 
 #include "shade/base/error.h"
+#include "shade/base/explain.h"
 #include "shade/base/output_file.h"
 #include "shade/base/program_path.h"
 #include "shade/base/strings.h"
@@ -63,10 +65,11 @@ std::string run_gnuplot(const std::filesystem::path& program, const std::filesys
     if (::chdir(directory.c_str()) == 0) ::execl(path.c_str(), "gnuplot", "-d", script.c_str(), nullptr);
     ::_exit(127);
   }
+  const int fault = errno;
   ::close(ends[1]);
   if (child < 0) {
     ::close(ends[0]);
-    throw Error("cannot start gnuplot: no more processes");
+    throw Error(cannot_start("gnuplot", fault));
   }
   std::string said;
   std::array<char, 4096> part{};

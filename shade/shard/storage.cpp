@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "shade/base/error.h"
+#include "shade/base/temporary_folder.h"
 
 namespace shade::shard {
 namespace {
@@ -30,7 +31,7 @@ class DeviceStorage : public Storage {
 class MappedStorage : public Storage {
  public:
   explicit MappedStorage(std::string folder) : folder_(std::move(folder)) {
-    if (folder_.empty()) folder_ = std::filesystem::temp_directory_path().string();
+    if (folder_.empty()) folder_ = temporary_root().string();
     file_ = open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     SHADE_REQUIRE(file_ >= 0, "cannot make a file for offloading in ", folder_, ": ", std::strerror(errno),
                   "; choose another folder with --offload-folder");

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "shade/base/error.h"
+#include "shade/base/explain.h"
 #include "shade/base/new_file.h"
 #include "shade/checkpoint/folder.h"
 #include "shade/checkpoint/saved_weights.h"
@@ -24,7 +25,9 @@ namespace fs = std::filesystem;
 // A folder that appears whole or not at all: written under a temporary name beside its own, and renamed.
 class NewFolder {
  public:
-  explicit NewFolder(const fs::path& path) : path_(fs::absolute(path).lexically_normal()) {
+  explicit NewFolder(const fs::path& path) {
+    SHADE_REQUIRE(!path.empty(), "the name of the folder is empty; expected a new or empty folder");
+    path_ = fs::absolute(path).lexically_normal();
     if (!path_.has_filename()) path_ = path_.parent_path();  // a slash at its end
     SHADE_REQUIRE(!fs::is_symlink(path_), path_.string(), " is a symbolic link; name the folder itself, or a new one");
     SHADE_REQUIRE(!fs::exists(path_) || fs::is_directory(path_), path_.string(),
@@ -45,7 +48,11 @@ class NewFolder {
   const fs::path& inside() const { return temporary_; }
   void commit() {
     checkpoint::flush_folder(temporary_);
-    fs::rename(temporary_, path_);  // in the place of an empty one; refused by the system if it was filled since
+    std::error_code fault;
+    fs::rename(temporary_, path_, fault);  // in the place of an empty one; refused by the system if it was filled since
+    if (fault)
+      throw Error(text("cannot release to ", path_.string(), ": ", reason_of(fault.value()),
+                       "; another program wrote there meanwhile. Choose another folder"));
     temporary_.clear();
     checkpoint::flush_folder(path_.parent_path());
   }

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "shade/base/error.h"
+#include "shade/base/explain.h"
 #include "shade/base/interrupted.h"
 #include "shade/base/log.h"
 #include "shade/base/new_file.h"
@@ -83,7 +84,7 @@ std::optional<privacy::NoiseKey> RunFolder::find_key() const {
   if (descriptor < 0 && errno == ENOENT) return std::nullopt;
   if (descriptor < 0 && errno == ELOOP)
     fail(file, "a symbolic link; expected the key itself, which is deleted at the end");
-  if (descriptor < 0) fail(file, std::strerror(errno));
+  if (descriptor < 0) fail(file, reason_of(errno));
   forbid_memory_dumps();
   privacy::NoiseKey key;
   struct stat about{};
@@ -109,7 +110,7 @@ privacy::NoiseKey RunFolder::make_key() const {
                     ::fsync(descriptor) == 0 && ::rename(fresh.c_str(), key_file().c_str()) == 0;
   const int why = errno;
   if (descriptor >= 0) ::close(descriptor);
-  if (!kept) fail(key_file(), std::strerror(why));
+  if (!kept) fail(key_file(), reason_of(why));
   return key;
 }
 
@@ -124,7 +125,7 @@ bool RunFolder::destroy_key() const {
                     ::fsync(descriptor) == 0;
   const int why = errno;
   if (descriptor >= 0) ::close(descriptor);
-  if (!gone) fail(file, text("the key of the finished run can't be deleted: ", std::strerror(why), "; delete it"));
+  if (!gone) fail(file, text("the key of the finished run can't be deleted: ", reason_of(why), "; delete it"));
   checkpoint::flush_folder(path_);
   return true;
 }
@@ -195,11 +196,11 @@ void RunFolder::append_metrics(const Json& line) {
   if (metrics_ < 0) make_file(file, readers_);
   const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (readers_ == Readers::owner ? O_NOFOLLOW : 0);
   if (metrics_ < 0) metrics_ = uninterrupted([&] { return ::open(file.c_str(), flags, 0666); });
-  if (metrics_ < 0) fail(file, std::strerror(errno));
+  if (metrics_ < 0) fail(file, reason_of(errno));
   const auto words = line.dump() + "\n";
   for (std::string_view left = words; !left.empty();) {
     const auto written = uninterrupted([&] { return ::write(metrics_, left.data(), left.size()); });
-    if (written < 0) fail(file, std::strerror(errno));
+    if (written < 0) fail(file, reason_of(errno));
     left.remove_prefix(static_cast<size_t>(written));
   }
 }

@@ -1,5 +1,7 @@
 // What the machine doesn't have is said before it is asked for: memory for the model states, cores for the threads.
+// What a shell's limits or a full disk refuse is one message with its remedy, and never a signal.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <thread>
@@ -161,6 +163,85 @@ TEST(Limits, MoreThreadsThanCoresWarnOnce) {
   EXPECT_EQ(count(with({}), " threads share "), 0u);
   const auto seen = test::run_shade({"bench", "--threads", "5000"});
   EXPECT_EQ(seen.status, 2) << seen.output;
+}
+
+// Runs a shell's line in the folder, as a user whom limits bind if we are root: root may start any number of processes.
+test::Outcome in_shell_of_user(const std::filesystem::path& folder, const std::string& line) {
+  std::filesystem::permissions(folder, std::filesystem::perms::all);
+  Words words{"/bin/bash", "-c", text("cd '", folder.string(), "' && ", line)};
+  if (::geteuid() == 0)
+    words.insert(words.begin(), {"setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups", "--"});
+  return test::run(words, {.environment = {{"TMPDIR", folder.string()}, {"HOME", folder.string()}}});
+}
+
+std::string small_run() {
+  return test::shade_binary() +
+         " train --synthetic --records 32 --model linear-nano --from-scratch --hidden-dim 8 --steps 2 --batch-size 4 "
+         "--peak-gflops 100 --output run ";
+}
+
+bool can_be_a_user() {
+  if (::geteuid() != 0) return false;  // processes of this user that others started count too
+  const io::Scratch scratch;
+  return in_shell_of_user(scratch.path(), test::shade_binary() + " --version").status == 0;
+}
+
+TEST(Limits, ProcessesAreNamedAndNeverEndInASignal) {
+  if (!can_be_a_user()) GTEST_SKIP() << "needs root, setpriv and a program that others may read";
+  int refused = 0;
+  for (const int limit : {2, 4, 6, 8, 10, 13, 16}) {
+    const io::Scratch scratch;
+    const auto seen =
+        in_shell_of_user(scratch.path(), text("ulimit -u ", limit, " && exec ", small_run(), "--ranks 2"));
+    SCOPED_TRACE(text("ulimit -u ", limit, ": ", seen.output));
+    EXPECT_TRUE(seen.status == 0 || seen.status == 1) << seen.status;
+    for (const auto* words : {"terminate", "internal", "Resource temporarily"})
+      EXPECT_EQ(count(seen.output, words), 0u) << words;
+    if (seen.status == 0) continue;
+    ++refused;
+    EXPECT_NE(seen.output.find("the limit of processes and threads"), std::string::npos);
+    EXPECT_NE(seen.output.find(text("ulimit -u, now ", limit)), std::string::npos);
+  }
+  EXPECT_GE(refused, 4);
+}
+
+TEST(Limits, FilesOutputAndTheWorkingFolderAreNamed) {
+  const auto shade = test::shade_binary();
+  const auto account = shade + " account --sigma 1 --sample-rate 0.01 --steps 10 --delta 1e-5";
+  struct Row {
+    std::string line, found, remedy;
+  };
+  for (const auto& [line, found, remedy] : {
+           Row{"ulimit -f 1 && exec " + small_run(), "File too large", "ulimit -f"},
+           Row{"ulimit -n 12 && exec " + small_run() + "--ranks 2", "open files", "ulimit -Hn"},
+           Row{"exec " + account + " > /dev/full", "standard output could not be written: No space left on device",
+               "free some space"},
+           Row{"exec " + shade + " completion bash > /dev/full", "could not be written: No space left",
+               "free some space"},
+           Row{"mkdir gone && cd gone && rmdir ../gone && exec " + small_run(), "the working folder was deleted",
+               "change to another one (cd)"},
+       }) {
+    const io::Scratch scratch;
+    const auto seen = in_shell_of_user(scratch.path(), line);
+    SCOPED_TRACE(text(line, "\n", seen.output));
+    EXPECT_EQ(seen.status, 1);
+    EXPECT_GE(count(seen.output, found), 1u) << found;
+    EXPECT_GE(count(seen.output, remedy), 1u) << remedy;
+    EXPECT_EQ(count(seen.output, "terminate") + count(seen.output, "FATAL"), 0u);
+  }
+  const io::Scratch scratch;
+  EXPECT_EQ(in_shell_of_user(scratch.path(), "set -o pipefail; " + account + " | true").status % 141, 0)
+      << "a reader that has enough is no error";
+}
+
+TEST(Limits, RanksBeyondTheCoresAreTheAdvice) {
+  const auto cores = std::thread::hardware_concurrency();
+  const auto ranks = std::to_string(cores + 1);
+  const auto seen = test::run_shade({"bench", "--model", "linear-nano", "--num-iter", "1", "--warmup-iter", "0",
+                                     "--batch-size", ranks, "--threads", "1", "--ranks", ranks, "--shard", "ddp"});
+  EXPECT_EQ(seen.status, 0) << seen.output;
+  EXPECT_EQ(count(seen.output, text("choose at most ", cores, cores == 1 ? " rank" : " ranks", " of a host")), 1u)
+      << seen.output;
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 
 #include "shade/base/descriptor.h"
 #include "shade/base/error.h"
+#include "shade/base/temporary_folder.h"
 
 namespace shade::comm {
 namespace {
@@ -107,7 +108,7 @@ Secret job_secret(const Place& place, const Getenv& get, const std::filesystem::
     (void)::mlock(words, std::strlen(words));  // not wiped: later worlds of this process and its children read it
     return Secret::of(words);
   }
-  if (place.single_host()) return of_this_user(temporary.empty() ? std::filesystem::temp_directory_path() : temporary);
+  if (place.single_host()) return of_this_user(temporary.empty() ? temporary_root() : temporary);
   throw UsageError(text("ranks on several hosts (world stated by ", place.origin, ") need a job secret: ", kRemedy,
                         " (SECURITY.md)"));
 }

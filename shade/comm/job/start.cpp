@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "shade/base/argv.h"
+#include "shade/base/explain.h"
 #include "shade/base/log.h"
 #include "shade/comm/errors.h"
 #include "shade/comm/job/board.h"
@@ -70,6 +71,10 @@ struct Rank {
     return relays.back()->last_words();
   }
 };
+
+void make_pipe(std::array<int, 2>& ends) {
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw Error(text("cannot make a pipe to a rank: ", reason_of(errno)));
+}
 
 // Each rank has two pipes here too.
 HostedStore hosted(int ranks) {
@@ -177,9 +182,9 @@ class Launch {
     const bool direct = options_.pass_rank0 && number == 0;
     std::array<std::array<int, 2>, 2> pipes{};
     if (!direct)
-      for (auto& pipe : pipes) SHADE_CHECK(::pipe2(pipe.data(), O_CLOEXEC) == 0, "pipe: ", std::strerror(errno));
+      for (auto& pipe : pipes) make_pipe(pipe);
     std::array<int, 2> report{};  // stays open until exec succeeds; carries errno if it doesn't
-    SHADE_CHECK(::pipe2(report.data(), O_CLOEXEC) == 0, "pipe: ", std::strerror(errno));
+    make_pipe(report);
 
     auto words = options_.command;
     auto lines = environment_of(number);
@@ -190,7 +195,7 @@ class Launch {
     const auto envp = argv_of(lines);
     const pid_t parent = ::getpid();
     rank.pid = ::fork();
-    SHADE_CHECK(rank.pid >= 0, "fork: ", std::strerror(errno));
+    if (rank.pid < 0) throw Error(cannot_start(text("rank ", number, " of ", options_.ranks), errno));
     if (rank.pid == 0) {  // only async-signal-safe calls from here to exec
       ::setpgid(0, 0);
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include "shade/base/log.h"
@@ -174,7 +175,12 @@ struct Watchdog::State {
     const std::lock_guard lock(mutex);
     if (closing || loss) return;
     loss = found;
-    if (options.lost) ender = Task([lost = options.lost, found] { lost(found); });
+    if (!options.lost) return;
+    try {
+      ender = Task([lost = options.lost, found] { lost(found); });
+    } catch (const std::system_error&) {  // no more threads
+      options.lost(found);
+    }
   }
 
   // Stops the talker; false if it hangs in the store.
@@ -222,7 +228,12 @@ Watchdog::Watchdog(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<Activi
     : state_(std::make_unique<State>(std::move(store), std::move(activity), std::move(options))) {
   state_->post(Standing::joining);
   state_->talker = Task([state = state_.get()] { state->talk(); });
-  state_->timekeeper = std::thread([state = state_.get()] { state->keep_time(); });
+  try {
+    state_->timekeeper = std::thread([state = state_.get()] { state->keep_time(); });
+  } catch (const std::system_error&) {  // no more threads: the talker ends before what it uses
+    if (!state_->settle() || !state_->talker.join_within(Seconds(1))) (void)state_.release();
+    throw;
+  }
 }
 
 Watchdog::~Watchdog() {
