@@ -38,10 +38,10 @@ Canaries read_canaries(serve::OpenedModel& model, const std::string& folder) {
   data.max_records = 0;
   data.cache_folder.clear();
   data.tokenizer = model.tokenizer_place;
-  if (data.classes.empty()) data.classes = model.classes;
+  data.classes.clear();  // model.head() has them
   const auto most = traits->window > 0 ? std::min(traits->window, traits->max_positions) : traits->max_positions;
   const auto length = model.seq_length > 0 ? std::min(model.seq_length, most) : most;
-  const auto records = train::open_texts(data, length, *traits);
+  const auto records = train::open_texts(data, length, *traits, {}, model.head());
   const at::NoGradGuard no_graph;
   Canaries out;
   for (int64_t i = 0; i < records->size(); ++i) {

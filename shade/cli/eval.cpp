@@ -1,8 +1,12 @@
 // shade eval: how good a trained model is on records that it was not trained on.
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdio>
 
 #include "shade/base/error.h"
 #include "shade/base/output_file.h"
+#include "shade/base/temporary_folder.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
 #include "shade/base/without_folders.h"
@@ -39,7 +43,7 @@ data::DataConfig data_of(const serve::OpenedModel& model, Config& given) {
   data.data_folder.clear();
   data.max_records = 0;
   data.cache_folder.clear();
-  if (data.classes.empty()) data.classes = model.classes;
+  data.classes.clear();  // of the run that trained it: model.head() has them
   Config fields;
   fields.add("data", data);
   for (const auto& field : given.fields())
@@ -49,10 +53,22 @@ data::DataConfig data_of(const serve::OpenedModel& model, Config& given) {
   return data;
 }
 
+// Whether the token cache may be written beside the records: one is there, or the folder is the user's own.
+bool may_have_cache(const std::filesystem::path& records) {
+  const auto folder = std::filesystem::is_directory(records) ? records : records.parent_path();
+  struct stat about{};
+  return ::access((folder / ".shade").c_str(), W_OK) == 0 || ::stat((folder / "").c_str(), &about) != 0 ||
+         (about.st_uid == ::geteuid() && ::access((folder / "").c_str(), W_OK) == 0);
+}
+
 int64_t length_of(const EvalConfig& eval, const serve::OpenedModel& model, const models::TextTraits& traits) {
   const auto most = traits.window > 0 ? std::min(traits.window, traits.max_positions) : traits.max_positions;
   SHADE_REQUIRE(eval.seq_length <= most, "--seq-length ", eval.seq_length, " is longer than the ", most,
-                " positions of the model");
+                most < traits.max_positions
+                    ? " tokens of the model's attention window (sliding_window in its config.json), beyond which "
+                      "attention would slide, which is not supported"
+                    : " positions of the model (max_position_embeddings in its config.json)",
+                "; choose ", most, " or less: longer texts are cut there");
   if (eval.seq_length > 0) return eval.seq_length;
   return model.seq_length > 0 ? std::min(model.seq_length, most) : most;
 }
@@ -107,7 +123,11 @@ int run_eval(const Arguments& arguments) {
   require_different("--json", line.json_file, "--csv", eval.csv);
   auto model = served.open(data.tokenizer);
   const auto traits = *model.model->text_traits();
-  const auto records = train::open_texts(data_of(model, config), length_of(eval, model, traits), traits);
+  auto source = data_of(model, config);
+  std::optional<TemporaryFolder> cache;
+  if (source.cache_folder.empty() && !may_have_cache(source.data_folder))
+    source.cache_folder = cache.emplace("shade_eval").path().string();
+  const auto records = train::open_texts(source, length_of(eval, model, traits), traits, {}, model.head());
   const auto scores = serve::score(model, *records, eval.exact_match);
   const auto figures = figures_of(scores);
 

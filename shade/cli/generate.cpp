@@ -10,6 +10,7 @@
 #include "shade/cli/prompts.h"
 #include "shade/cli/serving.h"
 #include "shade/cli/verb.h"
+#include "shade/serve/valid_text.h"
 
 namespace shade::cli {
 namespace {
@@ -46,8 +47,12 @@ struct GenerateConfig {
            .min = 0,
            .flags = {"--top-k"},
            .if_not_given = by_model + "0"});
-    f.add("seed", seed,
-          {.help = "seed of the random draws; the same seed draws the same tokens", .min = 0, .flags = {"--seed"}});
+    f.add(
+        "seed", seed,
+        {.help = "seed of the random draws, which all prompts share in their order; the same seed and prompts draw the "
+                 "same tokens",
+         .min = 0,
+         .flags = {"--seed"}});
   }
 
   serve::GenerateOptions options(const serve::OpenedModel& model, const Config& config) const {
@@ -61,7 +66,8 @@ struct GenerateConfig {
   }
 };
 
-// Prints a text as it grows: whole characters alone, and on a terminal nothing that moves its cursor.
+// Prints a text as it grows: whole characters alone, U+FFFD for what is none, and on a terminal nothing that moves its
+// cursor.
 class Stream {
  public:
   explicit Stream(const data::Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
@@ -69,27 +75,19 @@ class Stream {
   void add(data::TokenId token) {
     tokens_.push_back(token);
     words_ = serve::words_of(*tokenizer_, tokens_);
-    auto end = printed_;
-    while (end < words_.size()) {
-      const auto length = utf8_length(words_, end);
-      if (length == 0 && words_.size() - end < kLongest) break;  // perhaps the next token completes it
-      end += std::max<size_t>(1, length);
-    }
-    print_to(end);
+    print_to(serve::settled_length(words_));
   }
   void finish() {
     print_to(words_.size());
     std::puts("");
     std::fflush(stdout);  // before the speed, which goes to standard error
   }
-  const std::string& words() const { return words_; }
+  std::string words() const { return serve::valid_text(words_); }
 
  private:
-  static constexpr size_t kLongest = 4;  // bytes of a character
-
   void print_to(size_t end) {
     if (end <= printed_) return;
-    const auto fresh = words_.substr(printed_, end - printed_);
+    const auto fresh = serve::valid_text(std::string_view(words_).substr(printed_, end - printed_));
     std::fputs((is_terminal(stdout) ? visible_lines(fresh) : fresh).c_str(), stdout);
     std::fflush(stdout);
     printed_ = end;
@@ -139,13 +137,14 @@ int run_generate(const Arguments& arguments) {
 
   Json texts = Json::array();
   Speed speed;
+  serve::Sampler sampler(options.sampling);  // one for all prompts: equal prompts get different samples
   for (size_t i = 0; i < prompts.size(); ++i) {
     if (prompts.size() > 1) std::printf("--- %zu of %zu\n", i + 1, prompts.size());
     const auto& ids = encoded[i];
     Stream stream(*model.tokenizer);
     const auto begin = Clock::now();
     auto first = begin;
-    const auto made = serve::generate(*model.model, {ids}, options, [&](size_t, data::TokenId token) {
+    const auto made = serve::generate(*model.model, {ids}, options, sampler, [&](size_t, data::TokenId token) {
       if (first == begin) first = Clock::now();
       stream.add(token);
     });
@@ -167,7 +166,7 @@ int run_generate(const Arguments& arguments) {
                  {"tokens", speed.tokens},
                  {"tokens_per_second", speed.tokens_per_second()},
                  {"config", without_folders(config.json())}};
-  // The last token of a text may be a part of a character.
+  // A prompt may have bytes that are no UTF-8.
   write_output(line.json_file, out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   return 0;
 }

@@ -11,7 +11,8 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& place) {
   return read_tokenizer(place);
 }
 
-std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_length, Task task, const Proof& proof) {
+std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_length, Task task, const Proof& proof,
+                                          const HeadClasses& head) {
   SHADE_REQUIRE(!config.data_folder.empty(), "no data; set --data-folder");
   SHADE_REQUIRE(!config.flip, "--flip is for images, and ", config.data_folder, " holds texts; drop it");
   auto tokenizer = open_tokenizer(config.tokenizer);
@@ -27,7 +28,8 @@ std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_
                                                    .task = task,
                                                    .packing = config.packing,
                                                    .loss_on = config.loss_on,
-                                                   .classes = read_classes(config.classes)});
+                                                   .classes = read_classes(config.classes),
+                                                   .head = head});
 }
 
 std::unique_ptr<ImageDataset> open_images(const DataConfig& config, const ImageOptions& options) {

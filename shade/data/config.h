@@ -17,7 +17,7 @@ struct DataConfig {
   LossOn loss_on = LossOn::completion;
   TextUnit text_unit = TextUnit::file;
   FieldNames fields{};               // empty: found by conventional names
-  std::vector<std::string> classes;  // as read_classes reads them; empty: the labels that occur
+  std::vector<std::string> classes;  // as read_classes reads them; empty: not stated
   bool flip = false;                 // images
   int64_t max_records = 0;
   std::string cache_folder;
@@ -76,8 +76,9 @@ struct DataConfig {
              "name of the field that identifies a record's user, a string or a whole number, required in every record",
          .flags = {"--user-field"}});
     f.add("classes", classes,
-          {.help = "names of the classes in order, comma-separated, or @FILE with one per line; required in private "
-                   "runs on labelled records, where the labels that occur are not public",
+          {.help = "names of the classes in order, comma-separated, or @FILE with one per line; a model that names its "
+                   "classes keeps its own order; required in private runs on labelled records, where the labels that "
+                   "occur are not public",
            .flags = {"--classes"},
            .common = true});
     f.add("flip", flip,
@@ -96,10 +97,10 @@ struct DataConfig {
 
 std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& place);  // empty, "bytes": ByteTokenizer
 
-// Texts of `seq_length` tokens; `proof` as in StoreRequest. Throws UsageError if no folder is set, and all that
-// TokenStore and TextDataset throw.
+// Texts of `seq_length` tokens; `proof` as in StoreRequest, `head` of the classifier that reads them. Throws UsageError
+// if no folder is set, and all that TokenStore and TextDataset throw.
 std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_length, Task task,
-                                          const Proof& proof = {});
+                                          const Proof& proof = {}, const HeadClasses& head = {});
 
 // Images for a denoiser. Throws UsageError if no folder is set, and all that ImageDataset throws.
 std::unique_ptr<ImageDataset> open_images(const DataConfig& config, const ImageOptions& options);

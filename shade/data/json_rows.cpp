@@ -29,6 +29,7 @@ class ObjectReader final : public io::JsonVisitor {
     if (depth_ == 1) read_cell(value);
     if (depth_ == 2 && reading_) begin_message(value);
     if (depth_ == 3 && reading_) read_message(value);
+    if (depth_ == 4 && reading_ && unwritten_) fail_unwritten();
     if (value.kind == io::JsonKind::array || value.kind == io::JsonKind::object) ++depth_;
   }
 
@@ -67,6 +68,8 @@ class ObjectReader final : public io::JsonVisitor {
   void read_message(const io::JsonValue& value) {
     auto& message = row_.cells.back().messages.back();
     const bool role = is_role_key(key_), content = is_content_key(key_);
+    unwritten_ = is_unwritten_key(key_);
+    if (unwritten_ && !value.string.empty()) return fail_unwritten();
     if (!role && !content) return;
     if (value.kind != io::JsonKind::string)
       return fail_message(text("has a ", io::quote(key_), " that is ", value.describe()));
@@ -80,6 +83,8 @@ class ObjectReader final : public io::JsonVisitor {
   }
 
   void fail_message(const std::string& what) { no_messages(row_.cells.back().messages.size(), what); }
+
+  void fail_unwritten() { fail_message("has tool calls or reasoning besides its content, which are not supported"); }
 
   void no_messages(size_t element, const std::string& what) {
     auto& cell = row_.cells.back();
@@ -95,6 +100,7 @@ class ObjectReader final : public io::JsonVisitor {
   std::string key_;
   bool reading_ = false;  // the list of messages that the last cell is
   bool has_role_ = false, has_content_ = false;
+  bool unwritten_ = false;  // the value being read is one of a message that no template here writes
 };
 
 class JsonRows : public RowReader {

@@ -40,6 +40,8 @@ inline bool is_wanted(const Wanted& wanted, std::string_view name) {
 // The keys of a message: role and content, or ShareGPT's from and value.
 inline bool is_role_key(std::string_view key) { return key == "role" || key == "from"; }
 inline bool is_content_key(std::string_view key) { return key == "content" || key == "value"; }
+// Keys that chat templates of transformers write into the text and those here don't: refused, unless they are empty.
+inline bool is_unwritten_key(std::string_view key) { return key == "tool_calls" || key == "reasoning_content"; }
 
 // The rows of one file, in its order.
 class RowReader {

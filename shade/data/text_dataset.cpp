@@ -8,7 +8,6 @@
 #include "shade/base/memory_scope.h"
 #include "shade/base/percent.h"
 #include "shade/data/cut_tokens.h"
-#include "shade/data/classes.h"
 #include "shade/io/content_hash.h"
 #include "shade/io/digest.h"
 
@@ -20,17 +19,12 @@ TextDataset::TextDataset(std::shared_ptr<const TokenStore> store, std::shared_pt
   SHADE_REQUIRE(options_.seq_length >= 2, "a text of ", options_.seq_length,
                 " tokens has nothing to predict; expected a length of at least 2");
   if (options_.packing == Packing::packed) pack({});
-  if (options_.task != Task::classify) options_.classes.clear();
   if (options_.task != Task::classify) return;
   SHADE_REQUIRE(options_.packing == Packing::records,
                 "a packed window holds several texts and has no class; classify with --packing records");
   SHADE_REQUIRE(store_->first_unlabelled().empty(), store_->first_unlabelled(),
                 ": the record has no \"label\", which classification needs");
-  const auto& labels = store_->classes();
-  if (options_.classes.empty()) options_.classes = labels;
-  SHADE_REQUIRE(classes().size() >= 2, "all records have the label '", classes().at(0),
-                "'; classification needs at least 2 classes");
-  class_numbers_ = number_labels(labels, options_.classes);
+  classes_ = number_classes(store_->classes(), options_.classes, options_.head);
 }
 
 int64_t TextDataset::size() const {
@@ -176,6 +170,7 @@ std::string TextDataset::describe() const {
               packed ? text("packed into ", size(), " windows of ", options_.seq_length, " tokens")
                      : text("cut at ", options_.seq_length, " tokens", describe_cut()),
               options_.task == Task::classify ? text(", ", classes().size(), " classes") : "",
+              classes_.notice.empty() ? "" : text(" (", classes_.notice, ")"),
               store_->empty_records() > 0 ? text(", ", store_->empty_records(), " empty records left out") : "",
               describe_loss());
 }
@@ -227,7 +222,7 @@ std::string TextDataset::fingerprint() const {
            {"seq_length", options_.seq_length},
            {"task", to_string(options_.task)},
            {"packing", to_string(options_.packing)},
-           {"classes", options_.classes},
+           {"classes", classes_.names},
            {"held_out", packing_.held_out},
            {"share_tokens", packing_.share_tokens},
            {"bos", tokenizer_->bos().value_or(-1)},

@@ -25,6 +25,7 @@
 // must not depend on what they hold.
 #pragma once
 
+#include "shade/data/classes.h"
 #include "shade/data/dataset.h"
 #include "shade/data/document_stream.h"
 #include "shade/data/token_store.h"
@@ -57,7 +58,8 @@ struct TextOptions {
   Task task = Task::lm;
   Packing packing = Packing::records;
   LossOn loss_on = LossOn::completion;
-  std::vector<std::string> classes{};  // classify: in this order; empty: the labels that occur, sorted
+  std::vector<std::string> classes{};  // classify: as stated; empty: not stated (number_classes)
+  HeadClasses head{};                  // classify: of the model
 };
 
 // Of packed texts.
@@ -98,7 +100,8 @@ class TextDataset final : public Dataset {
   }
   std::string describe() const override;
   std::optional<UserId> user_of(int64_t record) const override;
-  std::vector<std::string> classes() const override { return options_.classes; }
+  std::vector<std::string> classes() const override { return classes_.names; }
+  std::span<const int64_t> class_numbers() const { return classes_.of_labels; }  // of store().classes()
   std::string fingerprint() const override;
   // Of its ids as a batch has them and of its class; of a packed window, of ids and labels.
   uint64_t content_of(int64_t record) const override;
@@ -113,7 +116,9 @@ class TextDataset final : public Dataset {
   uint64_t frame() const { return store_->framed() ? (has_bos() ? 2 : 1) : 0; }  // tokens set around a record
   std::string describe_cut() const;
   std::string describe_loss() const;
-  int64_t class_of(int64_t record) const { return class_numbers_.at(static_cast<size_t>(store_->entry(record).label)); }
+  int64_t class_of(int64_t record) const {
+    return classes_.of_labels.at(static_cast<size_t>(store_->entry(record).label));
+  }
   // Both return how many positions were filled.
   void require_record(int64_t record) const;
   int64_t fill_record(const TokenStore::Entry& entry, std::span<int64_t> ids) const;
@@ -129,7 +134,7 @@ class TextDataset final : public Dataset {
   std::shared_ptr<const TokenStore> store_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   TextOptions options_;
-  std::vector<int64_t> class_numbers_;  // of the store's labels
+  NumberedClasses classes_;
   PackOptions packing_;
   std::optional<DocumentStream> stream_;  // of packed texts
 };

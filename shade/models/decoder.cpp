@@ -210,7 +210,8 @@ std::optional<TextTraits> Decoder::text_traits() const {
                     .window = config_.window,
                     .classifier = config_.classifier,
                     .classes = config_.classes,
-                    .classes_stated = config_.classes_stated};
+                    .classes_stated = config_.classes_stated,
+                    .class_names = config_.class_names};
 }
 
 int64_t Decoder::positions(const nn::Weight& weight, const BatchShape& shape) const {

@@ -118,12 +118,18 @@ DecoderConfig DecoderConfig::from_json(const Json& json, const std::string& sour
   if (const auto names = json.find("architectures"); names != json.end() && names->is_array() && !names->empty())
     c.classifier = (*names)[0].dump().find("SequenceClassification") != std::string::npos;
   c.classes_stated = c.classifier;
-  if (const auto labels = file.object("id2label"))
+  if (const auto labels = file.object("id2label")) {
     c.classes = static_cast<int64_t>(labels->size());
-  else if (file.has("num_labels"))
+    for (int64_t i = 0; c.classifier && i < c.classes; ++i) {
+      SHADE_REQUIRE(labels->has(std::to_string(i).c_str()), source, ": id2label has ", c.classes,
+                    " classes, and none of number ", i, "; expected the numbers 0 to ", c.classes - 1);
+      c.class_names.push_back(labels->need<std::string>(std::to_string(i).c_str()));
+    }
+  } else if (file.has("num_labels")) {
     c.classes = file.need<int64_t>("num_labels");
-  else if (c.classifier)
+  } else if (c.classifier) {
     c.classes = 2;  // transformers writes no labels if they are its default
+  }
   c.check(source);
   SHADE_REQUIRE(c.padding >= -1 && c.padding < c.vocab, source, ": pad_token_id is ", c.padding,
                 "; expected a token of the vocabulary of ", c.vocab, ", or null");
@@ -160,7 +166,9 @@ Json DecoderConfig::to_json() const {
   out.update(kept);
   if (padding >= 0) out["pad_token_id"] = padding;
   if (classifier)
-    for (int64_t i = 0; i < classes; ++i) out["id2label"][std::to_string(i)] = text("LABEL_", i);
+    for (int64_t i = 0; i < classes; ++i)
+      out["id2label"][std::to_string(i)] =
+          class_names.empty() ? text("LABEL_", i) : class_names[static_cast<size_t>(i)];
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "shade/base/json.h"
 #include "shade/models/sizes.h"
@@ -25,11 +26,12 @@ struct DecoderConfig {
   std::optional<nn::RopeScaling> rope_scaling;
   bool tied = false;  // the head is the embedding
   bool qkv_bias = false, o_bias = false, mlp_bias = false;
-  bool head_norms = false;      // every head of queries and of keys is normalised before it is rotated
-  int64_t classes = 3;          // of the classification head
-  bool classes_stated = false;  // by a classifier's config.json or --num-classes; otherwise the data decides
-  int64_t padding = -1;         // this token's embedding gets no gradient; -1: none
-  bool classifier = false;      // architectures says ...ForSequenceClassification
+  bool head_norms = false;               // every head of queries and of keys is normalised before it is rotated
+  int64_t classes = 3;                   // of the classification head
+  bool classes_stated = false;           // by a classifier's config.json or --num-classes; otherwise the data decides
+  std::vector<std::string> class_names;  // a classifier's id2label, by number; empty: it has none
+  int64_t padding = -1;                  // this token's embedding gets no gradient; -1: none
+  bool classifier = false;               // architectures says ...ForSequenceClassification
   int64_t max_positions = 131072;
   int64_t window = 0;  // the longest sequence: above it attention would slide; 0: it never does
   // Fields as found that are nothing to us, but transformers needs them: which tokens begin and end a text, windows.

@@ -114,6 +114,7 @@ void DecoderConfig::resize(const SizeOverrides& s) {
   replace(vocab, s.vocab_size);
   replace(classes, s.num_classes);
   classes_stated = classes_stated || s.num_classes > 0;
+  if (std::ssize(class_names) != classes) class_names.clear();
 }
 
 }  // namespace shade::models

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "shade/base/json.h"
 #include "shade/nn/attention.h"
@@ -60,12 +61,13 @@ struct BatchShape {
 
 // What a model that learns from texts says of itself.
 struct TextTraits {
-  int64_t vocabulary = 0;       // token ids are below it
-  int64_t max_positions = 0;    // of a sample
-  int64_t window = 0;           // a sample of more tokens would be attended to through a window; 0: never
-  bool classifier = false;      // one label per text; otherwise the next token is predicted
-  int64_t classes = 0;          // of a classifier
-  bool classes_stated = false;  // false: the data may decide their number
+  int64_t vocabulary = 0;                  // token ids are below it
+  int64_t max_positions = 0;               // of a sample
+  int64_t window = 0;                      // a sample of more tokens would be attended to through a window; 0: never
+  bool classifier = false;                 // one label per text; otherwise the next token is predicted
+  int64_t classes = 0;                     // of a classifier
+  bool classes_stated = false;             // false: the data may decide their number
+  std::vector<std::string> class_names{};  // by number, as config.json names them; empty: it doesn't
 
   // Throws UsageError if samples of so many tokens would be computed with another attention.
   void require_full_attention(int64_t tokens) const;

@@ -32,16 +32,23 @@ bool repeats_embedding(const io::WeightFolder& folder, const std::string& name) 
 
 }  // namespace
 
+std::string stored_name(const io::WeightFolder& folder, const std::string& weight) {
+  constexpr std::string_view kPrefix = "model.";
+  const auto bare = weight.starts_with(kPrefix) ? weight.substr(kPrefix.size()) : weight;
+  return !folder.contains(weight) && folder.contains(bare) ? bare : weight;
+}
+
 void load_weights(nn::Parameters& parameters, const std::filesystem::path& from, at::ScalarType type, bool copy) {
   const io::WeightFolder folder(from);
   for (auto& weight : parameters.weights()) {
-    SHADE_REQUIRE(folder.contains(weight.name()), from.string(), " has no tensor '", weight.name(),
+    const auto name = stored_name(folder, weight.name());
+    SHADE_REQUIRE(folder.contains(name), from.string(), " has no tensor '", name,
                   "', which the model needs; is it a checkpoint of this architecture and task?");
-    const auto& found = folder.info(weight.name());
-    SHADE_REQUIRE(found.shape == weight.shape(), from.string(), ": tensor '", weight.name(), "' has shape ",
+    const auto& found = folder.info(name);
+    SHADE_REQUIRE(found.shape == weight.shape(), from.string(), ": tensor '", name, "' has shape ",
                   at::IntArrayRef(found.shape), ", the model expects ", at::IntArrayRef(weight.shape()));
     const bool view = !copy && io::scalar_type(found.dtype) == type;
-    weight.bind(view ? folder.tensor(weight.name()) : folder.read(weight.name(), type));
+    weight.bind(view ? folder.tensor(name) : folder.read(name, type));
   }
   refuse_unknown(folder, parameters);
 }
@@ -50,7 +57,7 @@ void refuse_unknown(const io::WeightFolder& folder, const nn::Parameters& parame
   std::set<std::string> known;
   bool other_head = false;
   for (const auto& weight : parameters.weights()) {
-    known.insert(weight.name());
+    known.insert(stored_name(folder, weight.name()));
     other_head = other_head || weight.task_head();
   }
   std::vector<std::string> unknown;

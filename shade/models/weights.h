@@ -15,6 +15,10 @@ namespace shade::models {
 // doesn't know is an error that names it.
 void load_weights(nn::Parameters& parameters, const std::filesystem::path& from, at::ScalarType type, bool copy = true);
 
+// What a weight is called in the folder: without the prefix "model." where the decoder was saved without a head
+// (transformers' AutoModel).
+std::string stored_name(const io::WeightFolder& folder, const std::string& weight);
+
 // Throws UsageError if the folder has tensors that are no weights of the model: it would be another model's. Left out
 // are rotary_emb.inv_freq, the lm_head of what becomes a classifier, and a tied lm_head that equals the embedding.
 void refuse_unknown(const io::WeightFolder& folder, const nn::Parameters& parameters);

@@ -68,7 +68,7 @@ std::unique_ptr<models::Model> Adapter::model(at::ScalarType type) const {
   for (const auto& [name, info] : tensors.header().tensors) unused.insert(std::string(name));
   for (auto& weight : model->parameters().weights()) {
     const bool own = nn::is_adapter(weight.name()) || (head && weight.task_head());
-    const auto name = own ? kPrefix + weight.name() : weight.name();
+    const auto name = own ? kPrefix + weight.name() : models::stored_name(base, weight.name());
     const auto place = own ? folder_ / kWeights : base_;
     SHADE_REQUIRE(own ? tensors.contains(name) : base.contains(name), place.string(), " has no tensor '", name,
                   "', which the model needs");

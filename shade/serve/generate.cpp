@@ -17,9 +17,11 @@ void require_room(const models::Model& model, int64_t prompt, int64_t tokens) {
   SHADE_REQUIRE(traits && !traits->classifier, model.describe(), " generates no text; expected a language model");
   SHADE_REQUIRE(prompt > 0, "the prompt has no token; expected at least one");
   const auto most = traits->window > 0 ? std::min(traits->window, traits->max_positions) : traits->max_positions;
+  SHADE_REQUIRE(prompt < most, "the prompt has ", prompt, " tokens, and the model ", most,
+                " positions for prompt and continuation together; shorten the prompt to at most ", most - 1, " tokens");
   SHADE_REQUIRE(prompt + tokens <= most, "a prompt of ", prompt, " tokens and ", tokens, " more make ", prompt + tokens,
-                ", and the model has ", most, " positions; shorten the prompt or set --max-new-tokens ",
-                std::max<int64_t>(0, most - prompt), " or less");
+                ", and the model has ", most, " positions; shorten the prompt or set --max-new-tokens ", most - prompt,
+                " or less");
 }
 
 at::Tensor ids_of(const std::vector<std::vector<data::TokenId>>& prompts) {
@@ -68,12 +70,17 @@ std::string words_of(const data::Tokenizer& tokenizer, const std::vector<data::T
 
 std::vector<Generated> generate(models::Model& model, const std::vector<std::vector<data::TokenId>>& prompts,
                                 const GenerateOptions& options, const OnToken& on_token) {
+  Sampler sampler(options.sampling);
+  return generate(model, prompts, options, sampler, on_token);
+}
+
+std::vector<Generated> generate(models::Model& model, const std::vector<std::vector<data::TokenId>>& prompts,
+                                const GenerateOptions& options, Sampler& sampler, const OnToken& on_token) {
   std::vector<Generated> out(prompts.size());
   if (prompts.empty()) return out;
   require_room(model, std::ssize(prompts.front()), options.max_new_tokens);
   auto ids_BT = ids_of(prompts);
   nn::KvCache past(ids_BT.size(1) + options.max_new_tokens);
-  Sampler sampler(options.sampling);
   const auto is_end = [&](data::TokenId token) {
     return std::find(options.ends.begin(), options.ends.end(), token) != options.ends.end();
   };

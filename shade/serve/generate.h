@@ -37,8 +37,12 @@ std::string words_of(const data::Tokenizer& tokenizer, const std::vector<data::T
 // Called with each token of a text as it is made, not with one that ends it.
 using OnToken = std::function<void(size_t text, data::TokenId token)>;
 
-// Continues all prompts, which must have the same number of tokens, together; nothing is padded. Throws UsageError:
-// an empty prompt, or more positions than the model has.
+// Continues all prompts, which must have the same number of tokens, together; nothing is padded. Tokens are drawn by
+// `sampler`, which several calls may share. Throws UsageError: an empty prompt, or more positions than the model has.
+std::vector<Generated> generate(models::Model& model, const std::vector<std::vector<data::TokenId>>& prompts,
+                                const GenerateOptions& options, Sampler& sampler, const OnToken& on_token = {});
+
+// The same with draws from the beginning of options.sampling.
 std::vector<Generated> generate(models::Model& model, const std::vector<std::vector<data::TokenId>>& prompts,
                                 const GenerateOptions& options, const OnToken& on_token = {});
 

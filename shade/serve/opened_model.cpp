@@ -28,19 +28,6 @@ Json generation_in(const fs::path& folder) {
                  io::has_model_file(folder, "generation_config.json") ? "generation_config.json" : "config.json");
 }
 
-// A classifier's, by number; none if they are the names that transformers gives by default (LABEL_0, ...).
-std::vector<std::string> class_names(const Json& config) {
-  std::vector<std::string> out;
-  const auto names = config.find("id2label");
-  if (names == config.end() || !names->is_object()) return out;
-  for (size_t i = 0; i < names->size(); ++i) {
-    const auto name = names->find(std::to_string(i));
-    if (name == names->end() || !name->is_string() || *name == text("LABEL_", i)) return {};
-    out.push_back(*name);
-  }
-  return out;
-}
-
 // Where texts are cut; transformers writes a huge number if that is not known.
 int64_t seq_length_in(const fs::path& folder) {
   constexpr double kUnlimited = 1e9;
@@ -71,7 +58,7 @@ OpenedModel open_folder(const fs::path& folder, const OpenOptions& options) {
   models::load_weights(out.model->parameters(), folder, options.type, /*copy=*/false);
   open_tokenizer(out, options, {folder});
   out.generation = generation_in(folder);
-  out.classes = class_names(io::read_model_json(folder, "config.json"));
+  out.classes = out.model->text_traits()->class_names;
   out.seq_length = seq_length_in(folder);
   return out;
 }
@@ -82,6 +69,7 @@ OpenedModel open_adapter(const fs::path& folder, const OpenOptions& options) {
   out.title = text(folder.string(), " on ", adapter.base().string());
   out.model = adapter.model(options.type);
   open_tokenizer(out, options, {folder, adapter.base()});
+  out.classes = out.model->text_traits()->class_names;  // of the base; PEFT's format has no place for names
   out.generation = generation_in(adapter.base());
   out.seq_length = seq_length_in(folder);
   return out;
@@ -112,6 +100,11 @@ OpenedModel open_run(const train::RunPlace& place, const OpenOptions& options) {
 }
 
 }  // namespace
+
+data::HeadClasses OpenedModel::head() const {
+  const auto traits = model->text_traits();
+  return {.number = traits->classifier ? traits->classes : 0, .names = classes, .may_be_named = false};
+}
 
 OpenedModel open_model(const std::string& place, const OpenOptions& options) {
   const auto path = (fs::path(place) / "").parent_path();  // without a slash at its end

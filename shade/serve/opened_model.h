@@ -33,10 +33,12 @@ struct OpenedModel {
   std::string tokenizer_place;           // as data::open_tokenizer reads it
   std::shared_ptr<const data::Tokenizer> tokenizer;
   Json generation = Json::object();  // generation_config.json
-  std::vector<std::string> classes;  // names of a classifier's classes, in order; empty: not known
+  std::vector<std::string> classes;  // names of a classifier's classes, by number; empty: not known
   data::DataConfig data;             // how records are read: of a run as in training, otherwise the defaults
   int64_t seq_length = 0;            // where texts were cut in training; 0: not known
   bool is_private = false;           // trained by a private run
+
+  data::HeadClasses head() const;  // what the labels of records are mapped to
 };
 
 // Throws UsageError naming what is missing, or what is no such folder.

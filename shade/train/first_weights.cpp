@@ -22,13 +22,14 @@ void start_from(const std::string& place, const nn::Parameters& parameters, shar
   const io::WeightFolder folder(place);
   models::refuse_unknown(folder, parameters);
   runtime.fill([&](const nn::Weight& weight, int64_t begin, const at::Tensor& out) {
-    if (may_be_new(weight) && !folder.contains(weight.name())) return nn::initialise(out, weight, seed, begin);
-    SHADE_REQUIRE(folder.contains(weight.name()), place, " has no tensor '", weight.name(),
+    const auto name = models::stored_name(folder, weight.name());
+    if (may_be_new(weight) && !folder.contains(name)) return nn::initialise(out, weight, seed, begin);
+    SHADE_REQUIRE(folder.contains(name), place, " has no tensor '", name,
                   "', which the model needs; are these weights of this architecture and task?");
-    const auto& found = folder.info(weight.name());
-    SHADE_REQUIRE(found.shape == weight.shape(), place, ": tensor '", weight.name(), "' has shape ",
+    const auto& found = folder.info(name);
+    SHADE_REQUIRE(found.shape == weight.shape(), place, ": tensor '", name, "' has shape ",
                   at::IntArrayRef(found.shape), ", the model expects ", at::IntArrayRef(weight.shape()));
-    out.copy_(folder.tensor(weight.name()).view(-1).narrow(0, begin, out.numel()));
+    out.copy_(folder.tensor(name).view(-1).narrow(0, begin, out.numel()));
   });
 }
 

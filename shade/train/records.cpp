@@ -7,22 +7,24 @@
 #include "shade/data/sample_corpus.h"
 #include "shade/data/text_dataset.h"
 #include "shade/data/witness.h"
+#include "shade/models/weights_config.h"
 #include "shade/train/budget.h"
 #include "shade/train/made_up_data.h"
 
 namespace shade::train {
 
+data::HeadClasses head_of(const models::TextTraits& model) {
+  return {.number = model.classes_stated ? model.classes : 0, .names = model.class_names};
+}
+
 std::unique_ptr<data::TextDataset> open_texts(const data::DataConfig& config, int64_t seq_length,
-                                              const models::TextTraits& model, const data::Proof& proof) {
-  auto texts = data::open_dataset(config, seq_length, model.classifier ? data::Task::classify : data::Task::lm, proof);
-  const int64_t words = texts->tokenizer().vocab(), classes = std::ssize(texts->classes());
+                                              const models::TextTraits& model, const data::Proof& proof,
+                                              const std::optional<data::HeadClasses>& head) {
+  auto texts = data::open_dataset(config, seq_length, model.classifier ? data::Task::classify : data::Task::lm, proof,
+                                  head.value_or(head_of(model)));
+  const int64_t words = texts->tokenizer().vocab();
   SHADE_REQUIRE(words <= model.vocabulary, "the tokenizer (", texts->tokenizer().describe(), ") has ", words,
                 " tokens, the model ", model.vocabulary, "; set --vocab-size ", words, " or more");
-  SHADE_REQUIRE(!model.classifier || !model.classes_stated || classes == model.classes, "the data has ", classes,
-                " classes, the model ", model.classes,
-                " (--num-classes, or num_labels of its config.json), and both must be the same; drop --num-classes, or "
-                "state the names of all ",
-                model.classes, " (--classes)");
   return texts;
 }
 
@@ -51,6 +53,15 @@ void check_classes(const Recipe& recipe) {
                 recipe.data.data_folder, " shows the labels)");
 }
 
+// A head that is read from the weights has the classes of their config.json, whatever the model's says.
+data::HeadClasses head_of_weights(const Recipe& recipe, const models::TextTraits& model) {
+  const auto& weights = recipe.model.weights;
+  if (const auto folder = weights.empty() ? std::nullopt : models::config_folder(weights))
+    if (const auto theirs = models::make_model(folder->string(), {}, {})->text_traits(); theirs && theirs->classifier)
+      return head_of(*theirs);
+  return head_of(model);
+}
+
 // Windows of a private run have no token in common, and each is trained on or held out by its own content alone:
 // another rule would let one window move the others of its document.
 data::PackOptions packing_of(const Recipe& recipe, const data::TextDataset& texts) {
@@ -67,7 +78,21 @@ data::PackOptions packing_of(const Recipe& recipe, const data::TextDataset& text
 std::vector<std::string> classes_of(const Recipe& recipe, const models::TextTraits& model) {
   if (!model.classifier || recipe.data.data_folder.empty()) return {};
   if (!recipe.data.classes.empty()) return data::read_classes(recipe.data.classes);
-  return open_texts(recipe.data, recipe.train.seq_length, model)->classes();
+  // Runs up to 0.2 did not write down their classes: those were the labels, sorted.
+  return open_texts(recipe.data, recipe.train.seq_length, model, {}, data::HeadClasses{})->classes();
+}
+
+void require_same_numbers(const Json& recipe, const data::Dataset& dataset) {
+  const auto* texts = dynamic_cast<const data::TextDataset*>(&dataset);
+  if (texts == nullptr || texts->options().task != data::Task::classify || !recipe.is_object()) return;
+  const auto stated = data::read_classes(recipe.at("data").at("classes").get<std::vector<std::string>>());
+  const auto& labels = texts->store().classes();
+  const auto classes = stated.empty() ? labels : stated;  // of runs up to 0.2: the labels, sorted
+  if (classes == texts->classes()) return;
+  const auto same = std::ranges::equal(data::number_labels(labels, classes), texts->class_numbers());
+  SHADE_REQUIRE(same, "the checkpoint's run numbered its classes ", join(classes, ", "), ", and now they are ",
+                join(texts->classes(), ", "),
+                ": its head would be trained for other classes than before; start a new run (--output)");
 }
 
 void require_data(const Recipe& recipe) {
@@ -94,7 +119,8 @@ void require_batch(const Recipe& recipe, int64_t training_units) {
 }
 
 std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const models::Model& model,
-                                                  const comm::Place& place, const comm::Group& group) {
+                                                  const comm::Place& place, const comm::Group& group,
+                                                  const std::optional<data::HeadClasses>& known) {
   const auto& [data, train] = std::tie(recipe.data, recipe.train);
   require_data(recipe);
   const auto of_text = model.text_traits();
@@ -119,10 +145,13 @@ std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const mo
         data::write_sample_corpus(data.data_folder, train.sample_corpus, static_cast<uint64_t>(train.seed));
       return std::string();
     });
+  const auto head = known ? *known : head_of_weights(recipe, *of_text);
   // Rank 0 makes or proves the token cache, then the first rank of each host that doesn't see the same one; the others
   // find it done.
   std::unique_ptr<data::TextDataset> texts;
-  const auto open = [&](const data::Proof& proof) { texts = open_texts(data, train.seq_length, *of_text, proof); };
+  const auto open = [&](const data::Proof& proof) {
+    texts = open_texts(data, train.seq_length, *of_text, proof, head);
+  };
   std::optional<data::Witness> witness;  // rank 0's, until all ranks have opened the store
   const auto seen = checkpoint::from_rank0(group, "opening the data", [&] {
     open({});
@@ -167,6 +196,12 @@ std::unique_ptr<const data::Dataset> open_test_records(const Recipe& recipe, con
   other.data.fields.user.clear();  // each record is evaluated by itself
   other.train.sample_corpus = Bytes{0};
   other.train.eval_records = 0;
+  if (const auto* texts = dynamic_cast<const data::TextDataset*>(&trained_on)) {
+    other.data.classes.clear();
+    return open_records(
+        other, model, place, group,
+        data::HeadClasses{.number = std::ssize(texts->classes()), .names = texts->classes(), .may_be_named = false});
+  }
   auto found = open_records(other, model, place, group);
   SHADE_REQUIRE(found->classes() == trained_on.classes(), "test_folder ", recipe.train.test_folder, " has the classes ",
                 join(found->classes(), ", "), "; data_folder has ", join(trained_on.classes(), ", "),

@@ -64,6 +64,8 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
       split_(split_of(recipe, *dataset_)),
       folder_(std::make_unique<RunFolder>(recipe.train.output,
                                           recipe.dp.is_private() ? Readers::owner : Readers::by_umask)) {
+  // Written down with the recipe: whoever opens the run reads its classes there.
+  if (dynamic_cast<const data::TextDataset*>(dataset_.get()) != nullptr) recipe.data.classes = dataset_->classes();
   if (const auto classes = classes_for(*model_, *dataset_)) {
     recipe.sizes.num_classes = *classes;
     model_ = counted_model(recipe);
@@ -136,6 +138,7 @@ void Trainer::resume(RunIdentity identity) {
                                                                     .save_every = train.save_every,
                                                                     .save_interval = train.save_interval});
   const auto found = checkpoints_->resume();
+  if (found && found->settings.is_object()) require_same_numbers(found->settings.at("recipe"), *dataset_);
   if (!spending_) require_no_ledger();
   const auto memory = train.memory_limit.count > 0 ? train.memory_limit
                                                    : default_memory_limit(job_->device(), world_->place().local_size);

@@ -68,7 +68,8 @@ TEST_F(Serve, GeneratesFromARunAndFromItsExport) {
 
 TEST_F(Serve, ReadsPromptsFromAFileAndDrawsByTheSeed) {
   train({"--task", "lm"});
-  const auto prompts = scratch.write("p.jsonl", "{\"prompt\": \"sea\"}\n\n{\"prompt\": \"hill\"}\n").string();
+  const auto prompts =
+      scratch.write("p.jsonl", "{\"prompt\": \"sea\"}\n\n{\"prompt\": \"hill\"}\n{\"prompt\": \"sea\"}\n").string();
   const auto texts = [&](const std::string& seed) {
     const auto seen = shade({"generate", place("run"), "--prompt-file", prompts, "--temperature", "2", "--top-p",
                              "0.99", "--seed", seed, "--max-new-tokens", "12", "--json", place("texts.json")});
@@ -76,7 +77,8 @@ TEST_F(Serve, ReadsPromptsFromAFileAndDrawsByTheSeed) {
     return read_json(place("texts.json"))["texts"];
   };
   const auto first = texts("1");
-  ASSERT_EQ(first.size(), 2u);
+  ASSERT_EQ(first.size(), 3u);
+  EXPECT_NE(first[0]["token_ids"], first[2]["token_ids"]) << "one generator draws for all prompts";
   EXPECT_EQ(first[1]["prompt"], "hill");
   EXPECT_EQ(texts("1"), first);
   EXPECT_NE(texts("2"), first);
@@ -93,7 +95,7 @@ TEST_F(Serve, SaysWhatAPromptNeeds) {
 }
 
 TEST_F(Serve, EvaluatesARunAndItsExportAlike) {
-  train({"--task", "classify"});
+  train({"--task", "classify", "--classes", "wet,dry"});  // not sorted
   std::vector<Json> found;
   for (const auto* from : {"run", "model"}) {
     const auto seen = shade({"eval", place(from), "--data-folder", place("texts"), "--json", place("scores.json"),
@@ -110,6 +112,25 @@ TEST_F(Serve, EvaluatesARunAndItsExportAlike) {
   EXPECT_EQ(found[0]["f1"], 1.0);
   EXPECT_EQ(found[0]["majority"], 0.5);
   EXPECT_NEAR(found[0]["loss"].get<double>(), found[1]["loss"].get<double>(), 1e-5);
+
+  // The model's classes have the model's numbers, however the labels are written and whatever order is stated.
+  const auto accuracy = [&](const std::vector<std::string>& more) -> Json {
+    std::vector<std::string> words{"eval", place("model"), "--data-folder", place("texts"), "--json", place("s.json")};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto seen = shade(words);
+    return seen.status == 0 ? read_json(place("s.json"))["accuracy"] : Json(seen.output);
+  };
+  EXPECT_EQ(accuracy({"--classes", "dry,wet"}), 1.0);
+  EXPECT_NE(accuracy({"--classes", "dry,wet,hot"}).dump().find("must have the same classes"), std::string::npos);
+  auto config = read_json(place("model/config.json"));
+  config["id2label"] = {{"0", "LABEL_0"}, {"1", "LABEL_1"}};
+  write_json(place("model/config.json"), config);
+  EXPECT_NE(accuracy({}).dump().find("labels of the data: 'dry', 'wet'; the model's classes: 'LABEL_0', 'LABEL_1'"),
+            std::string::npos)
+      << accuracy({});
+  EXPECT_EQ(accuracy({"--classes", "wet,dry"}), 1.0);
+  scratch.write("texts/a.jsonl", "{\"text\": \"hill and stone\", \"label\": 1}\n");  // one class of two
+  EXPECT_EQ(accuracy({}), 1.0);
 }
 
 // The answer follows from the prompt in all records but those of one question, which has two answers.

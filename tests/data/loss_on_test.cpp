@@ -155,6 +155,24 @@ TEST_F(LossOnTest, ARefusedConversationIsNamedByItsLine) {
   EXPECT_NE(fault.find("a.jsonl:2: message 1 of the conversation holds <|im_start|>"), std::string::npos) << fault;
 }
 
+// Templates of transformers write them into the text.
+TEST_F(LossOnTest, ToolCallsAndReasoningAreRefusedUnlessEmpty) {
+  const auto put = [&](const std::string& more) {
+    folder_.put("a.jsonl", text(R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", )", more,
+                                R"("content": "b"}]})"));
+  };
+  for (const auto* more : {"", R"("tool_calls": [], )", R"("tool_calls": null, "reasoning_content": "", )",
+                           R"("name": "ann", "scores": [{"tool_calls": [1]}], )"}) {
+    put(more);
+    EXPECT_NO_THROW(open(64)) << more;
+  }
+  for (const auto* more : {R"("tool_calls": [{"function": {"name": "f"}}], )", R"("reasoning_content": "so", )"}) {
+    put(more);
+    const auto fault = message_of<io::FormatError>([&] { open(64); });
+    EXPECT_NE(fault.find("whose element 2 has tool calls or reasoning"), std::string::npos) << fault;
+  }
+}
+
 // A store of any number of tokens: bits are packed into bytes.
 TEST_F(LossOnTest, EveryTokenKeepsItsBit) {
   std::string lines;

@@ -45,6 +45,26 @@ TEST(Weights, WrittenBackTheyGiveTheSameLogits) {
   }
 }
 
+// As transformers' AutoModel saves a decoder without its head.
+TEST(Weights, WithoutTheirPrefixTheyGiveTheSameLogits) {
+  const Folder folder;
+  const test::Golden golden("qwen2_lm_tied");
+  const auto model = golden.model({}, at::kFloat);
+  io::TensorMap bare;
+  for (const auto& weight : model->parameters().weights())
+    bare.emplace(weight.name().substr(std::string("model.").size()), weight.value());
+  io::write_weight_folder(folder.path, bare, {});
+  const auto again = make_model(golden.folder().string(), {}, {});
+  load_weights(again->parameters(), folder.path, at::kFloat);
+  const auto batch = golden.batch(at::kFloat);
+  EXPECT_TRUE(at::equal(model->outputs(batch), again->outputs(batch)));
+  std::filesystem::remove_all(folder.path);
+  bare.emplace("embed_positions.weight", at::zeros({2, 2}));
+  io::write_weight_folder(folder.path, bare, {});
+  EXPECT_NE(test::fault([&] { load_weights(again->parameters(), folder.path, at::kFloat); }).find("embed_positions"),
+            std::string::npos);
+}
+
 TEST(SaveModel, TheFolderAloneMakesTheModelAgain) {
   for (const std::string name : {"llama_classify", "qwen2_lm_tied", "dit", "dit_published"}) {
     const Folder folder;

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "shade/models/registry.h"
+#include "shade/serve/valid_text.h"
 #include "tests/support/fault.h"
 
 namespace shade::serve {
@@ -68,6 +69,11 @@ TEST(Generate, RefusesWhatTheModelCannotHold) {
   const auto said =
       test::fault([&] { generate(*model, {{1, 2}}, {.max_new_tokens = most, .ends = {}, .sampling = {}}); });
   EXPECT_NE(said.find(text("--max-new-tokens ", most - 2)), std::string::npos) << said;
+  const Tokens longest(static_cast<size_t>(most), 1);
+  EXPECT_NE(test::fault([&] {
+              generate(*model, {longest}, {.max_new_tokens = 1, .ends = {}, .sampling = {}});
+            }).find(text("shorten the prompt to at most ", most - 1, " tokens")),
+            std::string::npos);
   EXPECT_NE(test::fault([&] { generate(*model, {{}}, {}); }).find("no token"), std::string::npos);
   EXPECT_NE(test::fault([&] { generate(*model, {{1}, {1, 2}}, {}); }).find("same number"), std::string::npos);
   const auto classifier = models::make_model("llama-nano", {}, {.task = models::Task::classify});
@@ -106,6 +112,60 @@ TEST(Sampler, TheSeedDecides) {
   const auto drawn = [&](uint64_t seed) { return Sampler({.temperature = 1, .seed = seed})(logits); };
   EXPECT_TRUE(at::equal(drawn(3), drawn(3)));
   EXPECT_FALSE(at::equal(drawn(3), drawn(4)));
+}
+
+// As transformers has it, where one generator draws for all prompts of a file.
+TEST(Generate, EqualPromptsGetDifferentSamples) {
+  const auto model = language_model();
+  const GenerateOptions options{.max_new_tokens = 20, .ends = {}, .sampling = {.temperature = 1, .seed = 3}};
+  const auto both = [&] {
+    Sampler sampler(options.sampling);
+    auto out = generate(*model, {kPrompts[0]}, options, sampler)[0].tokens;
+    const auto second = generate(*model, {kPrompts[0]}, options, sampler)[0].tokens;
+    EXPECT_NE(out, second);
+    out.insert(out.end(), second.begin(), second.end());
+    return out;
+  };
+  const auto first = both();
+  EXPECT_EQ(both(), first) << "the seed decides";
+  EXPECT_EQ(generate(*model, {kPrompts[0]}, options)[0].tokens, Tokens(first.begin(), first.begin() + 20));
+}
+
+// Each as Python's bytes.decode(errors="replace") has it.
+TEST(ValidText, WhatIsNoCharacterIsReplaced) {
+  const std::string r = "\xEF\xBF\xBD";
+  const std::pair<std::string, std::string> cases[] = {
+      {"", ""},
+      {"a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80", "a\u00E9\u20AC\U0001F600"},
+      {"\xC3", r},
+      {"\xC3z", r + "z"},
+      {"\xE2\x82z", r + "z"},
+      {"\xF0\x9F\x98", r},
+      {"\x80\x80", r + r},
+      {"\xC0\xAF", r + r},
+      {"\xED\xA0\x80", r + r + r},
+      {"\xF4\x90\x80\x80", r + r + r + r},
+      {"\xFF\xE2\x82\xAC", r + "\u20AC"}};
+  for (const auto& [bytes, expected] : cases) EXPECT_EQ(valid_text(bytes), expected);
+}
+
+// Printed as it grows, byte by byte, a text is the same as printed at once, and valid after every byte.
+TEST(ValidText, AGrowingTextIsHeldBackWithinACharacter) {
+  const std::string whole = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\xE2\x82z\xC3\xFF\xED\xA0\x80\xF0\x9F";
+  std::string shown;
+  size_t printed = 0;
+  for (size_t length = 1; length <= whole.size(); ++length) {
+    const auto words = std::string_view(whole).substr(0, length);
+    const auto end = settled_length(words);
+    ASSERT_GE(end, printed);
+    EXPECT_LE(length - end, 3u);
+    shown += valid_text(words.substr(printed, end - printed));
+    printed = end;
+    EXPECT_EQ(valid_text(shown), shown);
+  }
+  EXPECT_EQ(shown + valid_text(std::string_view(whole).substr(printed)), valid_text(whole));
+  EXPECT_EQ(settled_length("ab\xF0\x9F\x98"), 2u);
+  EXPECT_EQ(settled_length("ab\xFF"), 3u) << "no character begins with it";
 }
 
 TEST(Generate, TokensThatTheTokenizerLacksStandForNothing) {

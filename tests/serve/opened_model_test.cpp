@@ -45,17 +45,19 @@ struct Opened : testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     train(run, words);
   }
-  nn::Batch batch(const OpenedModel& opened) const {
+  nn::Batch batch(const OpenedModel& opened, const std::vector<std::string>& stated = {}) const {
     auto data = opened.data;
     data.data_folder = place("texts");
     data.tokenizer = opened.tokenizer_place;
-    if (data.classes.empty()) data.classes = opened.classes;
-    const auto records = train::open_texts(data, 24, *opened.model->text_traits());
+    data.classes = stated;
+    const auto records = train::open_texts(data, 24, *opened.model->text_traits(), {}, opened.head());
     std::vector<int64_t> all(static_cast<size_t>(records->size()));
     std::iota(all.begin(), all.end(), 0);
     return records->batch(all);
   }
-  at::Tensor outputs(const OpenedModel& opened) const { return opened.model->outputs(batch(opened)); }
+  at::Tensor outputs(const OpenedModel& opened, const std::vector<std::string>& stated = {}) const {
+    return opened.model->outputs(batch(opened, stated));
+  }
 
   io::Scratch scratch;
 };
@@ -88,12 +90,19 @@ TEST_F(Opened, ARunItsExportAndItsAdaptersAreOneModel) {
     const auto expected = outputs(run);
     EXPECT_GT(expected.abs().max().item<double>(), 0.1);
     EXPECT_TRUE(at::allclose(outputs(folder), expected, 1e-4, 1e-5)) << task;
-    EXPECT_TRUE(at::allclose(outputs(adapter), expected, 1e-4, 1e-5)) << task;
+    const std::vector<std::string> stated{"wet", "dry"};  // adapters have no place for names
+    EXPECT_TRUE(at::allclose(outputs(adapter, stated), expected, 1e-4, 1e-5)) << task;
     EXPECT_FALSE(at::allclose(outputs(open_model(place("base_model"))).mean(), expected.mean(), 1e-4, 1e-5));
     if (task == "classify") {
       EXPECT_EQ(run.classes, (std::vector<std::string>{"wet", "dry"}));
       EXPECT_EQ(folder.classes, run.classes);
       EXPECT_EQ(folder.seq_length, 24);
+      EXPECT_NE(test::fault([&] { outputs(adapter); }).find("'dry', 'wet'; the model's classes: 'LABEL_0', 'LABEL_1'"),
+                std::string::npos);
+      const auto labels = batch(run).labels;
+      EXPECT_TRUE(labels.equal(batch(folder).labels) && labels.equal(batch(folder, {"dry", "wet"}).labels))
+          << "the model's numbers, whatever the order that is stated";
+      EXPECT_TRUE(labels.equal(batch(adapter, stated).labels));
     }
     EXPECT_EQ(run.seq_length, 24);
     EXPECT_FALSE(run.is_private);

@@ -35,6 +35,22 @@ std::shared_ptr<arrow::Array> child_called(const arrow::StructArray& array, bool
   return nullptr;
 }
 
+// A text or a list that is not empty, or anything else but null.
+bool has_values(const arrow::Array& array, int64_t index) {
+  if (array.IsNull(index)) return false;
+  const auto value = array.GetScalar(index).ValueOr(nullptr);
+  if (const auto* list = dynamic_cast<const arrow::BaseListScalar*>(value.get())) return list->value->length() > 0;
+  if (const auto* bytes = dynamic_cast<const arrow::BaseBinaryScalar*>(value.get())) return bytes->value->size() > 0;
+  return true;
+}
+
+bool has_unwritten(const arrow::StructArray& messages, int64_t index) {
+  const auto& fields = messages.struct_type()->fields();
+  for (int i = 0; i < messages.num_fields(); ++i)
+    if (is_unwritten_key(fields[static_cast<size_t>(i)]->name()) && has_values(*messages.field(i), index)) return true;
+  return false;
+}
+
 // `list`: the elements of one row.
 void read_messages(const arrow::Array& list, Cell& cell) {
   const auto& structs = static_cast<const arrow::StructArray&>(list);
@@ -43,6 +59,9 @@ void read_messages(const arrow::Array& list, Cell& cell) {
   cell.messages.clear();
   for (int64_t i = 0; i < list.length(); ++i) {
     if (list.IsNull(i)) return set_other(cell, text("a list whose element ", i + 1, " is null"));
+    if (has_unwritten(structs, i))
+      return set_other(cell, text("a list whose element ", i + 1,
+                                  " has tool calls or reasoning besides its content, which are not supported"));
     Cell role, content;
     read_cell(*roles, i, role);
     read_cell(*contents, i, content);
