@@ -33,7 +33,12 @@ TEST(TextDataset, ARecordIsASample) {
   EXPECT_EQ(row(batch.ids_BT, 1), (Row{S, 'a', 'b', 'c', 'd', E})) << "cut, but not its end";
   EXPECT_EQ(row(batch.mask_BT, 1), (Row{1, 1, 1, 1, 1, 1}));
   EXPECT_EQ(row(batch.ids_BT, 2), (Row{S, 'a', 'b', 'c', 'd', E}));
-  EXPECT_EQ(data->describe(), "3 records of 'text', 15 tokens (bytes), cut at 6 tokens, 1 empty records left out");
+  EXPECT_EQ(data->describe(),
+            "3 records of 'text', 15 tokens (bytes), cut at 6 tokens: 19.0 % of the tokens are not used (a smaller "
+            "--text-unit or --packing packed keeps them, and changes what a sample is), 1 empty records left out")
+      << "4 of 21 with those that begin and end a text";
+  EXPECT_EQ(open_dataset(folder.config(), 10, Task::lm)->describe(),
+            "3 records of 'text', 15 tokens (bytes), cut at 10 tokens, 1 empty records left out");
 }
 
 // What is left out is padding alone.
