@@ -197,10 +197,14 @@ std::unique_ptr<const data::Dataset> open_test_records(const Recipe& recipe, con
   other.train.sample_corpus = Bytes{0};
   other.train.eval_records = 0;
   if (const auto* texts = dynamic_cast<const data::TextDataset*>(&trained_on)) {
+    const auto names = texts->classes();
     other.data.classes.clear();
-    return open_records(
-        other, model, place, group,
-        data::HeadClasses{.number = std::ssize(texts->classes()), .names = texts->classes(), .may_be_named = false});
+    try {
+      return open_records(other, model, place, group,
+                          data::HeadClasses{.number = std::ssize(names), .names = names, .may_be_named = false});
+    } catch (const UsageError& fault) {
+      throw UsageError(text("--test-folder ", recipe.train.test_folder, ": ", fault.what()));
+    }
   }
   auto found = open_records(other, model, place, group);
   SHADE_REQUIRE(found->classes() == trained_on.classes(), "test_folder ", recipe.train.test_folder, " has the classes ",

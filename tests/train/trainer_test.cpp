@@ -295,7 +295,9 @@ TEST(Trainer, ATestFolderWithOtherClassesIsRefused) {
                                                   {"model.vocab_size", "260"},
                                                   {"data.data_folder", (here.path() / "train").string()},
                                                   {"train.test_folder", (here.path() / "test").string()}});
-  EXPECT_NE(said.find("has the classes air, sea; data_folder has sea, sky"), std::string::npos) << said;
+  EXPECT_EQ(said.find(text("--test-folder ", (here.path() / "test").string(), ": the data has the label 'air'")), 0u)
+      << said;
+  EXPECT_NE(said.find("the model's classes: 'sea', 'sky'; labels of the data: 'air', 'sea'"), std::string::npos) << said;
 }
 
 }  // namespace
