@@ -1,6 +1,7 @@
 #include "shade/train/introduction.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
@@ -41,6 +42,19 @@ void tell_users(Report& report, const Introduction& run) {
       report.say(text("         field ", io::quote(field.name),
                       " is not used: epsilon is for one record, not for all of one ",
                       "user (--privacy-unit user --user-field ", visible(field.name, 40), ")"));
+}
+
+// Both options state the size of a batch, and may differ: a private run divides by the one and draws by the other.
+void tell_draws(Report& report, const Introduction& run) {
+  const auto& [recipe, event] = std::tie(run.recipe, run.event);
+  if (recipe.budget.sample_rate == 0 || recipe.budget.sampler == privacy::Sampler::shuffled) return;
+  const auto drawn = recipe.budget.sample_rate * static_cast<double>(run.split.training(event.unit));
+  const auto stated = static_cast<double>(recipe.train.batch_size);
+  if (std::abs(drawn - stated) < std::max(0.5, 0.02 * stated)) return;
+  report.say(text("         --sample-rate ", recipe.budget.sample_rate, " draws ", significant(drawn, 4), " ",
+                  to_string(event.unit), "s per step on average; --batch-size ", recipe.train.batch_size,
+                  recipe.dp.is_private() ? " is the number that their sum is divided by"
+                                         : " is not used: the gradient is the mean over those drawn"));
 }
 
 void tell_history(Report& report, const Introduction& run) {
@@ -94,6 +108,7 @@ void introduce(Report& report, const Introduction& run) {
   if (recipe.train.grad_accum > 0)
     report.say(text("         --grad-accum ", recipe.train.grad_accum, " divides the global batch of ",
                     recipe.train.batch_size, "; it does not multiply it"));
+  tell_draws(report, run);
   report.say(text("privacy  ", privacy_of(run)));
   if (recipe.dp.is_private()) report.say(text("         ", recipe.decisions.privacy));
   if (recipe.dp.is_private() && recipe.optim.warmup_steps > 0 && run.job.steps() == 0)
