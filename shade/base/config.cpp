@@ -198,6 +198,7 @@ void Field::assign(std::string_view word, std::span<const std::string> elements)
     throw UsageError(text(key_, ": ", fault.what()));
   }
   given_ = true;
+  restated_ = str() == default_;
   word_ = word;
 }
 
@@ -215,6 +216,16 @@ bool Field::is_list() const {
   return std::visit(Overloaded{[](const Choice&) { return false; }, []<class T>(std::vector<T>*) { return true; },
                                [](auto*) { return false; }},
                     value_);
+}
+
+std::string Field::type() const {
+  return std::visit(
+      Overloaded{[](bool*) { return "switch"; }, [](int64_t*) { return "integer"; }, [](double*) { return "number"; },
+                 [](std::string*) { return "text"; }, [](Bytes*) { return "bytes"; },
+                 [](Seconds*) { return "seconds"; }, [](std::vector<int64_t>*) { return "integers"; },
+                 [](std::vector<Bytes>*) { return "sizes"; }, [](std::vector<std::string>*) { return "texts"; },
+                 [](const Choice&) { return "choice"; }},
+      value_);
 }
 
 bool Field::may_be_empty() const { return is_list() || std::holds_alternative<std::string*>(value_); }

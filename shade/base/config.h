@@ -30,6 +30,12 @@ namespace shade {
 // true, 1, on, yes or false, 0, off, no; empty for any other word.
 std::optional<bool> parse_switch(std::string_view word);
 
+// What else must be so for a field to have an effect (base/effect.h).
+struct Condition {
+  std::string on;                     // another field, "optim.optimizer", or a fact of the run, "ranks"
+  std::vector<std::string> values{};  // one of these; empty: any but 0, false, none and an empty text or list
+};
+
 struct FieldInfo {
   std::string help;
   std::string unit;                // for plain numbers: "samples", "tokens"
@@ -39,6 +45,7 @@ struct FieldInfo {
   std::string if_not_given;        // shown as the default where that follows from other fields
   bool common = false;             // one of the options most used: shown by a short --help
   std::vector<std::string> not_offered;  // names of an enum that are for programs, and unknown here
+  std::vector<Condition> needs;          // all of them hold, or the field has no effect and giving it is an error
 };
 
 // Throws UsageError with the nearest of the names.
@@ -68,9 +75,12 @@ class Field {
 
   // Parses, validates and assigns; lists are comma-separated. Throws UsageError naming the key.
   void set(std::string_view word);
-  void set(std::span<const std::string> elements);   // of a list; an element may have a comma in it
-  bool given() const { return given_; }              // it was set, if only to its default
-  const std::string& word() const { return word_; }  // what it was set to; two words may name one value
+  void set(std::span<const std::string> elements);          // of a list; an element may have a comma in it
+  bool given() const { return given_; }                     // it was set, if only to its default
+  const std::string& word() const { return word_; }         // what it was set to; two words may name one value
+  bool restated() const { return restated_; }               // it was set to its default
+  const std::string& standard() const { return default_; }  // its default, as set() would read it
+  std::string type() const;  // switch, integer, number, text, choice, bytes, seconds, or integers, sizes, texts
 
   std::string str() const;   // the present value, as set() would read it
   Json json() const;         // the present value, typed
@@ -84,7 +94,7 @@ class Field {
   Value value_;
   FieldInfo info_;
   std::string default_, word_;
-  bool given_ = false;
+  bool given_ = false, restated_ = false;
 };
 
 class Fields {
@@ -126,6 +136,7 @@ class Config {
   // Keys in files that this configuration lacks and `others` has are set there: verbs read each other's files.
   // `others` must outlive it.
   void read_also(Config& others) { others_ = &others; }
+  bool reads_other_files() const { return others_ != nullptr; }
   void read_toml(const std::filesystem::path& file);
   void read_toml_text(std::string_view toml, const std::string& source);
   void set(std::string_view key, std::string_view word);  // '-' and '_' are the same in keys
@@ -134,6 +145,7 @@ class Config {
   const std::string& word(std::string_view key) const;  // the word it was given as; empty: it was not
 
   std::deque<Field>& fields() { return fields_; }
+  const std::deque<Field>& fields() const { return fields_; }
   Json json() const;  // {section: {name: value}}
 
  private:

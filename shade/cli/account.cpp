@@ -49,13 +49,15 @@ struct AccountConfig {
     f.add("max_batch", max_batch,
           {.help = "largest batch of the truncated_poisson sampler; larger draws are cut to this size",
            .unit = "samples",
-           .flags = {"--max-batch"}});
+           .flags = {"--max-batch"},
+           .needs = {{"account.sampler", {"truncated_poisson"}}}});
     f.add("privacy_unit", privacy_unit,
           {.help = "unit that batches are drawn from and epsilon protects", .flags = {"--privacy-unit"}});
     f.add("population", population,
           {.help = "upper bound on the number of records, for the truncated_poisson sampler",
            .unit = "samples",
-           .flags = {"--population"}});
+           .flags = {"--population"},
+           .needs = {{"account.sampler", {"truncated_poisson"}}}});
     f.add("events", events,
           {.help = "JSON file of mixed steps in place of one run: a list of objects with sigma, sample_rate and steps, "
                    "or the output of shade ledger --json, whose delta is then the default",
@@ -139,6 +141,7 @@ int run_account(const Arguments& arguments) {
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
   SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "accounting needs one process; drop --ranks");
+  line.require_effects();
   const bool mixed = !account.events.empty();
   const auto asked = mixed ? from_file(account, line) : from_options(account, line);
   const auto& steps = asked.steps;

@@ -132,8 +132,9 @@ int run_audit(const Arguments& arguments) {
       "  shade audit --kind model --trained runs/private --included in --excluded out --claimed-epsilon 3");
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
+  line.require_effects();
   if (finished.splits()) return split_canaries(finished);
-  if (finished.asked(what.audit.kind)) {
+  if (finished.asked()) {
     const auto result = audit_finished(finished, what.audit);
     std::printf("%s\n", text_of(result).c_str());
     return finish(result, line, config, Readers::owner);  // what it says follows from the records of a run
@@ -145,6 +146,7 @@ int run_audit(const Arguments& arguments) {
   const auto place = expected_place(line);
   what.audit.use_folder();
   const auto strategy = shard::choose_strategy(what.shard, config, place.size);
+  line.require_effects({{kModelKind, what.audit.model_kind(what.sizes)}, {kRanks, ranks_fact(place.size)}});
   if (!on_gpus(comm_config))
     train::require_memory(
         train::model_states(models::size_of(what.audit.model, what.sizes, what.audit.options()),

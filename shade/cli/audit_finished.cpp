@@ -76,33 +76,38 @@ void FinishedModel::declare(Fields& f) {
       "trained", trained,
       {.help = "kind model: run of shade train, model folder or adapters to audit, trained with the included canaries "
                "among its records; if not set, a small model is trained here",
-       .flags = {"--trained"}});
+       .flags = {"--trained"},
+       .needs = {{"audit.kind", {"model"}}}});
   f.add("reference", reference,
         {.help = "with --trained: model before that training; a canary's loss is compared with the loss under it",
-         .flags = {"--reference"}});
+         .flags = {"--reference"},
+         .needs = {{"audit.trained"}}});
   f.add("included", included,
-        {.help = "with --trained: folder with the canaries that were trained on", .flags = {"--included"}});
+        {.help = "with --trained: folder with the canaries that were trained on",
+         .flags = {"--included"},
+         .needs = {{"audit.trained"}}});
   f.add("excluded", excluded,
-        {.help = "with --trained: folder with the canaries that were not", .flags = {"--excluded"}});
-  f.add(
-      "claimed_epsilon", claimed_epsilon,
-      {.help = "with --trained: epsilon at --delta that is claimed for it", .min = 0, .flags = {"--claimed-epsilon"}});
+        {.help = "with --trained: folder with the canaries that were not",
+         .flags = {"--excluded"},
+         .needs = {{"audit.trained"}}});
+  f.add("claimed_epsilon", claimed_epsilon,
+        {.help = "with --trained: epsilon at --delta that is claimed for it",
+         .min = 0,
+         .flags = {"--claimed-epsilon"},
+         .needs = {{"audit.trained"}}});
   f.add("split_canaries", split_canaries,
         {.help = "file with a canary per line (.jsonl); each is written to included/ or excluded/ in --output-dir by a "
                  "coin from the operating system, and nothing is audited",
          .flags = {"--split-canaries"}});
   f.add("output_dir", output_dir,
-        {.help = "with --split-canaries: folder that they are written to", .flags = {"--output-dir"}});
+        {.help = "with --split-canaries: folder that they are written to",
+         .flags = {"--output-dir"},
+         .needs = {{"audit.split_canaries"}}});
 }
 
-bool FinishedModel::asked(proof::AuditKind kind) const {
-  const bool any =
-      !trained.empty() || !reference.empty() || !included.empty() || !excluded.empty() || claimed_epsilon > 0;
-  if (!any) return false;
-  SHADE_REQUIRE(kind == proof::AuditKind::model,
-                "--trained, --reference, --included, --excluded and --claimed-epsilon are for --kind model, not ",
-                to_string(kind));
-  SHADE_REQUIRE(!trained.empty() && !included.empty() && !excluded.empty() && claimed_epsilon > 0,
+bool FinishedModel::asked() const {
+  if (trained.empty()) return false;
+  SHADE_REQUIRE(!included.empty() && !excluded.empty() && claimed_epsilon > 0,
                 "the audit of a finished model needs --trained, --included, --excluded and --claimed-epsilon");
   return true;
 }

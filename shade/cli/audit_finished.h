@@ -15,7 +15,7 @@ struct FinishedModel {
 
   void declare(Fields& f);
   bool splits() const { return !split_canaries.empty(); }
-  bool asked(proof::AuditKind kind) const;  // throws UsageError if something is missing or contradicts itself
+  bool asked() const;  // throws UsageError if something is missing
 };
 
 // Writes OUTPUT/included/canaries.jsonl and OUTPUT/excluded/canaries.jsonl: each line of the file into one of them.

@@ -92,6 +92,7 @@ int run_bench(const Arguments& arguments) {
       .add_option("--output-dir", folder, "folder that the result is also written to, as <mode>_seq<T>_result.json")
       ->type_name("DIR");
   if (const auto status = own.parse(arguments)) return *status;
+  if (!own.unused.empty()) throw UsageError(own.unused.front().message);
   require_states_fit(experiment, own.comm, expected_place(line));
   if (!folder.empty()) std::filesystem::create_directories(folder);
   c10::Device device = c10::kCPU;

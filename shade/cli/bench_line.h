@@ -14,6 +14,7 @@ struct BenchLine {
   Config recipe_config;
   CommandLine line;
   std::vector<std::string> notes;    // what was chosen that was not stated
+  std::vector<NoEffect> unused;      // options without an effect: shade bench refuses them, a matrix if no row uses one
   std::optional<int> planned_ranks;  // of a world that is simulated, whatever --ranks and the environment say
 
   explicit BenchLine(std::string summary = "", std::string example = "");

@@ -32,6 +32,14 @@ CommandLine::CommandLine(std::string verb, std::string summary, std::string exam
   add_log_level(app_, log_level_);
 }
 
+// Its conditions stand before the default, with which every help ends.
+static std::string full_help(const Field& field, const Config& config) {
+  auto out = field.help();
+  if (const auto needs = conditions_text(field, config); !needs.empty())
+    out.insert(out.rfind(" ["), text(" (only with ", needs, ")"));
+  return out;
+}
+
 void CommandLine::add(Config& config, const std::string& argument) {
   config_ = &config;
   app_.add_option(argument.empty() ? "--config" : argument, config_file_,
@@ -39,7 +47,7 @@ void CommandLine::add(Config& config, const std::string& argument) {
       ->type_name("FILE");
   for (auto& field : config.fields()) {
     // The word is kept and applied in parse(), after the file, so that options win.
-    auto* option = app_.add_option(join(field.spellings(), ","), words_[field.key()], field.help());
+    auto* option = app_.add_option(join(field.spellings(), ","), words_[field.key()], full_help(field, config));
     option->type_name(field.is_switch() ? "[true|false]" : "VALUE");
     option->group(field.key().substr(0, field.key().find('.')));
     option->expected(field.is_switch() ? 0 : 1, 1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -144,7 +152,11 @@ void CommandLine::require_one_spelling(const Arguments& arguments) const {
   }
 }
 
-Description CommandLine::description() const { return describe(app_, config_, example_); }
+Description CommandLine::description() const {
+  auto out = describe(app_, config_, example_);
+  out.aliases = foreign_words(own_options());
+  return out;
+}
 
 std::optional<int> CommandLine::parse(const Arguments& arguments) {
   if (asks_to_describe(arguments)) throw description();
@@ -168,6 +180,36 @@ std::optional<int> CommandLine::parse(const Arguments& arguments) {
   }
   json_file = json_target(json_file, starts_ranks(ranks));
   return std::nullopt;
+}
+
+// Another field of the section may have decided the field's value: --target-epsilon makes a run private.
+bool CommandLine::changes_section(const std::string& key) const {
+  const auto section = key.substr(0, key.find('.') + 1);
+  return std::any_of(config_->fields().begin(), config_->fields().end(),
+                     [&](const Field& field) { return field.key().starts_with(section) && given(field.key()); });
+}
+
+std::vector<NoEffect> CommandLine::without_effect(const Facts& facts) const {
+  std::vector<NoEffect> out;
+  if (config_ == nullptr) return out;
+  for (const auto& field : config_->fields()) {
+    if (!field.given() || field.restated()) continue;
+    const auto fault = unmet(field, *config_, facts);
+    if (!fault) continue;
+    const auto option = field.spellings().front();
+    const bool on_line = given(field.key());
+    const bool of_file = !config_->reads_other_files() && !fault->decided_by.empty() &&
+                         std::none_of(fault->decided_by.begin(), fault->decided_by.end(),
+                                      [&](const std::string& key) { return changes_section(key); });
+    if (!on_line && !of_file) continue;
+    const auto name = on_line ? option : text(config_file_, ": ", field.key());
+    out.push_back({option, text(name, " has no effect ", fault->why, "; drop it, or give it what it needs")});
+  }
+  return out;
+}
+
+void CommandLine::require_effects(const Facts& facts) const {
+  if (const auto unused = without_effect(facts); !unused.empty()) throw UsageError(unused.front().message);
 }
 
 std::string json_target(const std::string& given, bool launcher) {

@@ -30,8 +30,10 @@ struct LookConfig {
     f.add("task", task, {.help = "training task that samples are formed for", .flags = {"--task"}});
     f.add("write_sample", write_sample,
           {.help = "new folder to write a synthetic corpus to, and then inspect", .flags = {"--write-sample"}});
-    f.add("sample_size", sample_size, {.help = "size of the synthetic corpus, e.g. 2MB", .flags = {"--size"}});
-    f.add("sample_seed", sample_seed, {.help = "seed of the synthetic corpus", .min = 0, .flags = {"--seed"}});
+    f.add("sample_size", sample_size,
+          {.help = "size of the synthetic corpus, e.g. 2MB", .flags = {"--size"}, .needs = {{"look.write_sample"}}});
+    f.add("sample_seed", sample_seed,
+          {.help = "seed of the synthetic corpus", .min = 0, .flags = {"--seed"}, .needs = {{"look.write_sample"}}});
   }
 };
 
@@ -155,9 +157,11 @@ int run_data(const Arguments& arguments) {
   SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "looking at data needs one process; drop --ranks");
   if (!look.write_sample.empty()) {
     SHADE_REQUIRE(source.data_folder.empty(), "expected --data-folder or --write-sample, found both");
-    data::write_sample_corpus(look.write_sample, look.sample_size, static_cast<uint64_t>(look.sample_seed));
     source.data_folder = look.write_sample;
   }
+  line.require_effects({{kModelKind, {look.task == data::Task::lm ? kLanguageModel : kTextClassifier, {"look.task"}}}});
+  if (!look.write_sample.empty())
+    data::write_sample_corpus(look.write_sample, look.sample_size, static_cast<uint64_t>(look.sample_seed));
   const auto begin = Clock::now();
   const auto dataset = data::open_dataset(source, look.seq_length, look.task);
   const Seconds took = Clock::now() - begin;

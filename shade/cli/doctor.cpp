@@ -58,6 +58,7 @@ int run_doctor(const Arguments& arguments) {
                    "shade doctor\n  shade doctor --self-test false --json doctor.json");
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
+  line.require_effects();
   SHADE_REQUIRE(!line.ranks, "shade doctor checks one host and starts its own ranks; drop --ranks");
   std::vector<Check> checks;
   const auto add = [&](const Check& check) {

@@ -119,6 +119,7 @@ int run_eval(const Arguments& arguments) {
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
   served.check(line);
+  line.require_effects();
   if (!eval.csv.empty()) check_output(eval.csv);
   require_different("--json", line.json_file, "--csv", eval.csv);
   auto model = served.open(data.tokenizer);

@@ -168,15 +168,21 @@ Words in_own_words(const Words& arguments, const OwnOptions& own) {
   return out;
 }
 
+std::vector<std::pair<std::string, std::string>> foreign_words(const OwnOptions& own) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const auto& row : kForeignWords)
+    if (applies(row, own) && !row.becomes.empty())
+      out.emplace_back(row.value.empty()
+                           ? std::string(row.word)
+                           : text(row.word, " ", row.value == kAny ? std::string_view("VALUE") : row.value),
+                       row.becomes);
+  return out;
+}
+
 std::string foreign_words_help(const OwnOptions& own) {
   std::string out;
-  for (const auto& row : kForeignWords) {
-    if (!applies(row, own) || row.becomes.empty()) continue;
-    const auto word = row.value.empty()
-                          ? std::string(row.word)
-                          : text(row.word, " ", row.value == kAny ? std::string_view("VALUE") : row.value);
-    out += text("  ", word, std::string(word.size() < 34 ? 34 - word.size() : 1, ' '), row.becomes, "\n");
-  }
+  for (const auto& [word, becomes] : foreign_words(own))
+    out += text("  ", word, std::string(word.size() < 34 ? 34 - word.size() : 1, ' '), becomes, "\n");
   return out.empty() ? "" : "Aliases:\n" + out;
 }
 

@@ -36,7 +36,10 @@ struct OwnOptions {
 // set the same option.
 std::vector<std::string> in_own_words(const std::vector<std::string>& arguments, const OwnOptions& own);
 
-// The rows that have a meaning for these options, for --help; empty: none.
+// The rows that have a meaning for these options, and what they become: "--device cpu", "--comm.backend gloo".
+std::vector<std::pair<std::string, std::string>> foreign_words(const OwnOptions& own);
+
+// The same for --help; empty: none.
 std::string foreign_words_help(const OwnOptions& own);
 
 // Removes --token and its value, with a warning: nothing here downloads, and a command line is visible to every user of

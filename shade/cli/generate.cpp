@@ -130,6 +130,7 @@ int run_generate(const Arguments& arguments) {
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
   served.check(line);
+  line.require_effects();
   const auto prompts = from.read();
   auto model = served.open(generate.tokenizer);
   const auto options = generate.options(model, config);

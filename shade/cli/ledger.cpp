@@ -24,10 +24,13 @@ struct LedgerConfig {
     f.add("create", create,
           {.help = "whether to create FILE, with the cap given by --epsilon and --delta", .flags = {"--create"}});
     f.add("epsilon", cap.epsilon,
-          {.help = "cap on the epsilon that all runs may spend together", .flags = {"--epsilon"}});
+          {.help = "cap on the epsilon that all runs may spend together",
+           .flags = {"--epsilon"},
+           .needs = {{"ledger.create"}}});
     f.add("delta", cap.delta,
           {.help = "probability that the epsilon guarantee fails; choose it below 1 / number of records or users",
-           .flags = {"--delta"}});
+           .flags = {"--delta"},
+           .needs = {{"ledger.create"}}});
   }
 };
 
@@ -125,9 +128,7 @@ int run_ledger(const Arguments& arguments) {
   SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "a data ledger needs one process; drop --ranks");
   const bool capped = line.given("ledger.epsilon") && line.given("ledger.delta");
   SHADE_REQUIRE(!ledger.create || capped, "--create needs the cap: --epsilon and --delta");
-  SHADE_REQUIRE(
-      ledger.create || (!line.given("ledger.epsilon") && !line.given("ledger.delta")),
-      "the cap is set when a data ledger is created and does not change; --epsilon and --delta belong to --create");
+  line.require_effects();
   SHADE_REQUIRE(ledger.create || std::filesystem::exists(file), "there is no data ledger ", file,
                 "; create it once for a data set: shade ledger --create ", file, " --epsilon E --delta D");
   if (ledger.create) train::DataLedger::create(file, ledger.cap);

@@ -123,6 +123,10 @@ int run(const Arguments& arguments) {
     const auto& found = find(arguments[0]);
     verb = found.name;
     require_utf8(arguments);
+    if (asks_to_describe(rest)) {
+      std::printf("%s\n", description_of(found).json().dump(2).c_str());
+      return 0;
+    }
     return found.run(without_token(own_spelling(rest)));
   } catch (const Told& told) {
     return told.status;

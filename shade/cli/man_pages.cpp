@@ -74,7 +74,7 @@ std::string man_page(const std::vector<VerbWords>& verbs) {
 
 std::string man_page(const VerbWords& verb) {
   const auto name = "shade-" + verb.name;
-  const auto& [summary, example, options] = verb.description;
+  const auto& [summary, example, options, aliases] = verb.description;
   std::string out = text(head(name), ".SH NAME\n", plain(name), " \\- ", plain(verb.summary),
                          "\n.SH SYNOPSIS\n.B shade ", plain(verb.name), "\n[\\fIoptions\\fR]");
   for (const auto& option : options)

@@ -34,6 +34,15 @@ std::string sample_corpus(const std::filesystem::path& folder) {
   return corpus.string();
 }
 
+// `shade bench` refuses an option without an effect, and other rows may have a use for it.
+void drop_unused(Arguments& row, const std::vector<NoEffect>& unused) {
+  for (const auto& one : unused) {
+    const auto at = std::find(row.begin(), row.end(), one.option);
+    if (at == row.end()) continue;
+    row.erase(at, at + (at + 1 != row.end() && !(at + 1)->starts_with("--") ? 2 : 1));
+  }
+}
+
 }  // namespace
 
 size_t count_failed(const std::vector<Json>& results) {
@@ -59,14 +68,27 @@ Arguments bench_words(const std::vector<std::string>& remaining, std::vector<std
 
 Description describe_with_bench(const CLI::App& app, const std::string& example) {
   auto own = describe(app, nullptr, example);
-  for (const auto& option : BenchLine().line.description().options)
+  const auto bench = BenchLine().line.description();
+  for (const auto& option : bench.options)
     if (app.get_option_no_throw(option.names.front()) == nullptr) own.options.push_back(option);
+  for (const auto& alias : bench.aliases)
+    if (app.get_option_no_throw(alias.first.substr(0, alias.first.find(' '))) == nullptr) own.aliases.push_back(alias);
   return own;
 }
 
 std::string bench_footer(const CLI::App& app, const std::string& example, const std::string& more) {
   return text("All options of `shade bench` are accepted too; one with a list of values is an axis of the matrix.",
               more, "\n\n", BenchLine().line.aliases(&app), "Example:\n  ", example);
+}
+
+void require_used(const std::vector<std::vector<NoEffect>>& unused_by_row, const Arguments& given) {
+  if (unused_by_row.empty()) return;
+  for (const auto& one : unused_by_row.front()) {
+    const bool everywhere = std::all_of(unused_by_row.begin(), unused_by_row.end(), [&](const auto& row) {
+      return std::any_of(row.begin(), row.end(), [&](const NoEffect& other) { return other.option == one.option; });
+    });
+    if (everywhere && std::find(given.begin(), given.end(), one.option) != given.end()) throw UsageError(one.message);
+  }
 }
 
 void print_once(const std::vector<std::string>& notes) {
@@ -146,12 +168,15 @@ Arguments MatrixLine::words() const {
 std::vector<measure::MatrixRow> MatrixLine::rows(const Arguments& arguments) const {
   auto rows = measure::expand(arguments);
   auto notes = notes_;
+  std::vector<std::vector<NoEffect>> unused;
   for (auto& row : rows) {
     BenchLine bench;
     SHADE_REQUIRE(!bench.parse(row.arguments), "--help stands between the options of a matrix");
     notes.insert(notes.end(), bench.notes.begin(), bench.notes.end());
     row.model_name = models::model_title(bench.experiment.bench.model, bench.experiment.sizes);
+    drop_unused(row.arguments, unused.emplace_back(bench.unused));
   }
+  require_used(unused, rest_);
   print_once(notes);
   return rows;
 }

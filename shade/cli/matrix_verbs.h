@@ -16,6 +16,9 @@ Arguments bench_words(const std::vector<std::string>& remaining, std::vector<std
 Description describe_with_bench(const CLI::App& app, const std::string& example);
 std::string bench_footer(const CLI::App& app, const std::string& example, const std::string& more = "");
 
+// Throws UsageError for one of the `given` words, options by their usual names, that has no effect in any row.
+void require_used(const std::vector<std::vector<NoEffect>>& unused_by_row, const Arguments& given);
+
 void print_once(const std::vector<std::string>& notes);  // those of several rows that are the same
 
 class MatrixLine {

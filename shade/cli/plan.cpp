@@ -28,7 +28,9 @@ namespace {
 std::vector<Planned> read_rows(const Arguments& words) {
   std::vector<Planned> out;
   std::vector<std::string> notes;
-  for (const auto& row : measure::expand(words)) out.push_back(Planned::read(row, notes));
+  std::vector<std::vector<NoEffect>> unused;
+  for (const auto& row : measure::expand(words)) unused.push_back(out.emplace_back(Planned::read(row, notes)).unused);
+  require_used(unused, words);
   print_once(notes);
   return out;
 }

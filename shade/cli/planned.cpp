@@ -77,6 +77,7 @@ Planned Planned::read(const measure::MatrixRow& row, std::vector<std::string>& n
   line.planned_ranks = out.ranks;
   SHADE_REQUIRE(!line.parse(without_ranks(row.arguments)), "--help stands between the options of a matrix");
   out.experiment = line.experiment;
+  out.unused = line.unused;
   for (const auto& note : line.notes)
     if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
   return out;

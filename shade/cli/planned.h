@@ -20,6 +20,7 @@ struct Planned {
   std::optional<PlanTime::Row> time;  // with a device profile
   Json timeline;                      // of the predicted step (plan/step_timeline.h); null: none
   Bytes process;                      // besides tensors, by the device profile; 0: not known
+  std::vector<NoEffect> unused;       // options that have no effect in this row
   std::string refused;                // why it can't be run at all; empty: it can
 
   // The words of a row as `shade bench` reads them, --ranks as ranks that are simulated. What was chosen that was not

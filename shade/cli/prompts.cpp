@@ -46,7 +46,9 @@ void PromptConfig::declare(Fields& f) {
        .flags = {"--prompt-file"}});
   f.add("chat", chat,
         {.help = "whether prompts are a user's turns, formatted by the model's chat template", .flags = {"--chat"}});
-  f.add("system", system, {.help = "system message before the prompts, with --chat", .flags = {"--system"}});
+  f.add(
+      "system", system,
+      {.help = "system message before the prompts, with --chat", .flags = {"--system"}, .needs = {{"generate.chat"}}});
   f.add("chat_template", chat_template,
         {.help =
              text("name of the chat template, in place of the model's own: ", join(data::chat_template_names(), ", ")),
@@ -75,7 +77,6 @@ std::vector<Prompt> PromptConfig::read() const {
   SHADE_REQUIRE(prompt.empty() != prompt_file.empty(),
                 "expected a prompt (--prompt TEXT) or a file (--prompt-file FILE, - for standard input), found ",
                 prompt.empty() ? "neither" : "both");
-  SHADE_REQUIRE(chat || system.empty(), "--system is a turn of a conversation; add --chat");
   std::vector<Prompt> out;
   if (!prompt.empty()) {
     out = {{prompt, {}}};

@@ -52,6 +52,7 @@ int run_release(const Arguments& arguments) {
   line.app().add_option("FOLDER", folder, "new or empty folder, written completely or not at all")->required();
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
+  line.require_effects();
   SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "a model is released by one process; drop --ranks");
   const auto place = train::find_run((std::filesystem::path(run) / "").parent_path());
   SHADE_REQUIRE(place, run,

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "shade/base/config.h"
+#include "shade/base/effect.h"
 #include "shade/cli/foreign_words.h"
 #include "shade/comm/job/launch.h"
 #include "shade/comm/world.h"
@@ -51,6 +52,12 @@ int run_verify(const Arguments& arguments);
 // Before --help is printed, `short_help` may hide options.
 std::optional<int> parse_words(CLI::App& app, const Arguments& arguments, const std::function<void()>& short_help = {});
 
+// An option that was given and that nothing in the run would use.
+struct NoEffect {
+  std::string option;   // its usual spelling
+  std::string message;  // names it, what takes its effect away and what would give it one
+};
+
 // The command line of one verb: its own options, the fields of its configuration, and the options all verbs share.
 class CommandLine {
  public:
@@ -74,6 +81,11 @@ class CommandLine {
   // For --help, with an empty line after them, or nothing. Options of `outer`, which this line is the rest of, are
   // none.
   std::string aliases(const CLI::App* outer = nullptr) const;
+  // Given options that have no effect (base/effect.h), and fields of the verb's own file that have none by the file
+  // itself: options may take the effect of a field away, and a file says nothing of ranks. A value that restates the
+  // default passes: it says what happens anyway, and written recipes state every field.
+  std::vector<NoEffect> without_effect(const Facts& facts) const;
+  void require_effects(const Facts& facts = {}) const;  // throws UsageError; after the last change of a field
   bool has_file() const { return !config_file_.empty(); }
   Description description() const;
   std::string config_name() const;  // of the TOML file, without folder and ending; the verb if none was given
@@ -81,6 +93,7 @@ class CommandLine {
  private:
   OwnOptions own_options() const;
   std::string suggestion_for(const std::string& word) const;
+  bool changes_section(const std::string& key) const;      // an option of the key's section was given
   const Field* field_of(const std::string& option) const;  // null: none is spelled so
   Arguments with_values(const Arguments& arguments) const;
   void require_one_spelling(const Arguments& arguments) const;

@@ -105,12 +105,15 @@ int run_verify(const Arguments& arguments) {
       "--shard zero3 --dp bookkeeping");
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
-  if (!verify.model.empty()) {  // every rank has the definition's whole gradients
-    models::ModelOptions options{.task = verify.task};
-    if (verify.lora_rank > 0) options.lora = nn::LoraOptions{.rank = verify.lora_rank};
-    const auto size = models::size_of(verify.model, sizes, options);
-    train::require_memory(train::plain_states(size, nn::DType::fp64, expected_place(line).local_size));
-  }
+  models::ModelOptions options{.task = verify.task};
+  if (verify.lora_rank > 0) options.lora = nn::LoraOptions{.rank = verify.lora_rank};
+  Facts facts{{kRanks, ranks_fact(expected_place(line).size)}};
+  if (!verify.model.empty())
+    facts[kModelKind] = {models::kind_of(verify.model, sizes, options), {"model.model", "model.task"}};
+  line.require_effects(facts);
+  if (!verify.model.empty())  // every rank has the definition's whole gradients
+    train::require_memory(train::plain_states(models::size_of(verify.model, sizes, options), nn::DType::fp64,
+                                              expected_place(line).local_size));
   if (const auto status = start_ranks(line, "verify", arguments, comm_config)) return *status;
   int failed = 0;
   in_world(line.ranks, comm_config, [&](comm::World& world) {

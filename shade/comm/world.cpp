@@ -14,6 +14,7 @@
 #include <set>
 #include <thread>
 
+#include "shade/base/effect.h"
 #include "shade/base/explain.h"
 #include "shade/base/log.h"
 #include "shade/base/strings.h"
@@ -36,21 +37,30 @@ void CommConfig::declare(Fields& fields) {
              {.help = "communication backend between ranks; auto: nccl if there are GPUs, otherwise gloo",
               .not_offered = {"simulated"}});
   fields.add("peer_timeout", peer_timeout,
-             {.help = "time after which a stopped or dead rank ends the job", .min = 1, .max = 86400});
-  fields.add("rendezvous_timeout", rendezvous_timeout,
-             {.help = "time that ranks wait for each other at the start", .min = 1, .max = 86400});
+             {.help = "time after which a stopped or dead rank ends the job",
+              .min = 1,
+              .max = 86400,
+              .needs = {needs_ranks()}});
   fields.add(
-      "stall_timeout", stall_timeout,
-      {.help = "time after which the job ends if all ranks are alive and wait for each other", .min = 1, .max = 86400});
+      "rendezvous_timeout", rendezvous_timeout,
+      {.help = "time that ranks wait for each other at the start", .min = 1, .max = 86400, .needs = {needs_ranks()}});
+  fields.add("stall_timeout", stall_timeout,
+             {.help = "time after which the job ends if all ranks are alive and wait for each other",
+              .min = 1,
+              .max = 86400,
+              .needs = {needs_ranks()}});
   fields.add("interface", interface,
-             {.help = "network interface between hosts, e.g. eth0; if not set, the one that leads to rank 0"});
+             {.help = "network interface between hosts, e.g. eth0; if not set, the one that leads to rank 0",
+              .needs = {needs_ranks()}});
   fields.add(
       "seal", seal,
       {.help = "encryption and authentication of messages between ranks; auto: on if the job spans hosts. NCCL's "
-               "own messages are never encrypted"});
+               "own messages are never encrypted",
+       .needs = {needs_ranks()}});
   fields.add("segment", segment,
              {.help = "size of the segments in which a reduction is received while the previous segment is added",
-              .min = 4096});
+              .min = 4096,
+              .needs = {needs_ranks()}});
 }
 
 namespace {
@@ -207,10 +217,9 @@ World World::connect(const Place& place, const CommConfig& config, c10::intrusiv
     if (!config.interface.empty()) keep_nccl_on(config.interface);
   }
 
-  if (!place.single_host()) {
-    state->address = config.interface.empty() ? local_address_towards(place.store_host, place.store_port)
-                                              : address_of_interface(config.interface);
-  }
+  const auto named = config.interface.empty() ? std::string() : address_of_interface(config.interface);
+  if (!place.single_host())
+    state->address = named.empty() ? local_address_towards(place.store_host, place.store_port) : named;
   state->secret = options.secret ? *options.secret : job_secret(place);
   store = c10::make_intrusive<SealedStore>(std::move(store), *state->secret);
   if (state->hosts_store()) state->sockets = kStoreSockets * place.size;

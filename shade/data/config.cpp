@@ -14,7 +14,6 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& place) {
 std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_length, Task task, const Proof& proof,
                                           const HeadClasses& head) {
   SHADE_REQUIRE(!config.data_folder.empty(), "no data; set --data-folder");
-  SHADE_REQUIRE(!config.flip, "--flip is for images, and ", config.data_folder, " holds texts; drop it");
   auto tokenizer = open_tokenizer(config.tokenizer);
   const ChatTemplate chat(config.tokenizer, config.chat_template, *tokenizer);
   auto store = TokenStore::open({.folder = config.data_folder,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "shade/base/config.h"
+#include "shade/base/effect.h"
 #include "shade/base/strings.h"
 #include "shade/data/chat/chat_template.h"
 #include "shade/data/image_dataset.h"
@@ -36,62 +37,79 @@ struct DataConfig {
           {.help = "Hugging Face tokenizer.json (BPE) or its folder; bytes: every byte is a token; if not "
                    "set, that of the model's folder in shade train, otherwise bytes",
            .flags = {"--tokenizer"},
-           .common = true});
+           .common = true,
+           .needs = {needs_texts()}});
     f.add("packing", packing,
           {.help = "way samples are formed; records: each record is a sample; packed: samples are windows over the "
                    "concatenated records, which a private run must state by --privacy-unit window",
-           .flags = {"--packing"}});
+           .flags = {"--packing"},
+           .needs = {{"data.data_folder"}, needs_texts()}});
     f.add("chat_template", chat_template,
           {.help = text("name of the chat template that formats messages as text, one of ",
                         join(chat_template_names(), ", "), "; if not set, that of the tokenizer's folder"),
-           .flags = {"--chat-template"}});
+           .flags = {"--chat-template"},
+           .needs = {needs_texts()}});
     f.add("loss_on", loss_on,
           {.help = "tokens that a language model learns to predict; completion: those of completions and of an "
                    "assistant's turns, and all tokens of plain texts; all: those of prompts too",
-           .flags = {"--loss-on"}});
-    f.add("text_unit", text_unit, {.help = "unit of a .txt file that forms a record", .flags = {"--text-unit"}});
+           .flags = {"--loss-on"},
+           .needs = {{"data.data_folder"}, {kModelKind, {kLanguageModel}}}});
+    f.add("text_unit", text_unit,
+          {.help = "unit of a .txt file that forms a record",
+           .flags = {"--text-unit"},
+           .needs = {{"data.data_folder"}, needs_texts()}});
     f.add("text_field", fields.text,
           {.help = "name of the field that holds a record's text; if no field is named: text, prompt with completion "
                    "(or response), or messages (or conversations), whichever exists",
-           .flags = {"--text-field"}});
+           .flags = {"--text-field"},
+           .needs = {{"data.data_folder"}, needs_texts()}});
     f.add(
         "prompt_field", fields.prompt,
         {.help =
              "name of the field that holds a record's prompt, which is read but not trained on; needs completion_field",
-         .flags = {"--prompt-field"}});
+         .flags = {"--prompt-field"},
+         .needs = {{"data.data_folder"}, needs_texts()}});
     f.add("completion_field", fields.completion,
           {.help = "name of the field that holds the text after the prompt, which is trained on",
-           .flags = {"--completion-field"}});
+           .flags = {"--completion-field"},
+           .needs = {{"data.data_folder"}, needs_texts()}});
     f.add("messages_field", fields.messages,
           {.help = "name of the field that holds a conversation, a list of messages with role and content, formatted "
                    "by the model's chat template",
-           .flags = {"--messages-field"}});
+           .flags = {"--messages-field"},
+           .needs = {{"data.data_folder"}, needs_texts()}});
     f.add("label_field", fields.label,
           {.help = "name of the field that holds a record's class, required in every record; if not set: label, where "
                    "it exists",
-           .flags = {"--label-field"}});
+           .flags = {"--label-field"},
+           .needs = {{"data.data_folder"}, needs_texts()}});
     f.add(
         "user_field", fields.user,
         {.help =
              "name of the field that identifies a record's user, a string or a whole number, required in every record",
-         .flags = {"--user-field"}});
+         .flags = {"--user-field"},
+         .needs = {{"data.data_folder"}, needs_texts()}});
     f.add("classes", classes,
           {.help = "names of the classes in order, comma-separated, or @FILE with one per line; a model that names its "
                    "classes keeps its own order; required in private runs on labelled records, where the labels that "
                    "occur are not public",
            .flags = {"--classes"},
-           .common = true});
+           .common = true,
+           .needs = {{"data.data_folder"}, {kModelKind, {kTextClassifier, kImageModel}}}});
     f.add("flip", flip,
           {.help = "whether to mirror each training image horizontally with probability 0.5; evaluation never does",
-           .flags = {"--flip"}});
+           .flags = {"--flip"},
+           .needs = {{"data.data_folder"}, needs_images()}});
     f.add("max_records", max_records,
           {.help = "number of records to read from the start of the data; 0: all, as private runs require",
            .unit = "records",
            .min = 0,
-           .flags = {"--max-records"}});
+           .flags = {"--max-records"},
+           .needs = {{"data.data_folder"}, needs_texts()}});
     f.add("cache_folder", cache_folder,
           {.help = "folder of the token cache, which is a copy of the data; if not set, .shade in the data folder",
-           .flags = {"--cache-folder"}});
+           .flags = {"--cache-folder"},
+           .needs = {{"data.data_folder"}, needs_texts()}});
   }
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "shade/base/config.h"
+#include "shade/base/effect.h"
 #include "shade/base/json.h"
 #include "shade/base/private_file.h"
 #include "shade/catalog/figures.h"
@@ -42,7 +43,8 @@ struct BenchConfig : train::ModelConfig {
           {.help = "sequence length of a sample",
            .unit = "tokens",
            .min = 1,
-           .flags = {"--seq-length", "--seq", "--seq-lengths", "--max-length"}});
+           .flags = {"--seq-length", "--seq", "--seq-lengths", "--max-length"},
+           .needs = {needs_texts()}});
     f.add("batch_size", batch_size,
           {.help = "samples per rank (in shade train --global-batch-size is of all ranks together)",
            .unit = "samples",
@@ -52,7 +54,8 @@ struct BenchConfig : train::ModelConfig {
     f.add("grad_accum", grad_accum,
           {.help = "number of micro-batches of batch_size per step",
            .min = 1,
-           .flags = {"--grad-accum", "--grad-accum-steps", "--gradient-accumulation-steps"}});
+           .flags = {"--grad-accum", "--grad-accum-steps", "--gradient-accumulation-steps"},
+           .needs = {{"bench.work", {"step"}}}});
     f.add("num_iter", num_iter, {.help = "number of measured steps", .min = 1, .flags = {"--num-iter", "--num-steps"}});
     f.add("warmup_iter", warmup_iter,
           {.help = "number of steps before measuring", .min = 0, .flags = {"--warmup-iter"}});

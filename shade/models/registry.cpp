@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "shade/base/effect.h"
 #include "shade/io/model_file.h"
 #include "shade/models/decoder.h"
 #include "shade/models/dit.h"
@@ -157,6 +158,16 @@ std::vector<std::string> not_trained_with(const std::filesystem::path& folder) {
 
 std::unique_ptr<Model> make_model(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options) {
   return std::visit([&](const auto& config) { return build(config, options); }, find(name, sizes));
+}
+
+std::string kind_of(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options) {
+  const auto of_one_block = [&](auto config) {
+    config.blocks() = 1;
+    const auto model = build(config, options);
+    if (const auto of_text = model->text_traits()) return of_text->classifier ? kTextClassifier : kLanguageModel;
+    return model->image_traits() ? kImageModel : kLinearModel;
+  };
+  return std::visit(of_one_block, find(name, sizes));
 }
 
 ModelSize size_of(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options) {

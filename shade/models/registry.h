@@ -31,6 +31,9 @@ std::vector<std::string> not_trained_with(const std::filesystem::path& folder);
 // Hugging Face hub (models/hub.h). Throws UsageError with the nearest name. Weights are declared, not bound.
 std::unique_ptr<Model> make_model(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options);
 
+// What the model learns from, in the words of base/effect.h; the same errors as make_model().
+std::string kind_of(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options);
+
 struct ModelSize {
   int64_t parameters = 0, trainable = 0;
 };

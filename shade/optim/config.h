@@ -48,23 +48,42 @@ struct OptimConfig {
            .min = 0,
            .flags = {"--weight-decay"}});
     f.add("decay_all", decay_all,
-          {.help = "whether weight decay also applies to norms and biases", .flags = {"--decay-all"}});
+          {.help = "whether weight decay also applies to norms and biases",
+           .flags = {"--decay-all"},
+           .needs = {{"optim.weight_decay"}}});
     f.add("beta1", beta1,
-          {.help = "decay rate of the first moment of adamw and adambc", .min = 0, .max = 1, .flags = {"--beta1"}});
+          {.help = "decay rate of the first moment of adamw and adambc",
+           .min = 0,
+           .max = 1,
+           .flags = {"--beta1"},
+           .needs = {{"optim.optimizer", {"adamw", "adambc"}}}});
     f.add("beta2", beta2,
-          {.help = "decay rate of the second moment of adamw and adambc", .min = 0, .max = 1, .flags = {"--beta2"}});
+          {.help = "decay rate of the second moment of adamw and adambc",
+           .min = 0,
+           .max = 1,
+           .flags = {"--beta2"},
+           .needs = {{"optim.optimizer", {"adamw", "adambc"}}}});
     f.add("eps", eps,
           {.help = "term added to adamw's denominator for numerical stability; adambc: smallest denominator",
            .min = 0,
-           .flags = {"--eps"}});
+           .flags = {"--eps"},
+           .needs = {{"optim.optimizer", {"adamw", "adambc"}}}});
     f.add("noise_floor", noise_floor,
           {.help = "smallest second moment of adambc after the noise variance is subtracted, as a fraction of that "
                    "variance",
            .min = 0,
-           .flags = {"--noise-floor"}});
+           .flags = {"--noise-floor"},
+           .needs = {{"optim.optimizer", {"adambc"}}}});
     f.add("momentum", momentum,
-          {.help = "momentum of sgd; 0: none, and sgd keeps no state", .min = 0, .max = 1, .flags = {"--momentum"}});
-    f.add("nesterov", nesterov, {.help = "whether sgd uses Nesterov momentum", .flags = {"--nesterov"}});
+          {.help = "momentum of sgd; 0: none, and sgd keeps no state",
+           .min = 0,
+           .max = 1,
+           .flags = {"--momentum"},
+           .needs = {{"optim.optimizer", {"sgd"}}}});
+    f.add("nesterov", nesterov,
+          {.help = "whether sgd uses Nesterov momentum",
+           .flags = {"--nesterov"},
+           .needs = {{"optim.optimizer", {"sgd"}}, {"optim.momentum"}}});
     f.add("schedule", schedule, {.help = "learning-rate schedule after the warm-up", .flags = {"--schedule"}});
     f.add("warmup_steps", warmup_steps,
           {.help = "length of the linear warm-up of the learning rate",
@@ -75,13 +94,15 @@ struct OptimConfig {
           {.help = "update at which the cosine and linear schedules reach 0; 0: the last training step",
            .unit = "updates",
            .min = 0,
-           .flags = {"--total-steps"}});
+           .flags = {"--total-steps"},
+           .needs = {{"optim.schedule", {"cosine", "linear"}}}});
     f.add("grad_clip", grad_clip,
           {.help = "largest norm of the whole gradient in runs that are not private, where --max-grad-norm means the "
                    "same; 0: no clipping",
            .min = 0,
            .flags = {"--grad-clip"},
-           .if_not_given = "train, if not private: --max-grad-norm; otherwise 0"});
+           .if_not_given = "train, if not private: --max-grad-norm; otherwise 0",
+           .needs = {{"dp.dp", {"none"}}}});
     f.add("state_dtype", state_dtype,
           {.help = "data type of the optimizer's state; bf16 halves its memory and rounds stochastically",
            .flags = {"--optimizer-state-dtype"}});

@@ -41,20 +41,24 @@ void WholeRunConfig::declare(Fields& fields) {
               .min = 0,
               .flags = {"--tokens"}});
   fields.add("price_per_hour", price_per_hour,
-             {.help = "price of one device for an hour, in any currency", .min = 0, .flags = {"--price-per-hour"}});
+             {.help = "price of one device for an hour, in any currency",
+              .min = 0,
+              .flags = {"--price-per-hour"},
+              .needs = {{"run.tokens"}}});
   fields.add("device_mtbf", device_mtbf,
              {.help = "mean time between failures of one device, e.g. 45000h",
               .flags = {"--device-mtbf"},
-              .if_not_given = "466 failures of 16384 devices in 54 days, as published for Llama 3 405B"});
-  fields.add(
-      "write_bandwidth", write_bandwidth,
-      {.help = "rate at which all ranks together write a checkpoint",
-       .unit = "GB/s",
-       .min = 0,
-       .flags = {"--write-bandwidth"},
-       .if_not_given = "2000 GB/s for 16384 devices, as published for Llama 3 405B, and as much less for fewer"});
+              .if_not_given = "466 failures of 16384 devices in 54 days, as published for Llama 3 405B",
+              .needs = {{"run.tokens"}}});
+  fields.add("write_bandwidth", write_bandwidth,
+             {.help = "rate at which all ranks together write a checkpoint",
+              .unit = "GB/s",
+              .min = 0,
+              .flags = {"--write-bandwidth"},
+              .if_not_given = "2000 GB/s for 16384 devices, as published for Llama 3 405B, and as much less for fewer",
+              .needs = {{"run.tokens"}}});
   fields.add("restart_time", restart_time,
-             {.help = "time from a failure to the next step", .flags = {"--restart-time"}});
+             {.help = "time from a failure to the next step", .flags = {"--restart-time"}, .needs = {{"run.tokens"}}});
 }
 
 void WholeRunQuestion::require_valid() const {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "shade/base/config.h"
+#include "shade/base/effect.h"
 #include "shade/base/units.h"
 #include "shade/catalog/methods.h"
 #include "shade/privacy/event.h"
@@ -69,49 +70,64 @@ struct DpConfig {
           {.help = "scope of the clipped norm; flat: all weights; per_layer, group: each module or unit with its own "
                    "threshold; automatic: division by the norm; adaptive: flat, with a threshold that follows a "
                    "quantile of the norms",
-           .flags = {"--clip-style"}});
+           .flags = {"--clip-style"},
+           .needs = {{"dp.dp"}}});
     f.add("norm_algorithm", norm_algorithm,
           {.help = "norm algorithm of linear layers; input_length: gradients in blocks; width: Gram matrices; auto: "
                    "the cheaper one for each shape",
-           .flags = {"--norm-algorithm"}});
+           .flags = {"--norm-algorithm"},
+           .needs = {{"dp.dp"}}});
     f.add("tile_size", tile_size,
           {.help = "tile size for Gram matrices; 0: chosen from the sequence length",
            .unit = "positions",
            .min = 0,
-           .flags = {"--tile-size"}});
+           .flags = {"--tile-size"},
+           .needs = {{"dp.dp"}, {"dp.norm_algorithm", {"auto", "width"}}}});
     f.add("norm_workspace", norm_workspace,
           {.help = "largest block of a gradient that is computed for its norm; 0: 4 MiB on a CPU, 1/64 of an "
-                   "accelerator's memory"});
+                   "accelerator's memory",
+           .needs = {{"dp.dp"}}});
     f.add("dp_memory", dp_memory,
           {.help = "memory that --dp auto may keep for the private step before it chooses leaner forms, e.g. 1GiB; 0: "
                    "no limit",
-           .flags = {"--dp-memory"}});
+           .flags = {"--dp-memory"},
+           .needs = {{"dp.dp", {"auto"}}}});
     f.add("norm_timing", norm_timing,
           {.help = "whether both norm algorithms are timed on a shape's first use and the faster is kept; runs are "
                    "then not bit-reproducible",
-           .flags = {"--norm-timing"}});
+           .flags = {"--norm-timing"},
+           .needs = {{"dp.dp"}, {"dp.norm_algorithm", {"auto"}}}});
     f.add("sigma", sigma,
           {.help = "noise multiplier: standard deviation of the noise divided by the sensitivity",
            .min = 0,
-           .flags = {"--sigma", "--noise-multiplier"}});
+           .flags = {"--sigma", "--noise-multiplier"},
+           .needs = {{"dp.dp"}}});
     f.add("max_grad_norm", max_grad_norm,
           {.help = "clipping threshold C of each sample's gradient norm; in shade train without privacy, that of the "
                    "whole gradient, where 0 means no clipping",
            .min = 0,
            .flags = {"--max-grad-norm"},
-           .common = true});
-    f.add("gamma", gamma, {.help = "stability constant of --clip-style automatic, added to the norm"});
+           .common = true,
+           .needs = {{kStepKind, {kPrivateStep}}}});
+    f.add("gamma", gamma,
+          {.help = "stability constant of --clip-style automatic, added to the norm",
+           .needs = {{"dp.clip_style", {"automatic"}}}});
     f.add("clip_quantile", clip_quantile,
-          {.help = "fraction of samples whose norm stays below the threshold under --clip-style adaptive"});
-    f.add("clip_rate", clip_rate, {.help = "learning rate of the threshold under --clip-style adaptive"});
+          {.help = "fraction of samples whose norm stays below the threshold under --clip-style adaptive",
+           .needs = {{"dp.clip_style", {"adaptive"}}}});
+    f.add("clip_rate", clip_rate,
+          {.help = "learning rate of the threshold under --clip-style adaptive",
+           .needs = {{"dp.clip_style", {"adaptive"}}}});
     f.add("count_sigma", count_sigma,
           {.help = "standard deviation of the noise on the number of samples below the threshold, under --clip-style "
                    "adaptive",
-           .unit = "samples"});
+           .unit = "samples",
+           .needs = {{"dp.clip_style", {"adaptive"}}}});
     f.add("noise_seed", noise_seed,
           {.help = "seed of the noise in place of a secret key: reproducible, and therefore NOT private; -1: a key "
                    "from the system",
-           .flags = {"--noise-seed"}});
+           .flags = {"--noise-seed"},
+           .needs = {{"dp.dp"}}});
   }
   bool is_private() const { return dp != MethodName::none; }
   ClipOptions clip_options() const;

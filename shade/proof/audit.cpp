@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "shade/base/effect.h"
 #include "shade/base/error.h"
 #include "shade/base/log.h"
 #include "shade/privacy/accounting/gaussian.h"
@@ -14,7 +15,11 @@ namespace shade::proof {
 
 void AuditConfig::declare(Fields& f) {
   f.add("seq_length", seq_length,
-        {.help = "sequence length of a sample", .unit = "tokens", .min = 1, .flags = {"--seq-length", "--seq"}});
+        {.help = "sequence length of a sample",
+         .unit = "tokens",
+         .min = 1,
+         .flags = {"--seq-length", "--seq"},
+         .needs = {needs_texts()}});
   f.add("batch_size", batch_size,
         {.help = "number of records (or users) in addition to the canary", .min = 0, .flags = {"--batch-size"}});
   f.add("max_records_per_user", max_records_per_user,
@@ -27,26 +32,38 @@ void AuditConfig::declare(Fields& f) {
                  "a canary, every step observed; one_run: one training with many canaries, every step observed; model: "
                  "the same, only the losses of the trained model are seen",
          .flags = {"--kind"}});
-  f.add("runs", runs, {.help = "number of noisy sums per world, for kind step", .min = 100, .flags = {"--runs"}});
+  f.add("runs", runs,
+        {.help = "number of noisy sums per world, for kind step",
+         .min = 100,
+         .flags = {"--runs"},
+         .needs = {{"audit.kind", {"step"}}}});
   f.add("steps", steps,
         {.help = "number of steps of a training; not for kind step",
          .min = 1,
          .max = 10000,
-         .flags = {"--steps", "--num-steps"}});
+         .flags = {"--steps", "--num-steps"},
+         .needs = {{"audit.kind", {"training", "one_run", "model"}}}});
   f.add("sample_rate", sample_rate,
         {.help = "probability that a record is in a step's batch; not for kind step",
          .min = 0,
          .max = 1,
-         .flags = {"--sample-rate"}});
+         .flags = {"--sample-rate"},
+         .needs = {{"audit.kind", {"training", "one_run", "model"}}}});
   f.add("trainings", trainings,
-        {.help = "number of trainings per world, for kind training", .min = 20, .flags = {"--trainings"}});
+        {.help = "number of trainings per world, for kind training",
+         .min = 20,
+         .flags = {"--trainings"},
+         .needs = {{"audit.kind", {"training"}}}});
   f.add("canaries", canaries,
         {.help = "number of canaries, each included with probability 1/2, for kinds one_run and model",
          .min = 10,
-         .flags = {"--canaries"}});
-  f.add(
-      "micro_batch", micro_batch,
-      {.help = "number of samples that a rank computes at a time in a training", .min = 1, .flags = {"--micro-batch"}});
+         .flags = {"--canaries"},
+         .needs = {{"audit.kind", {"one_run", "model"}}}});
+  f.add("micro_batch", micro_batch,
+        {.help = "number of samples that a rank computes at a time in a training",
+         .min = 1,
+         .flags = {"--micro-batch"},
+         .needs = {{"audit.kind", {"training", "one_run", "model"}}}});
   f.add("delta", delta, {.help = "delta at which epsilons are compared", .flags = {"--delta"}});
   f.add("confidence", confidence, {.help = "confidence level of the lower bound", .min = 0.5, .max = 0.999999});
   f.add("fault", fault, {.help = "planted fault that the audit must find", .flags = {"--fault"}});

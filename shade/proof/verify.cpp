@@ -128,9 +128,13 @@ void VerifyConfig::declare_model(Fields& f) {
   f.add("model", model,
         {.help = "name of a model or folder with config.json; if not set, small models of every family",
          .flags = {"--model", "--model-name", "--model-name-or-path"}});
-  f.add("task", task, {.help = "training task; auto: the usual one of the model", .flags = {"--task"}});
+  f.add("task", task,
+        {.help = "training task; auto: the usual one of the model", .flags = {"--task"}, .needs = {{"model.model"}}});
   f.add("lora_rank", lora_rank,
-        {.help = "rank of LoRA adapters; 0: no adapters", .min = 0, .flags = {"--lora-rank", "--lora-r"}});
+        {.help = "rank of LoRA adapters; 0: no adapters",
+         .min = 0,
+         .flags = {"--lora-rank", "--lora-r"},
+         .needs = {{"model.model"}}});
 }
 
 void VerifyConfig::declare(Fields& f) {
@@ -151,7 +155,8 @@ void VerifyConfig::declare(Fields& f) {
                  "a sample; the small models are checked in both ways",
          .unit = "records",
          .min = 1,
-         .flags = {"--max-records-per-user"}});
+         .flags = {"--max-records-per-user"},
+         .needs = {{"model.model"}}});
   f.add("all", all,
         {.help = "whether to check every data type and accumulation on every model and strategy, and checkpointing",
          .flags = {"--all"}});

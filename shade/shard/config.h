@@ -52,13 +52,19 @@ struct ShardConfig {
            .if_not_given = "none; with several ranks zero3",
            .common = true});
     f.add("replicate", replicate,
-          {.help = "number of replicas of the model under hsdp", .min = 1, .flags = {"--replicate"}});
+          {.help = "number of replicas of the model under hsdp",
+           .min = 1,
+           .flags = {"--replicate"},
+           .needs = {{"shard.shard", {"hsdp"}}}});
     f.add("wrap", wrap,
           {.help = "granularity of the units that are gathered together; module: one per block, embedding and head; "
                    "size: neighbours until a unit has min_num_params; none: one unit",
            .flags = {"--wrap", "--auto-wrap-policy"}});
     f.add("min_num_params", min_num_params,
-          {.help = "smallest number of parameters per unit with --wrap size", .min = 1, .flags = {"--min-num-params"}});
+          {.help = "smallest number of parameters per unit with --wrap size",
+           .min = 1,
+           .flags = {"--min-num-params"},
+           .needs = {{"shard.wrap", {"size"}}}});
     f.add("segment", segment,
           {.help =
                "size of the segments in which larger units are communicated; 0: 64 MiB on a CPU, whole units elsewhere",
@@ -85,7 +91,8 @@ struct ShardConfig {
            .flags = {"--offload", "--cpu-offload"}});
     f.add("offload_folder", offload_folder,
           {.help = "folder of that mapped file; if not set, the system's temporary folder",
-           .flags = {"--offload-folder"}});
+           .flags = {"--offload-folder"},
+           .needs = {{"shard.offload"}}});
   }
 };
 

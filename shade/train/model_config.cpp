@@ -26,6 +26,10 @@ models::ModelOptions ModelConfig::options() const {
   return out;
 }
 
+Fact ModelConfig::model_kind(const models::SizeOverrides& sizes) const {
+  return {models::kind_of(model, sizes, options()), {"model.model", "model.model_folder", "model.task"}};
+}
+
 std::string ModelConfig::hub_name() const {
   const auto copy = models::hub_copy(model);
   return copy && copy->string() == weights ? model : std::string();

@@ -1,6 +1,7 @@
 // The section [model], beside its sizes: of recipes and of every verb that makes a model.
 #pragma once
 
+#include "shade/base/effect.h"
 #include "shade/models/registry.h"
 #include "shade/train/compute_type.h"
 
@@ -41,6 +42,7 @@ struct ModelConfig {
     declare_task(f);
     declare_adapters(f);
   }
+  Fact model_kind(const models::SizeOverrides& sizes) const;  // of kModelKind
   void use_folder();  // takes the place of `model`, and is what is written down. Throws UsageError
   models::ModelOptions options() const;
   Json adapter_json(bool classifier) const;  // PEFT's adapter_config.json
@@ -64,8 +66,9 @@ struct ModelConfig {
         "loss_mean", loss_mean,
         {.help = "items that a language model's loss is averaged over; token: all predicted tokens of the batch; "
                  "record: records, each with the mean over its tokens; auto: record in a private run, otherwise token",
-         .flags = {"--loss-mean"}});
-    f.add("attention", attention, {.help = "attention kernel", .flags = {"--attention"}});
+         .flags = {"--loss-mean"},
+         .needs = {{kModelKind, {kLanguageModel}}}});
+    f.add("attention", attention, {.help = "attention kernel", .flags = {"--attention"}, .needs = {needs_attention()}});
     f.add("checkpointing", checkpointing,
           {.help = "activation checkpointing; block: each block's activations are recomputed in the backward pass",
            .flags = {"--checkpointing"},
@@ -78,9 +81,13 @@ struct ModelConfig {
            .flags = {"--lora-rank", "--lora-r"},
            .common = true});
     f.add("lora_alpha", lora_alpha,
-          {.help = "scale of the LoRA adapters, divided by their rank", .flags = {"--lora-alpha"}});
+          {.help = "scale of the LoRA adapters, divided by their rank",
+           .flags = {"--lora-alpha"},
+           .needs = {{"model.lora_rank"}}});
     f.add("lora_targets", lora_targets,
-          {.help = "names of linear layers that get a LoRA adapter", .flags = {"--lora-targets"}});
+          {.help = "names of linear layers that get a LoRA adapter",
+           .flags = {"--lora-targets"},
+           .needs = {{"model.lora_rank"}}});
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "shade/base/effect.h"
 #include "shade/comm/world.h"
 #include "shade/data/config.h"
 #include "shade/optim/config.h"
@@ -36,49 +37,59 @@ struct BudgetConfig {
                    "by the number of records or users",
            .min = 0,
            .max = 1,
-           .flags = {"--sample-rate"}});
+           .flags = {"--sample-rate"},
+           .needs = {{"dp.sampler", {"poisson", "truncated_poisson"}}}});
     f.add("max_batch", max_batch,
           {.help = "largest batch of the truncated_poisson sampler; larger draws are cut to this size",
            .unit = "samples",
            .min = 0,
-           .flags = {"--max-batch"}});
+           .flags = {"--max-batch"},
+           .needs = {{"dp.sampler", {"truncated_poisson"}}}});
     f.add("population", population,
           {.help = "upper bound on the number of records or users, for the truncated_poisson sampler; 0: their number "
                    "plus one",
            .min = 0,
-           .flags = {"--population"}});
+           .flags = {"--population"},
+           .needs = {{"dp.sampler", {"truncated_poisson"}}}});
     f.add("target_epsilon", target_epsilon,
           {.help = "epsilon to spend over all steps, from which sigma is computed; 0: sigma is given",
            .min = 0,
            .flags = {"--target-epsilon", "--epsilon"},
-           .common = true});
+           .common = true,
+           .needs = {{"dp.dp"}}});
     f.add("max_epsilon", max_epsilon,
           {.help = "largest epsilon; training stops before it is exceeded; 0: target_epsilon, or no limit",
            .min = 0,
-           .flags = {"--max-epsilon"}});
+           .flags = {"--max-epsilon"},
+           .needs = {{"dp.dp"}}});
     f.add("delta", delta,
           {.help = "probability that the epsilon guarantee fails; choose it below 1 / number of records or users",
            .flags = {"--delta", "--target-delta"},
-           .common = true});
+           .common = true,
+           .needs = {{"dp.dp"}}});
     f.add("privacy_unit", privacy_unit,
           {.help = text("unit that epsilon protects; record: ", adjacency(privacy::PrivacyUnit::record),
                         "; window: ", adjacency(privacy::PrivacyUnit::window),
                         " of packed data, not a whole text or a person; user: ", adjacency(privacy::PrivacyUnit::user),
                         ", identified by --user-field"),
            .flags = {"--privacy-unit"},
-           .common = true});
+           .common = true,
+           .needs = {{"dp.dp"}}});
     f.add(
         "max_records_per_user", max_records_per_user,
         {.help = "largest number of a user's records in one step, drawn again in each step; their mean loss gives one "
                  "clipped gradient; required with --privacy-unit user",
          .unit = "records",
          .min = 0,
-         .flags = {"--max-records-per-user"}});
-    f.add("accountant", accountant, {.help = "accountant that enforces the budget", .flags = {"--accountant"}});
+         .flags = {"--max-records-per-user"},
+         .needs = {{"dp.dp"}, {"dp.privacy_unit", {"user"}}}});
+    f.add("accountant", accountant,
+          {.help = "accountant that enforces the budget", .flags = {"--accountant"}, .needs = {{"dp.dp"}}});
     f.add("data_ledger", data_ledger,
           {.help = "file that counts what all private runs on these data spend and stops them at its cap; created by "
                    "shade ledger --create",
-           .flags = {"--data-ledger"}});
+           .flags = {"--data-ledger"},
+           .needs = {{"dp.dp"}}});
   }
 };
 
@@ -130,7 +141,8 @@ struct TrainConfig {
            .unit = "tokens",
            .min = 1,
            .flags = {"--seq-length", "--seq", "--seq-lengths", "--max-length"},
-           .common = true});
+           .common = true,
+           .needs = {needs_texts()}});
     f.add("micro_batch", micro_batch,
           {.help = "number of samples of seq_length that a rank computes at a time; of shorter texts, as many as have "
                    "the same number of tokens; auto: the most that fit into memory_limit",
@@ -138,7 +150,8 @@ struct TrainConfig {
     f.add("padding", padding,
           {.help = "length that texts are padded to; longest: that of the longest text in the micro-batch, which holds "
                    "texts of similar length (in a private run rounded up to a power of two); max_length: seq_length",
-           .flags = {"--padding"}});
+           .flags = {"--padding"},
+           .needs = {needs_texts()}});
     f.add("grad_accum", grad_accum,
           {.help = "micro-batches per rank and update; sets micro_batch to the global batch divided by this and by the "
                    "number of ranks, rounded up; 0: as many as micro_batch requires",
@@ -150,11 +163,13 @@ struct TrainConfig {
            .flags = {"--memory-limit"}});
     f.add("synthetic", synthetic,
           {.help = "whether to train on synthetic records generated for the model", .flags = {"--synthetic"}});
-    f.add("records", records, {.help = "number of synthetic records", .min = 1, .flags = {"--records"}});
+    f.add("records", records,
+          {.help = "number of synthetic records", .min = 1, .flags = {"--records"}, .needs = {{"train.synthetic"}}});
     f.add("sample_corpus", sample_corpus,
           {.help = "size of a synthetic text corpus to write into data_folder if that folder does not exist, e.g. "
                    "2MiB; 0: none",
-           .flags = {"--sample-corpus"}});
+           .flags = {"--sample-corpus"},
+           .needs = {{"data.data_folder"}, needs_texts()}});
     f.add("eval_records", eval_records,
           {.help = "number of records held out for evaluation, spread evenly over the data; in a private run chosen by "
                    "each record's content, and with user_field by whole users, so the number is approximate; packed "
@@ -166,7 +181,8 @@ struct TrainConfig {
           {.help = "interval between evaluations on the held-out records",
            .unit = "steps",
            .min = 1,
-           .flags = {"--eval-every"}});
+           .flags = {"--eval-every"},
+           .needs = {{"train.eval_records"}}});
     f.add("test_folder", test_folder,
           {.help = "folder of test records in the format of data_folder, evaluated once at the end",
            .flags = {"--test-folder"}});
@@ -181,7 +197,8 @@ struct TrainConfig {
           {.help = "time between checkpoints if save_every is 0, e.g. 10min; the last step is always saved; 0: only "
                    "the last step",
            .min = 0,
-           .flags = {"--save-interval"}});
+           .flags = {"--save-interval"},
+           .needs = {{"train.save_every", {"0"}}}});
     f.add("keep", keep, {.help = "number of checkpoints to keep", .min = 1, .flags = {"--keep"}});
     f.add("output", output,
           {.help = "run directory; an existing run is continued from its newest complete checkpoint; to start again, "
@@ -202,15 +219,19 @@ struct TrainConfig {
            .flags = {"--export"},
            .common = true});
     f.add("adapter_folder", adapter_folder,
-          {.help = "folder to write the final LoRA adapters to, in the format of PEFT", .flags = {"--export-adapter"}});
+          {.help = "folder to write the final LoRA adapters to, in the format of PEFT",
+           .flags = {"--export-adapter"},
+           .needs = {{"model.lora_rank"}}});
     f.add("export_dtype", export_dtype,
           {.help = "data type of the exported model; auto: that of the weights training started from, or of "
                    "computation if they were random; adapters are always exported in fp32",
-           .flags = {"--export-dtype"}});
+           .flags = {"--export-dtype"},
+           .needs = {{"train.export_folder"}}});
     f.add("keep_key", keep_key,
           {.help = "whether to keep the noise key of a private run after it has finished; anyone who reads the key can "
                    "subtract the noise",
-           .flags = {"--keep-key"}});
+           .flags = {"--keep-key"},
+           .needs = {{"dp.dp"}}});
     f.add("seed", seed,
           {.help = "seed of the random weights, and of the batches in runs that are not private", .flags = {"--seed"}});
     f.add("threads", threads,

@@ -31,9 +31,9 @@ struct AuditVerb : testing::Test {
 
 TEST_F(AuditVerb, StatesConfidenceAndAssumptionsOfEveryKind) {
   for (const auto* kind : {"training", "one_run", "model"}) {
-    const auto seen =
-        shade({"audit", "--kind", kind, "--model", "linear-nano", "--batch-size", "2", "--trainings", "20",
-               "--canaries", "20", "--steps", "2", "--max-grad-norm", "0.01", "--json", place("a.json")});
+    const auto seen = shade({"audit", "--kind", kind, "--model", "linear-nano", "--batch-size", "2",
+                             std::string(kind) == "training" ? "--trainings" : "--canaries", "20", "--steps", "2",
+                             "--max-grad-norm", "0.01", "--json", place("a.json")});
     EXPECT_EQ(seen.status, 1) << "so few trials show nothing\n" << seen.output;
     for (const auto* words : {"assumed:", "claimed", "at least", "confidence 0.999", "nothing is shown"})
       EXPECT_TRUE(says(seen, words)) << words << "\n" << seen.output;

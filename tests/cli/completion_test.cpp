@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "shade/base/error.h"
+#include "shade/base/json.h"
 #include "shade/base/strings.h"
 #include "tests/io/scratch.h"
 #include "tests/support/process.h"
@@ -90,6 +91,46 @@ TEST(Completion, EveryOptionOfHelpIsOffered) {
       EXPECT_TRUE(options.contains(name)) << verb << " " << name;
     }
     EXPECT_GT(listed, 2u) << verb;
+  }
+}
+
+// What --help lists is in --describe-options, which is JSON.
+TEST(DescribeOptions, HasEveryOptionOfEveryVerb) {
+  for (const std::string verb :
+       {"account", "audit", "bench", "calibrate", "comm", "compare", "data", "doctor", "eval", "generate", "launch",
+        "ledger", "plan", "release", "report", "scan", "train", "verify"}) {
+    SCOPED_TRACE(verb);
+    const auto seen = test::run({test::shade_binary(), verb, "--describe-options"});
+    ASSERT_EQ(seen.status, 0) << seen.output;
+    const auto description = parse_json(seen.output);
+    std::set<std::string> names;
+    for (const auto& option : description.at("options")) {
+      const auto name = option.at("name").get<std::string>();
+      for (const auto* key : {"aliases", "default", "choices", "range", "section", "argument", "only_with", "help"})
+        EXPECT_TRUE(option.contains(key)) << name << " " << key;
+      EXPECT_NE(option.at("type"), "") << name;
+      EXPECT_NE(option.at("help"), "") << name;
+      names.insert(name);
+      for (const auto& alias : option.at("aliases")) names.insert(alias.get<std::string>());
+    }
+    for (const auto& [word, becomes] : description.at("translated").items())
+      names.insert(word.substr(0, word.find(' ')));
+    std::istringstream help(test::run({test::shade_binary(), verb, verb == "train" ? "--help-all" : "--help"}).output);
+    for (std::string line; std::getline(help, line) && !line.starts_with("Example");) {
+      if (!line.starts_with("  -")) continue;
+      for (const auto& word : split(line.substr(0, line.find("  ", 2)), ','))
+        if (const auto name = trim(word.substr(0, word.find_first_of(" {", 2))); name.starts_with("-"))
+          EXPECT_TRUE(names.contains(std::string(name))) << name;
+    }
+  }
+  const auto train = parse_json(test::run({test::shade_binary(), "train", "--describe-options"}).output);
+  for (const auto& option : train.at("options")) {
+    if (option.at("name") != "--momentum") continue;
+    EXPECT_EQ(option.at("type"), "number");
+    EXPECT_EQ(option.at("default"), "0.0");
+    EXPECT_EQ(option.at("range"), Json({{"min", 0.0}, {"max", 1.0}}));
+    EXPECT_EQ(option.at("section"), "optim");
+    EXPECT_EQ(option.at("only_with"), "--optimizer sgd");
   }
 }
 

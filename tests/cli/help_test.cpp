@@ -92,7 +92,7 @@ TEST(Help, SaysRanges) {
   const auto help = help_of("train", "--help-all");
   EXPECT_NE(help.find("(0 to 4096) [0]"), std::string::npos) << "threads";
   EXPECT_NE(help.find("(at least 1) [64 samples]"), std::string::npos) << "batch size";
-  EXPECT_NE(help.find("(1.0s to 86400.0s) [10.0s]"), std::string::npos) << "peer timeout";
+  EXPECT_NE(help.find("(1.0s to 86400.0s) (only with several ranks) [10.0s]"), std::string::npos) << "peer timeout";
   EXPECT_EQ(help.find("simulated"), std::string::npos) << "a backend for programs";
 }
 

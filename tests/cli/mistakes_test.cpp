@@ -60,6 +60,9 @@ void prepare(const fs::path& folder) {
   io::write_file(folder / "typo.toml", "[train]\nsynthetic = true\nstesp = 3\n");
   io::write_file(folder / "wrong_section.toml", "[train]\nlr = 0.1\n");
   io::write_file(folder / "wrong_type.toml", "[train]\nsynthetic = true\nsteps = \"many\"\n");
+  io::write_file(folder / "unused.toml",
+                 "[model]\nmodel = \"linear-nano\"\nfrom_scratch = true\n[optim]\nmomentum = 0.9\n[train]\n"
+                 "synthetic = true\n");
   io::write_file(
       folder / "plain.toml",
       "[model]\nmodel = \"llama-nano\"\nfrom_scratch = true\n[dp]\ndp = \"none\"\n[train]\nsynthetic = true\n"

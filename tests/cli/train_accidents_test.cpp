@@ -21,16 +21,19 @@ class Accident : public testing::Test {
 
   // One small step, in a run directory of its own unless one is named.
   test::Outcome train(Words words) {
-    Words all{"--steps",       "1",   "--batch-size", "8",
-              "--seq-length",  "16",  "--records",    "40",
-              "--micro-batch", "8",   "--threads",    "1",
-              "--peak-gflops", "100", "--output",     place("run" + std::to_string(++runs_))};
+    Words all{"--steps",       "1",
+              "--batch-size",  "8",
+              "--seq-length",  "16",
+              "--micro-batch", "8",
+              "--threads",     "1",
+              "--peak-gflops", "100",
+              "--output",      place("run" + std::to_string(++runs_))};
     words.insert(words.begin(), all.begin(), all.end());
     words.insert(words.begin(), {test::shade_binary(), "train"});
     return test::run(words);
   }
   test::Outcome train_synthetic(Words words) {
-    words.insert(words.begin(), {"--model", "llama-nano", "--from-scratch", "--synthetic"});
+    words.insert(words.begin(), {"--model", "llama-nano", "--from-scratch", "--synthetic", "--records", "40"});
     return train(words);
   }
   bool has_ledger() const { return fs::exists(place("run" + std::to_string(runs_)) + "/ledger"); }  // of the last run

@@ -100,6 +100,7 @@ const std::map<std::string, std::vector<std::string>> kOthers{{"model.model", {"
                                                               {"shard.wrap", {"none"}},
                                                               {"shard.backward_prefetch", {"post"}},
                                                               {"shard.reduce_dtype", {"bf16"}},
+                                                              {"shard.segment", {"8192"}},
                                                               {"optim.optimizer", {"adamw"}},
                                                               {"optim.beta1", {"0.5"}},
                                                               {"optim.beta2", {"0.5"}},
@@ -137,30 +138,19 @@ std::string words_of(const std::filesystem::path& run, const Words& words) {
   return out;
 }
 
-// Fields, or beginnings of them, that only some runs have a use for, by what is in the runs' names.
-const std::pair<std::string, std::vector<std::string>> kOnlyIn[]{
-    {"dp.max_records_per_user", {"users"}},
-    {"dp.", {"private"}},
-    {"data.classes", {"labels"}},
-    {"data.text_unit", {"texts", "windows"}},
-    {"data.", {"texts", "labels", "windows"}},
-    {"model.ffn_dim", {"texts", "labels", "windows"}},
-    {"model.vocab_size", {"texts", "labels", "windows"}},
-    {"model.num_kv_heads", {"texts", "labels", "windows"}},
-    {"model.num_heads", {"texts", "labels", "windows", "images"}},
-    {"model.num_classes", {"labels", "images"}},
-    {"model.image_size", {"images"}},
-    {"model.patch_size", {"images"}},
-    {"model.lora_", {"lora"}},
-    {"model.loss_mean", {"lora"}},
-    {"train.records", {"images", "linear"}}};
+// Besides what fields state that they need (base/effect.h): by what is in the runs' names.
+const std::map<std::string, std::vector<std::string>> kOnlyIn{{"dp.sampler", {"private"}},
+                                                              {"data.text_unit", {"texts", "windows"}},
+                                                              {"data.classes", {"labels"}},
+                                                              {"model.loss_mean", {"lora"}}};
 
-bool used_in(const std::string& run, const std::string& key) {
-  for (const auto& [beginning, names] : kOnlyIn)
-    if (key.starts_with(beginning))
-      return std::any_of(names.begin(), names.end(),
-                         [&](const std::string& name) { return run.find(name) != std::string::npos; });
-  return true;
+// Whether a run has a use for a field that was set; if not, giving it is an error and the words may stay as they are.
+bool used_in(const std::string& run, Recipe& recipe, const Config& config, const Field& field) {
+  if (const auto only = kOnlyIn.find(field.key()); only != kOnlyIn.end())
+    return std::any_of(only->second.begin(), only->second.end(),
+                       [&](const std::string& name) { return run.find(name) != std::string::npos; });
+  recipe.resolve(config);
+  return !unmet(field, config, {{kModelKind, recipe.model.model_kind(recipe.sizes)}, {kRanks, ranks_fact(1)}});
 }
 
 bool refused(const std::string& words) { return words.starts_with("refused: "); }
@@ -272,7 +262,7 @@ TEST(JobWords, ChangeWithEveryFieldThatCanMatter) {
           why += text("\n  ", name, ": ", now);
         else if (now != before[name])
           changed += line;
-        else if (kCannotMatter.contains(key) || used_in(name, key))
+        else if (field->set(value); kCannotMatter.contains(key) || used_in(name, present, config, *field))
           same += line;
       }
     }
