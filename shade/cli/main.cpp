@@ -3,13 +3,11 @@
 #include <c10/util/Logging.h>
 
 #include <poll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -19,9 +17,9 @@
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
+#include "shade/cli/before_libraries.h"
 #include "shade/cli/describe.h"
 #include "shade/cli/out_of_memory.h"
-#include "shade/cli/short_waits.h"
 #include "shade/cli/verb.h"
 #include "shade/cli/version.h"
 #include "shade/comm/errors.h"
@@ -158,23 +156,6 @@ int written(int status) {
   const auto why = fault != 0 ? ": " + reason_of(fault) : std::string();
   return fail("", "standard output could not be written" + why, status == 0 ? 1 : status);
 }
-
-// A library that is loaded ends the process if there is no working folder, so this is looked at before all of them are
-// initialised: nothing here may allocate, and sanitizers must not intercept it.
-#if defined(__has_feature) && __has_feature(address_sanitizer)
-__attribute__((no_sanitize("address")))
-#endif
-void require_working_folder(int, char**, char**) {
-  std::array<char, PATH_MAX> folder;
-  if (::syscall(SYS_getcwd, folder.data(), folder.size()) >= 0 || errno != ENOENT) return;
-  constexpr std::string_view kWords =
-      "shade: the working folder was deleted; change to another one (cd) and try again\n";
-  ::syscall(SYS_write, STDERR_FILENO, kWords.data(), kWords.size());
-  ::_exit(1);
-}
-
-__attribute__((section(".preinit_array"), used)) void (*const before_libraries)(int, char**,
-                                                                                char**) = require_working_folder;
 
 }  // namespace
 }  // namespace shade::cli
