@@ -297,7 +297,8 @@ TEST(Trainer, ATestFolderWithOtherClassesIsRefused) {
                                                   {"train.test_folder", (here.path() / "test").string()}});
   EXPECT_EQ(said.find(text("--test-folder ", (here.path() / "test").string(), ": the data has the label 'air'")), 0u)
       << said;
-  EXPECT_NE(said.find("the model's classes: 'sea', 'sky'; labels of the data: 'air', 'sea'"), std::string::npos) << said;
+  EXPECT_NE(said.find("the model's classes: 'sea', 'sky'; labels of the data: 'air', 'sea'"), std::string::npos)
+      << said;
 }
 
 }  // namespace
