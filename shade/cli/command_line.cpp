@@ -192,13 +192,17 @@ bool CommandLine::changes_section(const std::string& key) const {
 std::vector<NoEffect> CommandLine::without_effect(const Facts& facts) const {
   std::vector<NoEffect> out;
   if (config_ == nullptr) return out;
+  // The recipe.toml of a run states every field, used or not, but a few that follow from others (train::print_toml).
+  constexpr int kLeftOut = 8;
+  const bool written = std::count_if(config_->fields().begin(), config_->fields().end(),
+                                     [](const Field& field) { return !field.given(); }) <= kLeftOut;
   for (const auto& field : config_->fields()) {
     if (!field.given() || field.restated()) continue;
     const auto fault = unmet(field, *config_, facts);
     if (!fault) continue;
     const auto option = field.spellings().front();
     const bool on_line = given(field.key());
-    const bool of_file = !config_->reads_other_files() && !fault->decided_by.empty() &&
+    const bool of_file = !config_->reads_other_files() && !written && !fault->decided_by.empty() &&
                          std::none_of(fault->decided_by.begin(), fault->decided_by.end(),
                                       [&](const std::string& key) { return changes_section(key); });
     if (!on_line && !of_file) continue;

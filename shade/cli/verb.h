@@ -83,7 +83,7 @@ class CommandLine {
   std::string aliases(const CLI::App* outer = nullptr) const;
   // Given options that have no effect (base/effect.h), and fields of the verb's own file that have none by the file
   // itself: options may take the effect of a field away, and a file says nothing of ranks. A value that restates the
-  // default passes: it says what happens anyway, and written recipes state every field.
+  // default passes: it says what happens anyway. So does the recipe that a run wrote, which states every field.
   std::vector<NoEffect> without_effect(const Facts& facts) const;
   void require_effects(const Facts& facts = {}) const;  // throws UsageError; after the last change of a field
   bool has_file() const { return !config_file_.empty(); }

@@ -211,6 +211,15 @@ TEST_F(Accident, APrivateRunStatesItsClasses) {
   expect_said(with({"--dp", "none"}), "2 classes");
 }
 
+// An option took the effect of a field of the recipe away; the run's own recipe states that field.
+TEST_F(Accident, ARecipeThatARunWroteTrainsAgain) {
+  const auto recipe = scratch_.write("packed.toml", "[data]\npacking = \"packed\"\n").string();
+  expect_refused(train_synthetic({recipe}), "data.packing has no effect without --data-folder");
+  expect_said(train_synthetic({recipe, "--data-folder="}), "finished");
+  const auto written = place("run" + std::to_string(runs_)) + "/recipe.toml";
+  expect_said(test::run({test::shade_binary(), "train", written, "--output", place("again")}), "finished");
+}
+
 TEST_F(Accident, PackedPrivateDataNeedsTheWindowAsUnit) {
   const Words packed{"--model", "llama-nano", "--vocab-size", "260",           "--from-scratch", "--dp",
                      "auto",    "--packing",  "packed",       "--data-folder", texts()};
