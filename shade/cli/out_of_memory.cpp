@@ -7,7 +7,8 @@ namespace shade::cli {
 
 std::string out_of_memory_text(std::optional<Bytes> wanted) {
   return text("out of memory: cannot allocate memory", wanted ? text(" for a tensor of ", to_string(*wanted)) : "",
-              "; a smaller batch (--micro-batch, --batch-size, --max-records-per-user), a shorter --seq-length, --checkpointing block, "
+              "; a smaller batch (--micro-batch, --batch-size, --max-records-per-user), a shorter --seq-length, "
+              "--checkpointing block, "
               "--lora-rank, --dtype bf16, or --shard zero3 on more ranks needs less");
 }
 
