@@ -16,7 +16,8 @@ namespace {
 
 using Names = std::span<const std::string>;
 
-constexpr const char *kDefault = "LABEL_", *kModelsOrder = "numbered as in the model, not as --classes lists them";
+constexpr const char *kDefault = "LABEL_", *kModelsOrder = "numbered as in the model, not as --classes lists them",
+                     *kOwnOrder = "numbered by their own numbers, not as --classes lists them";
 
 std::vector<std::string> lines_of(const std::string& file) {
   require_readable(file);
@@ -113,7 +114,23 @@ std::vector<int64_t> require_same_classes(const std::vector<std::string>& stated
   return found.numbers;
 }
 
+// Class numbers, or LABEL_i: in their own order, whatever the order they are stated in.
+std::vector<std::string> in_own_order(const std::vector<std::string>& stated) {
+  const auto found = match(stated, default_names(std::ssize(stated)));
+  if (found.unknown != nullptr) return stated;
+  auto out = stated;
+  for (size_t i = 0; i < stated.size(); ++i) out[static_cast<size_t>(found.numbers[i])] = stated[i];
+  return out;
+}
+
+void require_distinct(const std::vector<std::string>& names) {
+  const std::set<std::string> different(names.begin(), names.end());
+  SHADE_REQUIRE(names.size() >= 2 && different.size() == names.size(), "the model's classes (id2label of its ",
+                "config.json) are ", listed(names), "; expected at least 2 different names");
+}
+
 NumberedClasses in_named_head(Names labels, const std::vector<std::string>& stated, const HeadClasses& head) {
+  if (head.may_be_named) require_distinct(head.names);  // a run writes them down as --classes
   if (!stated.empty()) require_same_classes(stated, head.names);
   auto found = match(labels, head.names);
   if (found.unknown != nullptr) refuse_label(*found.unknown, labels, head.names);
@@ -134,20 +151,16 @@ NumberedClasses in_unnamed_head(Names labels, const std::vector<std::string>& st
   const auto unnamed = default_names(head.number);
   if (!stated.empty()) {
     require_number(stated.size(), head);
-    NumberedClasses out{.names = stated, .of_labels = {}};
-    // Class numbers, or LABEL_i: in the head's order, whatever the order they are stated in.
-    if (match(stated, unnamed).unknown == nullptr) {
-      const auto numbers = require_same_classes(stated, unnamed);
-      for (size_t i = 0; i < stated.size(); ++i) out.names[static_cast<size_t>(numbers[i])] = stated[i];
-      if (out.names != stated) out.notice = kModelsOrder;
-    }
+    NumberedClasses out{.names = in_own_order(stated), .of_labels = {}};
+    if (out.names != stated) out.notice = kModelsOrder;
     out.of_labels = number_labels(labels, out.names);
     return out;
   }
   if (auto found = match(labels, unnamed); found.unknown == nullptr)
     return {.names = unnamed, .of_labels = std::move(found.numbers)};
   const auto numbers = [](const std::string& label) { return is_whole(label) || label.starts_with(kDefault); };
-  SHADE_REQUIRE(head.may_be_named && std::ranges::none_of(labels, numbers), "the model does not name its ", head.number,
+  SHADE_REQUIRE(head.is_new || (head.may_be_named && std::ranges::none_of(labels, numbers)),
+                "the model does not name its ", head.number,
                 " classes, so which of them a label means is not known; "
                 "labels of the data: ",
                 listed(labels), "; the model's classes: ", listed(unnamed),
@@ -191,8 +204,10 @@ NumberedClasses number_classes(Names labels, const std::vector<std::string>& sta
   const bool named = !head.names.empty() && head.names != default_names(std::ssize(head.names));
   if (named) return in_named_head(labels, stated, head);
   if (head.number > 0) return in_unnamed_head(labels, stated, head);
-  NumberedClasses out{.names = stated.empty() ? std::vector<std::string>(labels.begin(), labels.end()) : stated,
-                      .of_labels = {}};
+  NumberedClasses out{
+      .names = stated.empty() ? std::vector<std::string>(labels.begin(), labels.end()) : in_own_order(stated),
+      .of_labels = {}};
+  if (!stated.empty() && out.names != stated) out.notice = kOwnOrder;
   SHADE_REQUIRE(out.names.size() >= 2, "all records have the label '", out.names.at(0),
                 "'; classification needs at least 2 classes");
   out.of_labels = number_labels(labels, out.names);

@@ -33,6 +33,7 @@ struct HeadClasses {
   int64_t number = 0;                // 0: a new head, which gets as many as there are names
   std::vector<std::string> names{};  // by number, as id2label has them; empty, or LABEL_0, LABEL_1, ...: no names
   bool may_be_named = true;          // labels may become the names of a head that has none
+  bool is_new = false;               // no weights hold it: its rows have learned nothing
 };
 
 struct NumberedClasses {

@@ -54,7 +54,8 @@ void tell_draws(Report& report, const Introduction& run) {
   report.say(text("         --sample-rate ", recipe.budget.sample_rate, " draws ", significant(drawn, 4), " ",
                   to_string(event.unit), "s per step on average; --batch-size ", recipe.train.batch_size,
                   recipe.dp.is_private() ? " is the number that their sum is divided by"
-                                         : " is not used: the gradient is the mean over those drawn"));
+                                         : " is not used: the gradient is the mean over those drawn",
+                  recipe.dp.is_private() ? " (counts are not private)" : ""));
 }
 
 void tell_history(Report& report, const Introduction& run) {

@@ -53,13 +53,18 @@ void check_classes(const Recipe& recipe) {
                 recipe.data.data_folder, " shows the labels)");
 }
 
-// A head that is read from the weights has the classes of their config.json, whatever the model's says.
+data::HeadClasses new_head(const models::TextTraits& model) {
+  return {.number = model.classes_stated ? model.classes : 0, .is_new = true};
+}
+
+// A head that is read from the weights has the classes of their config.json, whatever the model's says. Weights of a
+// language model have no head for classes, and no weights have none either.
 data::HeadClasses head_of_weights(const Recipe& recipe, const models::TextTraits& model) {
   const auto& weights = recipe.model.weights;
   if (const auto folder = weights.empty() ? std::nullopt : models::config_folder(weights))
-    if (const auto theirs = models::make_model(folder->string(), {}, {})->text_traits(); theirs && theirs->classifier)
-      return head_of(*theirs);
-  return head_of(model);
+    if (const auto theirs = models::make_model(folder->string(), {}, {})->text_traits())
+      return theirs->classifier ? head_of(*theirs) : new_head(model);
+  return weights.empty() ? new_head(model) : head_of(model);
 }
 
 // Windows of a private run have no token in common, and each is trained on or held out by its own content alone:
@@ -129,7 +134,7 @@ std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const mo
   if (data.data_folder.empty())
     return std::make_unique<MadeUpData>(model, train.records, train.seq_length, static_cast<uint64_t>(train.seed),
                                         scalar_type(recipe.model.dtype));
-  if (of_images || (of_text && of_text->classifier)) check_classes(recipe);
+  if (!known && (of_images || (of_text && of_text->classifier))) check_classes(recipe);
   if (of_images)
     return data::open_images(data, {.image_size = of_images->image_size,
                                     .channels = of_images->channels,

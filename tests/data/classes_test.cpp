@@ -58,7 +58,9 @@ TEST(Classes, WhatIsNoClassIsRefusedWithBothLists) {
     EXPECT_NE(said.find("--classes and the model must have the same classes"), std::string::npos) << said;
     EXPECT_NE(said.find("'sea', 'air', 'hill'"), std::string::npos) << said;
   }
-  const HeadClasses twice{.number = 3, .names = {"a", "b", "a"}};
+  HeadClasses twice{.number = 3, .names = {"a", "b", "a"}};
+  EXPECT_NE(refused_labels(twice, {"b"}).find("expected at least 2 different names"), std::string::npos);
+  twice.may_be_named = false;
   expect_numbers(twice, {"b"}, {}, twice.names, {1});
   EXPECT_NE(refused_labels(twice, {"a"}).find("two classes have that name"), std::string::npos);
 }
@@ -86,6 +88,15 @@ TEST(Classes, LabelsNameAHeadWithoutNames) {
   EXPECT_NE(said.find("labels of the data: 'air', 'hill', 'sea'; the model's classes: 'LABEL_0', 'LABEL_1', 'LABEL_2'"),
             std::string::npos)
       << said;
+}
+
+TEST(Classes, ANewHeadTakesAnyLabels) {
+  const HeadClasses five{.number = 5, .is_new = true};
+  const List stars{"1", "2", "3", "4", "5"};
+  expect_numbers(five, stars, {}, stars, {0, 1, 2, 3, 4});
+  EXPECT_EQ(number_classes(List{"0", "4"}, {}, five).of_labels, (std::vector<int64_t>{0, 4}));
+  for (const auto& head : {HeadClasses{}, HeadClasses{.number = 2, .is_new = true}})
+    expect_numbers(head, {"0", "1"}, {"1", "0"}, {"0", "1"}, {0, 1});  // as an adapter without names is read
 }
 
 // In a private run they are stated, and which labels occur decides nothing.
