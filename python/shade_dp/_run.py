@@ -1,9 +1,11 @@
 """Runs of the program, each in a separate process."""
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 import threading
@@ -114,10 +116,10 @@ def _finish(
     command: Sequence[str], variables: Mapping[str, str], cwd: Optional[Path], show: bool, timeout: Optional[float],
 ) -> tuple[int, str]:
     # In a session of its own: an interrupt of the terminal or of Jupyter goes to the whole process group, and a second
-    # signal makes the program end without saving.
+    # signal makes the program end without saving. If this process is killed, the kernel asks the program to stop.
     with subprocess.Popen(
             command, env=variables, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            errors="replace", start_new_session=True) as child:
+            errors="replace", start_new_session=True, preexec_fn=_end_with_parent) as child:
         said: list[str] = []
         reader = threading.Thread(target=_read, args=(child, said, show), daemon=True)
         reader.start()
@@ -131,6 +133,14 @@ def _finish(
             raise
         reader.join()
         return status, "".join(said)
+
+
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+
+
+def _end_with_parent() -> None:  # between fork and exec: one call, nothing is imported
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _read(child: "subprocess.Popen[str]", said: list[str], show: bool) -> None:

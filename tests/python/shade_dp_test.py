@@ -212,6 +212,19 @@ except subprocess.TimeoutExpired as stopped:
     def test_an_interrupt_while_showing(self):
         self.expect_saved(show=True, interrupt=True, ranks=2)
 
+    def test_a_caller_that_is_killed(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch) / "run"
+            with self.call(folder, True, 0, 2) as seen:
+                begin = time.monotonic()
+                while not (folder / "metrics.jsonl").exists():
+                    self.assertLess(time.monotonic() - begin, 60)
+                    time.sleep(0.05)
+                seen.kill()
+            while not list((folder / "checkpoints").glob("*_step_*/manifest.json")):
+                self.assertLess(time.monotonic() - begin, 60)
+                time.sleep(0.05)
+
     def test_a_time_limit(self):
         self.expect_saved(show=False, interrupt=False)
 
