@@ -146,7 +146,7 @@ int run_audit(const Arguments& arguments) {
   const auto place = expected_place(line);
   what.audit.use_folder();
   const auto strategy = shard::choose_strategy(what.shard, config, place.size);
-  line.require_effects({{kModelKind, what.audit.model_kind(what.sizes)}, {kRanks, ranks_fact(place.size)}});
+  line.require_effects({{kModelKind, what.audit.model_kind(what.sizes)}, {kRanks, ranks_fact(place)}});
   if (!on_gpus(comm_config))
     train::require_memory(
         train::model_states(models::size_of(what.audit.model, what.sizes, what.audit.options()),

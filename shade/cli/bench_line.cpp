@@ -31,9 +31,11 @@ std::optional<int> BenchLine::parse(const Arguments& arguments) {
   if (!line.given("bench.enable_profiling") && !bench.bare && asks_for_profile()) bench.enable_profiling = true;
   SHADE_REQUIRE(!bench.bare || !bench.enable_profiling,
                 "--bare measures no phases, and --enable-profiling prints them; drop one of them");
-  const int ranks = planned_ranks ? *planned_ranks : expected_place(line).size;
+  const auto place = expected_place(line);
+  const int ranks = planned_ranks.value_or(place.size);
   notes = experiment.resolve(config, ranks);
-  Facts facts{{kModelKind, bench.model_kind(experiment.sizes)}, {kRanks, ranks_fact(ranks)}};
+  Facts facts{{kModelKind, bench.model_kind(experiment.sizes)},
+              {kRanks, planned_ranks ? shade::ranks_fact(ranks) : ranks_fact(place)}};
   // A plain step takes the clip norm of a recipe as shade train does (Experiment::take).
   if (!line.has_file()) facts[kStepKind] = {experiment.dp.is_private() ? kPrivateStep : kPlainStep, {"dp.dp"}};
   unused = line.without_effect(facts);

@@ -61,7 +61,7 @@ int run_calibrate(const Arguments& arguments) {
   if (comm::place_from_environment().origin == "alone")
     line.ranks = kDefaultRanks;  // before parse(): it asks who starts ranks
   if (const auto status = line.parse(arguments)) return *status;
-  line.require_effects({{kRanks, ranks_fact(expected_place(line).size)}});
+  line.require_effects({{kRanks, ranks_fact(expected_place(line))}});
   if (const auto status = start_ranks(line, "calibrate", arguments, comm_config)) return *status;
 
   in_world(line.ranks, comm_config, [&](comm::World& world) {

@@ -37,7 +37,7 @@ int run_comm(const Arguments& arguments) {
                    "shade comm --ranks 2 --sizes 1MiB,64MiB --json comm.json");
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
-  line.require_effects({{kRanks, ranks_fact(expected_place(line).size)}});
+  line.require_effects({{kRanks, ranks_fact(expected_place(line))}});
   if (const auto status = start_ranks(line, "comm", arguments, comm_config)) return *status;
 
   in_world(line.ranks, comm_config, [&](comm::World& world) {

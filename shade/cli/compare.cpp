@@ -150,7 +150,7 @@ int compare(const Arguments& arguments, int ranks) {
 }  // namespace
 
 int run_compare(const Arguments& arguments) {
-  return driven_by_first_rank("compare", [&](int ranks) { return compare(arguments, ranks); });
+  return driven_by_first_rank("compare", arguments, [&](int ranks) { return compare(arguments, ranks); });
 }
 
 }  // namespace shade::cli

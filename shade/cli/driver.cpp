@@ -4,12 +4,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <thread>
 
-#include "shade/cli/verb.h"
 #include "shade/comm/job/forget_place.h"
 
 namespace shade::cli {
@@ -76,7 +76,11 @@ class StatusSocket {
 
 }  // namespace
 
-int driven_by_first_rank(const char* verb, const std::function<int(int ranks)>& drive) {
+int driven_by_first_rank(const char* verb, const Arguments& arguments, const std::function<int(int ranks)>& drive) {
+  const auto asks = [](const std::string& word) {
+    return word == "--help" || word == "-h" || word == "--help-all" || word == "--describe-options";
+  };
+  if (std::ranges::any_of(arguments, asks)) return drive(1);
   const auto place = comm::place_from_environment();
   if (place.size == 1) {
     comm::forget_place();
@@ -84,7 +88,7 @@ int driven_by_first_rank(const char* verb, const std::function<int(int ranks)>& 
   }
   SHADE_REQUIRE(place.single_host(), place.origin, " started ranks on several hosts, and shade ", verb,
                 " starts the ranks of its experiments itself, on one host; run it there without ", place.origin,
-                " and with --ranks N");
+                "'s variables and with --ranks N");
   const StatusSocket socket(place);
   if (place.rank != 0) return socket.wait();
   socket.listen(place.size);

@@ -62,6 +62,14 @@ struct GenerateConfig {
     if (config.given("generate.temperature")) out.sampling.temperature = temperature;
     if (config.given("generate.top_p")) out.sampling.top_p = top_p;
     if (config.given("generate.top_k")) out.sampling.top_k = top_k;
+    // Only here is the temperature known: without --temperature it is that of the model's generation_config.json.
+    for (const auto& field : config.fields()) {
+      const auto& key = field.key();
+      const bool draws = key == "generate.top_p" || key == "generate.top_k" || key == "generate.seed";
+      SHADE_REQUIRE(!draws || out.sampling.temperature > 0 || field.str() == field.standard(),
+                    field.spellings().front(),
+                    " has no effect at temperature 0, which always takes the most probable token; set --temperature");
+    }
     return out;
   }
 };

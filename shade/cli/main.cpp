@@ -3,6 +3,7 @@
 #include <c10/util/Logging.h>
 
 #include <poll.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -171,6 +172,7 @@ int main(int argc, char** argv) {
   if (::getpid() == 1)
     for (const int number : {SIGTERM, SIGINT}) std::signal(number, [](int signal) { ::_exit(128 + signal); });
   shade::cli::forget_short_waits();
+  ::prctl(PR_SET_NAME, "shade");  // a program that starts itself again is called "exe"
   // Beyond `ulimit -f` a write then fails with a reason. A handler, unlike SIG_IGN, is not inherited by other programs.
   std::signal(SIGXFSZ, [](int) {});
   // The profiler inside libtorch calls a machine without a GPU an error. Set before there are threads.

@@ -28,6 +28,11 @@ comm::Place expected_place(const CommandLine& line) {
   return place;
 }
 
+Fact ranks_fact(const comm::Place& place) {
+  constexpr int kSome = 2;
+  return shade::ranks_fact(place.origin == "alone" ? place.size : kSome);
+}
+
 bool starts_ranks(const std::optional<int>& ranks) {
   return ranks && *ranks > 1 && comm::place_from_environment().origin == "alone";
 }

@@ -120,7 +120,7 @@ int scan(const Arguments& arguments, int ranks) {
 }  // namespace
 
 int run_scan(const Arguments& arguments) {
-  return driven_by_first_rank("scan", [&](int ranks) { return scan(arguments, ranks); });
+  return driven_by_first_rank("scan", arguments, [&](int ranks) { return scan(arguments, ranks); });
 }
 
 }  // namespace shade::cli

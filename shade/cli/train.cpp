@@ -73,7 +73,7 @@ int run_train(const Arguments& arguments) {
   if (unnamed) recipe.train.output = "runs/" + run_name(config.json());
   train::require_data(recipe);
   line.require_effects(
-      {{kModelKind, recipe.model.model_kind(recipe.sizes)}, {kRanks, ranks_fact(expected_place(line).size)}});
+      {{kModelKind, recipe.model.model_kind(recipe.sizes)}, {kRanks, ranks_fact(expected_place(line))}});
   optim::make_schedule(recipe.optim);  // better refused now than when all data has been read
   if (!on_gpus(recipe.comm)) require_recipe_fits(recipe, expected_place(line));
   if (const auto status = start_ranks(line, "train", arguments, recipe.comm)) return *status;

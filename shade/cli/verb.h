@@ -118,6 +118,10 @@ std::string json_target(const std::string& given, bool launcher = false);
 // The place that the environment states for this process; without one, that of rank 0 of --ranks on this host.
 comm::Place expected_place(const CommandLine& line);
 
+// What options that need several ranks are judged by. A launcher may start one rank with words for many: there they
+// pass.
+Fact ranks_fact(const comm::Place& place);
+
 // --ranks N was given outside of a world: this process will start the ranks.
 bool starts_ranks(const std::optional<int>& ranks);
 

@@ -107,7 +107,7 @@ int run_verify(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
   models::ModelOptions options{.task = verify.task};
   if (verify.lora_rank > 0) options.lora = nn::LoraOptions{.rank = verify.lora_rank};
-  Facts facts{{kRanks, ranks_fact(expected_place(line).size)}};
+  Facts facts{{kRanks, ranks_fact(expected_place(line))}};
   if (!verify.model.empty())
     facts[kModelKind] = {models::kind_of(verify.model, sizes, options), {"model.model", "model.task"}};
   line.require_effects(facts);

@@ -104,6 +104,7 @@ const std::map<std::string, DecoderConfig>& DecoderConfig::named() {
 }
 
 void DecoderConfig::resize(const SizeOverrides& s) {
+  refuse_dit_choices(s);
   if (s.hidden_dim > 0 || s.num_heads > 0) head_dim = 0;
   replace(hidden, s.hidden_dim);
   replace(layers, s.num_layers);

@@ -38,6 +38,7 @@ bool LinearStackConfig::describes(const Json& config) {
 }
 
 void LinearStackConfig::resize(const SizeOverrides& s) {
+  refuse_dit_choices(s);
   replace(width, s.hidden_dim);
   replace(depth, s.num_layers);
 }

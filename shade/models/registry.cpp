@@ -167,7 +167,11 @@ std::string kind_of(const std::string& name, const SizeOverrides& sizes, const M
     if (const auto of_text = model->text_traits()) return of_text->classifier ? kTextClassifier : kLanguageModel;
     return model->image_traits() ? kImageModel : kLinearModel;
   };
-  return std::visit(of_one_block, find(name, sizes));
+  auto of_any = sizes;  // what only a DiT has is judged by the kind that is found
+  of_any.positions = nn::Positions::automatic;
+  of_any.learn_sigma = false;
+  of_any.in_channels = 0;
+  return std::visit(of_one_block, find(name, of_any));
 }
 
 ModelSize size_of(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options) {

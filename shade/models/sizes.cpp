@@ -1,9 +1,16 @@
 #include "shade/models/sizes.h"
 
 #include "shade/base/effect.h"
+#include "shade/base/error.h"
 #include "shade/base/strings.h"
 
 namespace shade::models {
+
+void refuse_dit_choices(const SizeOverrides& s) {
+  SHADE_REQUIRE(s.positions == nn::Positions::automatic && !s.learn_sigma,
+                "--positions and --learn-sigma are for DiT models; drop them");
+  SHADE_REQUIRE(s.in_channels == 0, "--in-channels is for DiT models; drop it");
+}
 
 void SizeOverrides::declare(Fields& fields) {
   using Needs = std::vector<Condition>;

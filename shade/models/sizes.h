@@ -20,5 +20,7 @@ struct SizeOverrides {
 inline void replace(int64_t& size, int64_t other) {
   if (other > 0) size = other;
 }
+// Throws UsageError naming what only a DiT has: programs with the library, which don't judge options, learn it here.
+void refuse_dit_choices(const SizeOverrides& sizes);
 
 }  // namespace shade::models

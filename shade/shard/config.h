@@ -71,21 +71,25 @@ struct ShardConfig {
            .flags = {"--segment-bytes"}});
     f.add("forward_prefetch", forward_prefetch,
           {.help = "whether the next unit is gathered while the current one computes its forward pass",
-           .flags = {"--forward-prefetch"}});
+           .flags = {"--forward-prefetch"},
+           .needs = {{"shard.shard"}}});
     f.add("backward_prefetch", backward_prefetch,
           {.help = "time at which the backward pass gathers the next unit; pre: before the current unit computes; "
                    "post: after it; none: when it is needed",
-           .flags = {"--backward-prefetch"}});
+           .flags = {"--backward-prefetch"},
+           .needs = {{"shard.shard"}}});
     f.add("in_flight", in_flight,
           {.help = "largest total size of gradients in transit; one unit, and one gather ahead, are always allowed; 0: "
                    "no overlap",
-           .flags = {"--in-flight"}});
+           .flags = {"--in-flight"},
+           .needs = {{"shard.shard"}}});
     f.add("reduce_once", reduce_once,
           {.help = "whether whole gradients are kept over micro-steps and reduced once per update (more memory, less "
                    "traffic)",
-           .flags = {"--reduce-once"}});
+           .flags = {"--reduce-once"},
+           .needs = {{"shard.shard"}}});
     f.add("reduce_dtype", reduce_dtype,
-          {.help = "data type of gradients during reduction", .flags = {"--reduce-dtype"}});
+          {.help = "data type of gradients during reduction", .flags = {"--reduce-dtype"}, .needs = {{"shard.shard"}}});
     f.add("offload", offload,
           {.help = "whether shards and optimizer state are kept in a mapped file (CPU) or in host memory (CUDA)",
            .flags = {"--offload", "--cpu-offload"}});

@@ -91,6 +91,8 @@ TEST_F(Serve, SaysWhatAPromptNeeds) {
   EXPECT_TRUE(says(shade({"generate", place("run"), "--prompt", "x", "--ranks", "2"}), "one process"));
   EXPECT_TRUE(says(shade({"generate", place("run"), "--prompt", "x", "--system", "y"}),
                    "--system has no effect without --chat"));
+  EXPECT_TRUE(says(shade({"generate", place("run"), "--prompt", "x", "--top-k", "5"}),
+                   "--top-k has no effect at temperature 0"));
   EXPECT_EQ(shade({"generate", place("run"), "--prompt", "x", "--chat"}).status == 0, false)
       << "bytes have no template";
 }
