@@ -401,7 +401,7 @@ void World::fail(std::exception_ptr reason) {
     Task ending(end);
     if (!ending.join_within(Seconds(1)) && my.overdue) my.overdue(loss);  // the watchdog keeps no time any more
   } catch (const std::system_error&) {                                    // no more threads
-    end();
+    my.overdue ? my.overdue(loss) : end();
   }
   my.linger();
 }

@@ -172,15 +172,18 @@ struct Watchdog::State {
 
   // A backend's abort may block, and the timekeeper must be able to end the process meanwhile.
   void lose(const Loss& found) {
-    const std::lock_guard lock(mutex);
-    if (closing || loss) return;
-    loss = found;
-    if (!options.lost) return;
-    try {
-      ender = Task([lost = options.lost, found] { lost(found); });
-    } catch (const std::system_error&) {  // no more threads
-      options.lost(found);
+    {
+      const std::lock_guard lock(mutex);
+      if (closing || loss) return;
+      loss = found;
+      if (!options.lost) return;
+      try {
+        ender = Task([lost = options.lost, found] { lost(found); });
+        return;
+      } catch (const std::system_error&) {  // no more threads
+      }
     }
+    options.lost(found);
   }
 
   // Stops the talker; false if it hangs in the store.
