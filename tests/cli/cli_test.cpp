@@ -102,7 +102,7 @@ TEST(Cli, EscapeSequencesInFilesDoNotReachTheTerminal) {
            {{"report", folder.string()}, 0},
            {with("bench --seq-length 8" + tiny, {"--model", model}), 0},
            {with("compare --model linear-nano" + tiny, {"--output-dir", out}), 0},
-           {with("scan --seq 8,16,32 --repeats 1 --model linear-nano" + tiny, {"--output-dir", out + "2"}), 0},
+           {with("scan --seq 8,16,32 --repeats 1 --model llama-nano" + tiny, {"--output-dir", out + "2"}), 0},
            {{"report", (folder / "runs" / bell).string()}, 0},
            {{"report", (folder / bell).string()}, 2},
            {{"train", (folder / name).string()}, 2},

@@ -133,7 +133,7 @@ TEST_F(DataLedgerCli, RefusesWhatIsNotMeant) {
   create();
   EXPECT_NE(refused({"ledger", "--create", ledger_, "--epsilon", "9", "--delta", "1e-5"}).find("there is a file"),
             std::string::npos);
-  EXPECT_NE(refused({"ledger", ledger_, "--epsilon", "9"}).find("the cap is set when a data ledger is created"),
+  EXPECT_NE(refused({"ledger", ledger_, "--epsilon", "9"}).find("--epsilon has no effect without --create"),
             std::string::npos);
   std::ofstream(place("events.json")) << R"([{"sigma": 1, "sample_rate": 0.1, "step": 5}])";
   EXPECT_NE(refused({"account", "--events", place("events.json")}).find("event 1: the key 'step' is unknown"),

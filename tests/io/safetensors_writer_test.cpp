@@ -180,7 +180,8 @@ TEST(SafetensorsWriter, AFailedWriteKeepsTheOldFileAndNamesIt) {
   const auto message = message_of<Error>([&] { write_safetensors(path, {{"a", at::ones(4096)}}); });
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
-  EXPECT_EQ(message, text("cannot write ", path, ": File too large"));
+  EXPECT_EQ(message,
+            text("cannot write ", path, ": File too large; the limit of file sizes is reached: raise it (ulimit -f)"));
   EXPECT_EQ(content(path), "what was there");
   EXPECT_EQ(files_in(scratch.path()).size(), 1U);
 }

@@ -37,6 +37,8 @@ std::string key_with(size_t changed, std::string& name) {
     name = field.key();
     if (name == "model.model_folder")
       field.set(test::source_root() + "/tests/golden/llama_lm");
+    else if (name == "shard.segment")
+      field.set("8MiB");
     else
       EXPECT_TRUE(change(field)) << name << " takes none of these words; add one that it takes";
   }

@@ -39,7 +39,7 @@ ORPHAN_S = 25  # ranks whose launcher was killed end by themselves within the ti
 MARK = "SHADE_TORTURE_CASE"
 
 COMMON = ["--from-scratch", "--steps", str(STEPS), "--batch-size", "6", "--micro-batch", "2", "--threads", "1",
-          "--peak-gflops", "100", "--log-every", "1", "--lr", "1e-2", "--comm.peer-timeout", "6s"]
+          "--peak-gflops", "100", "--log-every", "1", "--lr", "1e-2"]
 LINEAR = ["--model", "linear-nano", "--synthetic", "--records", "30"]
 LLAMA = ["--model", "llama-nano", "--task", "lm", "--seq-length", "8", "--synthetic", "--records", "30"]
 TEXTS = ["--model", "llama-nano", "--vocab-size", "260", "--task", "lm", "--seq-length", "8", "--data-folder", "texts"]
@@ -271,6 +271,8 @@ class Case:
             words += ["--save-every", str(self.plan["save_every"]), "--keep", str(self.keep)]
         if self.strategy != "none":
             words += ["--shard", self.strategy]
+        if self.ranks > 1:
+            words += ["--comm.peer-timeout", "6s"]
         if self.plan["export"]:
             words += ["--export", export]
         if self.plan["launch"]:
