@@ -23,7 +23,8 @@
 namespace shade::cli {
 namespace {
 
-// About 0.1 ms: as fast as 300,000 (the default) on an idle host, as fast as none on a busy one.
+// About 0.1 ms: a few per cent slower than 300,000 (the default) for tiny models on an idle host, as fast as none on a
+// busy one.
 constexpr std::string_view kSetting = "GOMP_SPINCOUNT=3000";
 
 SHADE_BEFORE bool begins(const char* variable, const char* with) {
