@@ -96,7 +96,7 @@ def fault_of(shade, words, limit):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("shade")
+    parser.add_argument("shade", type=os.path.abspath)
     parser.add_argument("--number", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--limit", type=float, default=90)
