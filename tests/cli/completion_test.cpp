@@ -119,7 +119,8 @@ TEST(DescribeOptions, HasEveryOptionOfEveryVerb) {
     for (std::string line; std::getline(help, line) && !line.starts_with("Example");) {
       if (!line.starts_with("  -")) continue;
       for (const auto& word : split(line.substr(0, line.find("  ", 2)), ','))
-        if (const auto name = trim(word.substr(0, word.find_first_of(" {", 2))); name.starts_with("-"))
+        if (const auto name = trim(std::string_view(word).substr(0, word.find_first_of(" {", 2)));
+            name.starts_with("-"))
           EXPECT_TRUE(names.contains(std::string(name))) << name;
     }
   }
