@@ -112,15 +112,7 @@ void advise(const std::vector<measure::MatrixRow>& rows, const std::vector<Json>
                   visible(rows[i].name).c_str(), visible(fits).c_str());
 }
 
-int compare(const Arguments& arguments, int ranks) {
-  MatrixLine line(
-      "compare", "A matrix of experiments: models, strategies, clipping methods, shapes; each row in fresh processes.",
-      "shade compare --model llama3-8b --num-layers 2 --hidden-dim 256 --ranks 2 --shard zero2,zero3 --dp none,auto "
-      "--seq 512,1024\n  shade compare --preset dit --scale small");
-  PlanTime time;
-  time.add_to(line.app());
-  if (const auto status = line.parse(arguments)) return *status;
-  line.use_ranks(ranks);
+int compare(MatrixLine& line, PlanTime& time, const Arguments& arguments) {
   time.read();
   const auto words = line.words();
   SHADE_REQUIRE(!words.empty(), "what is to be compared? Give --preset, or options with lists, e.g. --dp none,auto");
@@ -150,7 +142,17 @@ int compare(const Arguments& arguments, int ranks) {
 }  // namespace
 
 int run_compare(const Arguments& arguments) {
-  return driven_by_first_rank("compare", arguments, [&](int ranks) { return compare(arguments, ranks); });
+  MatrixLine line(
+      "compare", "A matrix of experiments: models, strategies, clipping methods, shapes; each row in fresh processes.",
+      "shade compare --model llama3-8b --num-layers 2 --hidden-dim 256 --ranks 2 --shard zero2,zero3 --dp none,auto "
+      "--seq 512,1024\n  shade compare --preset dit --scale small");
+  PlanTime time;
+  time.add_to(line.app());
+  if (const auto status = line.parse(arguments)) return *status;
+  return driven_by_first_rank("compare", [&](int ranks) {
+    line.use_ranks(ranks);
+    return compare(line, time, arguments);
+  });
 }
 
 }  // namespace shade::cli

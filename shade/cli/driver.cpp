@@ -10,6 +10,9 @@
 #include <cstring>
 #include <thread>
 
+#include "shade/base/descriptor.h"
+#include "shade/base/interrupted.h"
+#include "shade/cli/verb.h"
 #include "shade/comm/job/forget_place.h"
 
 namespace shade::cli {
@@ -28,42 +31,37 @@ class StatusSocket {
     const auto length = std::min(name.size(), sizeof address_.sun_path - 1);
     std::memcpy(address_.sun_path + 1, name.data(), length);
     size_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
-    descriptor_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    SHADE_CHECK(descriptor_ >= 0, "socket: ", std::strerror(errno));
+    SHADE_CHECK(socket_, "socket: ", std::strerror(errno));
   }
-  ~StatusSocket() { ::close(descriptor_); }
-  StatusSocket(const StatusSocket&) = delete;
-  StatusSocket& operator=(const StatusSocket&) = delete;
 
   void listen(int others) const {
-    SHADE_REQUIRE(::bind(descriptor_, address(), size_) == 0 && ::listen(descriptor_, others) == 0,
+    SHADE_REQUIRE(::bind(*socket_, address(), size_) == 0 && ::listen(*socket_, others) == 0,
                   "another job of this user has the same MASTER_PORT on this host (", std::strerror(errno),
                   "); give one of them another");
   }
   // Accepting may wait: the others connect as they begin, and rank 0 has worked meanwhile.
   void tell(int others, int status) const {
     const timeval limit{.tv_sec = 5, .tv_usec = 0};
-    ::setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    ::setsockopt(*socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     for (int told = 0; told < others; ++told) {
-      const int other = ::accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC);
-      if (other < 0) return;  // it has ended
+      const Descriptor other(::accept4(*socket_, nullptr, nullptr, SOCK_CLOEXEC));
+      if (!other) return;  // it has ended
       const auto byte = static_cast<unsigned char>(status);
-      (void)::send(other, &byte, 1, MSG_NOSIGNAL);
-      ::close(other);
+      (void)::send(*other, &byte, 1, MSG_NOSIGNAL);
     }
   }
   int wait() const {
     const auto begin = Clock::now();
-    while (::connect(descriptor_, address(), size_) != 0) {
+    while (::connect(*socket_, address(), size_) != 0) {
       if (Clock::now() - begin > kAppears)
         throw Error(text("rank 0 has not begun after ", to_string(kAppears), "; its messages say why"));
       std::this_thread::sleep_for(Seconds(0.05));
     }
     ucred peer{};
     socklen_t length = sizeof peer;
-    const bool ours = ::getsockopt(descriptor_, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == ::getuid();
+    const bool ours = ::getsockopt(*socket_, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == ::getuid();
     unsigned char status = 1;
-    while (ours && ::recv(descriptor_, &status, 1, 0) < 0 && errno == EINTR) continue;
+    if (ours) (void)uninterrupted([&] { return ::recv(*socket_, &status, 1, 0); });
     return status;
   }
 
@@ -71,16 +69,12 @@ class StatusSocket {
   const sockaddr* address() const { return reinterpret_cast<const sockaddr*>(&address_); }
   sockaddr_un address_{};
   socklen_t size_ = 0;
-  int descriptor_ = -1;
+  Descriptor socket_{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
 };
 
 }  // namespace
 
-int driven_by_first_rank(const char* verb, const Arguments& arguments, const std::function<int(int ranks)>& drive) {
-  const auto asks = [](const std::string& word) {
-    return word == "--help" || word == "-h" || word == "--help-all" || word == "--describe-options";
-  };
-  if (std::ranges::any_of(arguments, asks)) return drive(1);
+int driven_by_first_rank(const char* verb, const std::function<int(int ranks)>& drive) {
   const auto place = comm::place_from_environment();
   if (place.size == 1) {
     comm::forget_place();

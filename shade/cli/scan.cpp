@@ -79,15 +79,7 @@ void print(const std::vector<measure::FigureGrowth>& figures, const std::vector<
   std::printf("%s\n", table.str().c_str());
 }
 
-int scan(const Arguments& arguments, int ranks) {
-  MatrixLine line("scan",
-                  "Step times and memory over sequence lengths, phase by phase: how each grows, the bottleneck of each "
-                  "method, and its remedy.",
-                  "shade scan --seq 512,1024,2048,4096,8192 --dp ghost,flash,flash_bookkeeping\n  shade scan --preset "
-                  "bottlenecks");
-  line.options.repeats.repeat = kRuns;
-  if (const auto status = line.parse(arguments)) return *status;
-  line.use_ranks(ranks);
+int scan(MatrixLine& line) {
   const auto rows = line.rows(matrix_words(line));
   const auto results = line.run(rows).results;
   const auto failed = count_failed(results);
@@ -120,7 +112,17 @@ int scan(const Arguments& arguments, int ranks) {
 }  // namespace
 
 int run_scan(const Arguments& arguments) {
-  return driven_by_first_rank("scan", arguments, [&](int ranks) { return scan(arguments, ranks); });
+  MatrixLine line("scan",
+                  "Step times and memory over sequence lengths, phase by phase: how each grows, the bottleneck of each "
+                  "method, and its remedy.",
+                  "shade scan --seq 512,1024,2048,4096,8192 --dp ghost,flash,flash_bookkeeping\n  shade scan --preset "
+                  "bottlenecks");
+  line.options.repeats.repeat = kRuns;
+  if (const auto status = line.parse(arguments)) return *status;
+  return driven_by_first_rank("scan", [&](int ranks) {
+    line.use_ranks(ranks);
+    return scan(line);
+  });
 }
 
 }  // namespace shade::cli
