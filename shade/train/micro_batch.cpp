@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "shade/base/error.h"
 #include "shade/profile/device.h"
@@ -20,26 +19,27 @@ Bytes largest(const comm::Group& group, Bytes mine) {
   return {all.max().item<int64_t>()};
 }
 
+// Bytes per sample, by the last two trials.
+double slope_of(const std::vector<MicroBatchTrial>& trials) {
+  const auto& last = trials.back();
+  const auto& before = trials[trials.size() - 2];
+  return static_cast<double>(last.peak.count - before.peak.count) / static_cast<double>(last.samples - before.samples);
+}
+
 // Memory grows in a straight line, or slower. Nothing before two trials.
 Bytes foretold(const std::vector<MicroBatchTrial>& trials, int64_t samples) {
   if (trials.size() < 2) return {};
   const auto& last = trials.back();
-  const auto& before = trials[trials.size() - 2];
-  const auto slope =
-      static_cast<double>(last.peak.count - before.peak.count) / static_cast<double>(last.samples - before.samples);
-  const auto needed = static_cast<double>(last.peak.count) + slope * static_cast<double>(samples - last.samples);
+  const auto needed =
+      static_cast<double>(last.peak.count) + slope_of(trials) * static_cast<double>(samples - last.samples);
   return {static_cast<int64_t>(std::min(needed, 1e18))};
 }
 
-// Samples that the last two trials foretell to fit.
+// Samples that fit, if the last trial fits and more of them were foretold not to: memory grows with them.
 int64_t fitting(const std::vector<MicroBatchTrial>& trials, Bytes limit) {
-  if (trials.back().peak > limit) return trials.back().samples / 2;
-  int64_t low = trials.back().samples, high = std::numeric_limits<int64_t>::max() / 2;
-  while (low < high) {
-    const auto middle = low + (high - low + 1) / 2;
-    foretold(trials, middle) > limit ? high = middle - 1 : low = middle;
-  }
-  return low;
+  const auto& last = trials.back();
+  if (last.peak > limit) return last.samples / 2;
+  return last.samples + static_cast<int64_t>(static_cast<double>(limit.count - last.peak.count) / slope_of(trials));
 }
 
 // The smallest of all ranks.
