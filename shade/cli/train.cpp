@@ -87,7 +87,7 @@ int run_train(const Arguments& arguments) {
                        recipe.dp.is_private() ? Readers::owner : Readers::by_umask);
     const auto before_step = [&] {
       if (profiler) profiler->before_step();
-      return false;  // nobody asks to stop
+      return false;  // no request to stop
     };
     train::Trainer trainer(
         world, recipe, config, nullptr,

@@ -19,7 +19,7 @@ constexpr double kPure = 0.9, kTwoTerms = 0.08, kThreeTerms = 0.02;
 constexpr double kNeeded = 0.8;       // probability of a verdict
 constexpr double kHolds = 0.8;        // share of a term that names the law
 constexpr double kOutside = 0.1;      // of the exponent, beyond [0, 2]
-constexpr size_t kRepeats = 3;        // runs of each length for a verdict outside of the model
+constexpr size_t kRepeats = 3;        // runs of each length for a verdict beyond that range
 constexpr double kScatterWeight = 2;  // the expected scatter counts as much as this many points
 
 constexpr size_t kPureLaws = 3;  // come first among the shapes

@@ -3,7 +3,7 @@
 // d_i = log(run i of a row / run i of its reference), both of one round, in random order. If the rows are the same, the
 // sign of every d_i is a fair coin, whatever else happens on the machine: drift, bursts, a busy core. So the
 // signed-rank interval (Wilcoxon; of all pairwise means) has its level exactly. The value is the ratio of the medians,
-// which tables and pictures show of each row. If the machine drifted it may lie outside of the interval of the pairs;
+// which tables and pictures show of each row. If the machine drifted it may lie outside the interval of the pairs;
 // the interval is widened to hold it, so that a row is never called faster while its median is the larger one.
 // Cost: n^2 means for n runs, sorted.
 #pragma once

@@ -50,7 +50,7 @@ void add_stage(RankMemory& to, std::string stage, c10::Device device) {
                   .peak_reserved = to.stages.empty() ? Bytes{} : to.stages.back().peak_reserved,
                   .resident = process.resident,
                   .peak_resident = process.peak_resident};
-  // Tensors may lie outside of the heap (files of --offload), and their peak between two stages: what is reserved is at
+  // Tensors may lie outside the heap (files of --offload), and their peak between two stages: what is reserved is at
   // least what is allocated, as on CUDA.
   line.reserved = std::max(line.reserved, line.tensors.total);
   line.peak_reserved = std::max({line.peak_reserved, line.reserved, line.peak});

@@ -64,7 +64,7 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
       split_(split_of(recipe, *dataset_)),
       folder_(std::make_unique<RunFolder>(recipe.train.output,
                                           recipe.dp.is_private() ? Readers::owner : Readers::by_umask)) {
-  // Written down with the recipe: whoever opens the run reads its classes there.
+  // Written down with the recipe, where a run that is opened later finds them.
   if (dynamic_cast<const data::TextDataset*>(dataset_.get()) != nullptr) recipe.data.classes = dataset_->classes();
   if (const auto classes = classes_for(*model_, *dataset_)) {
     recipe.sizes.num_classes = *classes;
