@@ -65,9 +65,15 @@ for file in [*places, source / "SECURITY.md", source / "README.md"]:
     for number, line in enumerate(file.read_text().splitlines(), 1):
         assert not shown.search(line), f"{file.relative_to(source)}:{number}: the secret is on a command line: {line}"
 
-manifest = (source / "deploy/kubernetes.yaml").read_text()
-policy = next((part for part in manifest.split("\n---\n") if "kind: NetworkPolicy" in part), "")
-assert "podSelector: &pods\n    matchLabels: {job-name: shade}\n" in policy, "deploy/kubernetes.yaml: no policy for the pods of the job"
-for direction in ("ingress:\n    - from:", "egress:\n    - to:"):
-    assert f"{direction}\n        - podSelector: *pods\n" in policy, f"deploy/kubernetes.yaml: {direction} is not bound to the pods of the job"
+manifests = {name: (source / "deploy" / name).read_text() for name in ("kubernetes.yaml", "kubernetes_gpu.yaml")}
+for name, manifest in manifests.items():
+    policy = next((part for part in manifest.split("\n---\n") if "kind: NetworkPolicy" in part), "")
+    assert "podSelector: &pods\n    matchLabels: {job-name: shade}\n" in policy, f"deploy/{name}: no policy for the pods of the job"
+    for direction in ("ingress:\n    - from:", "egress:\n    - to:"):
+        assert f"{direction}\n        - podSelector: *pods\n" in policy, f"deploy/{name}: {direction} is not bound to the pods of the job"
+gpu = manifests["kubernetes_gpu.yaml"]
+nodes = {re.search(pattern, gpu).group(1) for pattern in (r"completions: (\d+)", r"parallelism: (\d+)", r"--nnodes (\d+)")}
+gpus = {re.search(pattern, gpu).group(1) for pattern in (r"nvidia.com/gpu: (\d+)", r"--nproc-per-node (\d+)")}
+assert len(nodes) == 1 and len(gpus) == 1, f"deploy/kubernetes_gpu.yaml: numbers of nodes {nodes}, of GPUs {gpus}"
+assert "NOT encrypted" in gpu, "deploy/kubernetes_gpu.yaml: no warning about NCCL"
 print(f"{len(places) + 2} files, 3 ends of a Slurm job")

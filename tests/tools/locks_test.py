@@ -47,7 +47,7 @@ def faults(root):
             words = text[call.start():call.start() + 250]
             if "--require-hashes" not in words and not ELSEWHERE.search(words.split("\n\n")[0]):
                 found.append(f"{file.relative_to(root)}: pip installs without --require-hashes: {words.splitlines()[0]}")
-        if file.name in ("Containerfile", "Dockerfile"):
+        if file.name.split(".")[0] in ("Containerfile", "Dockerfile"):
             found += [f"{file.relative_to(root)}: '{line}' names no digest" for line in text.splitlines()
                       if line.startswith("FROM ") and not IMAGE.match(line)]
     return found
@@ -66,6 +66,8 @@ PLANTS = [
     ("tests/install/packages_test.py", ' "--require-hashes",', "", "packages_test.py: pip installs without"),
     ("tests/install/fresh_root_test.py", ' "--require-hashes",', "", "fresh_root_test.py: pip installs without"),
     ("deploy/Containerfile", r"(FROM \S+)@\S+", r"\1", "deploy/Containerfile: 'FROM debian"),
+    ("deploy/Containerfile.cuda", r"(FROM \S+)@\S+", r"\1", "deploy/Containerfile.cuda: 'FROM debian"),
+    ("deploy/Containerfile.cuda", " --require-hashes", "", "Containerfile.cuda: pip installs without"),
     (".devcontainer/Dockerfile", r"(FROM \S+)@\S+", r"\1", ".devcontainer/Dockerfile: 'FROM debian"),
 ]
 
