@@ -101,7 +101,7 @@ int scan(MatrixLine& line) {
   for (const auto& one : verdict.methods)
     std::printf("bottleneck: %s\n  remedy: %s\n", visible(one.words()).c_str(), visible(one.remedy).c_str());
   const auto json = verdict.json();
-  const auto fault = report::write_growth_picture(json, line.options.folder);
+  const auto fault = report::write_growth_picture(json, results, line.options.folder);
   if (!fault.empty()) log::warning(fault);
   std::printf("results%s in %s\n", fault.empty() ? " and visualizations/growth.png" : "",
               visible(line.options.folder.string()).c_str());

@@ -1,8 +1,10 @@
 #include "shade/report/bars.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "shade/base/error.h"
+#include "shade/base/units.h"
 #include "shade/report/axes.h"
 #include "shade/report/text_width.h"
 
@@ -10,6 +12,13 @@ namespace shade::report {
 namespace {
 
 constexpr double kRow = 20, kThick = 13, kHeading = 24, kGap = 8, kMostLabel = 330, kRight = 24;
+
+// Bars are as long as the number that is written at their end, so that equal bars have equal words and others don't.
+void draw_as_written(Bar& bar) {
+  const double exact = bar.end(), written = std::stod(significant(exact));
+  if (exact == 0 || !std::isfinite(written)) return;
+  for (auto& part : bar.parts) part.value *= written / exact;
+}
 
 double start_of(const Bar& bar) { return bar.whisker ? std::min(bar.whisker->first, bar.end()) : bar.end(); }
 // Words stand behind bar and whisker.
@@ -40,7 +49,8 @@ double Bar::end() const {
   return sum;
 }
 
-void add_bars(Canvas& canvas, const std::string& title, const std::string& x_label, const std::vector<Bar>& bars) {
+void add_bars(Canvas& canvas, const std::string& title, const std::string& x_label, std::vector<Bar> bars) {
+  for (auto& bar : bars) draw_as_written(bar);
   if (!title.empty()) canvas.line(title, 13);
   double labels = 40;
   for (const auto& bar : bars)

@@ -17,13 +17,13 @@ struct Bar {
   };
   std::vector<Part> parts;                           // from 0 on, one after the other
   std::optional<std::pair<double, double>> whisker;  // from, to
-  std::string words;                                 // at its end
+  std::string words;                                 // at its end: the number of its length, in three digits
   std::string words_colour = "#404040";
 
   double end() const;
 };
 
 // A panel of them below what the canvas holds.
-void add_bars(Canvas& canvas, const std::string& title, const std::string& x_label, const std::vector<Bar>& bars);
+void add_bars(Canvas& canvas, const std::string& title, const std::string& x_label, std::vector<Bar> bars);
 
 }  // namespace shade::report

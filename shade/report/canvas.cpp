@@ -17,6 +17,10 @@ const char* word_for(Anchor anchor) {
   return anchor == Anchor::left ? "left" : anchor == Anchor::right ? "right" : "center";
 }
 
+std::string tics_of(char axis, const std::vector<std::string>& tics) {
+  return shade::text("set ", axis, "tics nomirror out scale 0.6 ", font(kTextPx), " (", join(tics, ", "), ")\n");
+}
+
 }  // namespace
 
 std::string font(double px) { return shade::text("font ',", px / kPointPx, "'"); }
@@ -36,8 +40,12 @@ void Canvas::box(double x0, double y0, double x1, double y1, const std::string& 
 }
 
 void Canvas::line(const std::string& words, double px, const std::string& colour) {
-  text(kMargin, y_ + px / 2 + 2, fitted(words, px, width_ - 2 * kMargin), Anchor::left, px, colour);
-  y_ += px + 7;
+  constexpr size_t kMostLines = 3;
+  for (const auto& part : wrapped(words, px, width_ - 2 * kMargin, kMostLines)) {
+    text(kMargin, y_ + px / 2 + 2, part, Anchor::left, px, colour);
+    y_ += px + 5;
+  }
+  y_ += 2;
 }
 
 void Canvas::legend(const std::vector<std::pair<std::string, std::string>>& entries) {
@@ -105,7 +113,20 @@ std::string tics(char axis, const std::vector<double>& values) {
   std::vector<std::string> out;
   for (const double value : values)
     out.push_back(tic_for_gnuplot(quoted_for_gnuplot(std::abs(value) < 1e-300 ? "0" : shade::text(value)), value));
-  return shade::text("set ", axis, "tics nomirror out scale 0.6 ", font(kTextPx), " (", join(out, ", "), ")\n");
+  return tics_of(axis, out);
+}
+
+std::string log2_tics(const Panel& panel, const std::vector<int64_t>& sizes) {
+  std::vector<std::string> out;
+  double end = -1e9;
+  for (const auto size : sizes) {
+    const auto at = std::log2(static_cast<double>(size));
+    const double half = text_width(std::to_string(size), kTextPx) / 2;
+    const bool fits = panel.x(at) - half > end + 4;
+    out.push_back(tic_for_gnuplot(quoted_for_gnuplot(fits ? std::to_string(size) : ""), at));
+    if (fits) end = panel.x(at) + half;
+  }
+  return tics_of('x', out);
 }
 
 }  // namespace shade::report

@@ -2,6 +2,7 @@
 // gnuplot draws the panels' curves and axes.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,8 +38,8 @@ class Canvas {
   void text(double x, double y, const std::string& words, Anchor anchor = Anchor::left, double px = kTextPx,
             const std::string& colour = "#202020");
   void box(double x0, double y0, double x1, double y1, const std::string& colour);
-  void line(const std::string& words, double px = kTextPx,
-            const std::string& colour = "#202020");  // at y(), then below
+  // At y(), and in up to two further lines what exceeds the width.
+  void line(const std::string& words, double px = kTextPx, const std::string& colour = "#202020");
 
   // {words, colour} in lines as wide as the picture. Without a colour the words stand alone.
   void legend(const std::vector<std::pair<std::string, std::string>>& entries);
@@ -69,5 +70,7 @@ class Canvas {
 // Round numbers between the two, at most `most` + 1, and gnuplot's words for them; `axis` is x or y.
 std::vector<double> round_steps(double low, double high, int most = 6);
 std::string tics(char axis, const std::vector<double>& values);
+// Of a panel over the logarithm of sizes that double. A number that would touch the one before has a mark only.
+std::string log2_tics(const Panel& panel, const std::vector<int64_t>& sizes);
 
 }  // namespace shade::report

@@ -30,14 +30,14 @@ std::vector<std::string> visible_kinds(const std::vector<const Course*>& courses
 
 // Sums over each other: the highest first, so that each leaves its own slice to be seen.
 std::string stacked_course(const Course& course, const std::vector<std::string>& kinds, const Unit& unit,
-                           double per_ms) {
+                           const Unit& time) {
   std::vector<std::vector<double>> lines;
   for (size_t i = 0; i < course.ms.size(); ++i) {
-    lines.push_back({course.ms[i] * per_ms});
+    lines.push_back({time.of(course.ms[i])});
     double sum = 0;
     for (const auto& kind : kinds) {
       for (const auto& [name, values] : course.kinds_mb)
-        if (name == kind) sum += values[i] * unit.per_mb;
+        if (name == kind) sum += unit.of(values[i]);
       lines.back().push_back(sum);
     }
   }
@@ -47,8 +47,8 @@ std::string stacked_course(const Course& course, const std::vector<std::string>&
                          colour_of_memory(kinds[k]), "'"));
   const auto [mb, ms] = highest_of(course);
   parts.emplace_back("$highest using 1:2 with points pt 9 ps 1.2 lc rgb '#202020'");
-  return block("course", lines) + block("highest", {{ms * per_ms, mb * unit.per_mb}}) + "plot " +
-         join(parts, ", \\\n  ") + "\n";
+  return block("course", lines) + block("highest", {{time.of(ms), unit.of(mb)}}) + "plot " + join(parts, ", \\\n  ") +
+         "\n";
 }
 
 }  // namespace shade::report

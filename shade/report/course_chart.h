@@ -14,8 +14,8 @@ Highest highest_of(const Course& course);  // the largest sum of all kinds, at i
 // Kinds with more than a share of 0.005 of `largest_mb`, in the order of the file.
 std::vector<std::string> visible_kinds(const std::vector<const Course*>& courses, double largest_mb);
 
-// gnuplot's words for it: areas over each other, in `unit` over milliseconds x `per_ms`, and a mark at the highest.
+// gnuplot's words for it: areas over each other, in `unit` over `time`, and a mark at the highest.
 std::string stacked_course(const Course& course, const std::vector<std::string>& kinds, const Unit& unit,
-                           double per_ms);
+                           const Unit& time);
 
 }  // namespace shade::report

@@ -46,25 +46,33 @@ std::string colour_of_shard(const std::string& shard) {
   return row == nullptr ? spare_colour(shard) : std::string(row->colour);
 }
 
-std::string colour_of_memory(const std::string& kind) {
-  static const std::map<std::string, std::string> kColours{
-      {"parameters", "#1f77c9"},   {"gathered_parameters", "#7cc0f0"},
-      {"gradients", "#d55e00"},    {"optimizer", "#e6b800"},
-      {"activations", "#009e73"},  {"kept_for_private_step", "#7a52cc"},
-      {"norm_samples", "#cc5fa5"}, {"gram_matrices", "#56b4e9"},
-      {"temporary", "#9fb04a"},    {"communication", "#b07050"},
-      {"data", "#5f9ea0"},         {"other", "#9aa2ae"}};
-  const auto found = kColours.find(kind);
-  return found == kColours.end() ? spare_colour(kind) : found->second;
+std::string distinct_colour(size_t number) {
+  static constexpr std::array<const char*, kDistinctColours> kColours{"#2180eb", "#e96b1b", "#10a271", "#bf57b0",
+                                                                      "#f8af06", "#7045bc", "#43cdff", "#9c003a",
+                                                                      "#955e25", "#006875", "#8ace8e", "#a99bb5"};
+  return kColours[number % kColours.size()];
 }
 
+std::string colour_of_memory(const std::string& kind) {
+  static const std::map<std::string, size_t> kNumbers{{"parameters", 0},          {"gradients", 1},
+                                                      {"activations", 2},         {"norm_samples", 3},
+                                                      {"optimizer", 4},           {"kept_for_private_step", 5},
+                                                      {"gathered_parameters", 6}, {"gram_matrices", 7},
+                                                      {"communication", 8},       {"data", 9},
+                                                      {"temporary", 10},          {"other", 11}};
+  const auto found = kNumbers.find(kind);
+  return found == kNumbers.end() ? spare_colour(kind) : distinct_colour(found->second);
+}
+
+// Light enough for dark words inside of them.
 std::string colour_of_span(const std::string& name) {
   static const std::map<std::string, std::string> kColours{
-      {"forward", "#56b4e9"},         {"backward", "#4f9bd0"},     {"first_backward", "#4f9bd0"},
-      {"second_backward", "#9a8fe0"}, {"norm", "#e69f00"},         {"sample_gradients", "#e69f00"},
-      {"coefficients", "#cc79a7"},    {"second_phase", "#c2a56b"}, {"noise", "#b57fd0"},
-      {"optimizer", "#3fb994"},       {"data", "#e6b800"},         {"unit_forward", "#9fd3f2"},
-      {"unit_backward", "#86aed3"},   {"all_gather", "#53c0dd"},   {"reduce_scatter", "#c79ab8"}};
+      {"forward", "#6ac7f4"},         {"backward", "#558ec4"},     {"first_backward", "#558ec4"},
+      {"second_backward", "#939cf8"}, {"norm", "#ee9b0b"},         {"sample_gradients", "#ee9b0b"},
+      {"coefficients", "#c06799"},    {"second_phase", "#c1c188"}, {"noise", "#a96cf7"},
+      {"optimizer", "#32b277"},       {"data", "#e8d900"},         {"unit_forward", "#b0e2fa"},
+      {"unit_backward", "#8fb4d8"},   {"all_gather", "#53c0dd"},   {"reduce_scatter", "#c79ab8"},
+      {"reduce", "#96f0e1"}};
   if (name.ends_with("_wait")) return "#f0805f";
   const auto found = kColours.find(name);
   return found == kColours.end() ? "#a8a8a8" : found->second;

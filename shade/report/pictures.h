@@ -30,7 +30,7 @@ std::vector<Picture> pictures_of(const Results& results);  // those with figures
 std::vector<std::string> picture_names();
 
 // From the JSON of shade scan: pictures_growth.cpp. Empty script: there are no figures for it.
-Picture growth_picture(const Json& scan);
+Picture growth_picture(const Json& scan, const std::string& subtitle);
 
 // A loss to compare with: what guessing by frequency has, or another program's.
 struct ReferenceLine {

@@ -2,10 +2,8 @@
 #include <algorithm>
 
 #include "shade/base/error.h"
-#include "shade/base/units.h"
 #include "shade/report/axes.h"
 #include "shade/report/canvas.h"
-#include "shade/report/findings.h"
 #include "shade/report/pictures.h"
 
 namespace shade::report {
@@ -28,8 +26,9 @@ Window window_of(const Advice& advice) {
   return {std::min(largest, 2 * advice.limit_mb), slowest > 0 ? 2 * slowest : 4 * fastest};
 }
 
-std::string time_words(const Advice& advice, double time) {
-  return advice.timed ? text(time_text(time), " per sample") : text(significant(time / 1e12), " TFLOP per sample");
+// Of the time that one sample takes; without a device profile of its work.
+Unit work_unit(const Advice& advice, double largest) {
+  return advice.timed ? time_unit(largest) : Unit{.factor = 1e-12, .name = "TFLOP"};
 }
 
 std::vector<const AdvisedRow*> front_of(const Advice& advice) {
@@ -40,11 +39,11 @@ std::vector<const AdvisedRow*> front_of(const Advice& advice) {
   return out;
 }
 
-std::string points_script(const Advice& advice, const Window& window, const Unit& unit, double per_time,
+std::string points_script(const Advice& advice, const Window& window, const Unit& unit, const Unit& work,
                           double highest) {
   std::vector<std::vector<double>> slower, large, front, best;
   const auto point = [&](const AdvisedRow& row) {
-    return std::vector<double>{row.peak_mb * unit.per_mb, row.time * per_time};
+    return std::vector<double>{unit.of(row.peak_mb), work.of(row.time)};
   };
   for (const auto& row : advice.rows) {
     if (!window.holds(row) || row.on_front()) continue;
@@ -60,7 +59,7 @@ std::string points_script(const Advice& advice, const Window& window, const Unit
     blocks += block(name, points);
     parts += text(parts.empty() ? "plot " : ", \\\n  ", "$", name, " using 1:2 with ", how);
   };
-  const double limit = advice.limit_mb * unit.per_mb;
+  const double limit = unit.of(advice.limit_mb);
   add("limit", {{limit, 0}, {limit, highest}}, "lines lw 1.5 dt 2 lc rgb '#606060'");
   add("slower", slower, text("points pt 7 ps 0.9 lc rgb '", kSlower, "'"));
   add("large", large, text("points pt 6 ps 0.9 lc rgb '", kTooLarge, "'"));
@@ -71,10 +70,10 @@ std::string points_script(const Advice& advice, const Window& window, const Unit
 
 // Numbers of the list below, at the upper right of their points; one that would touch the one before is left out.
 void add_front_numbers(Canvas& canvas, const Panel& panel, const std::vector<const AdvisedRow*>& front,
-                       const Unit& unit, double per_time) {
+                       const Unit& unit, const Unit& work) {
   double last_x = -1e9, last_y = -1e9;
   for (size_t i = 0; i < front.size(); ++i) {
-    const double x = panel.x(front[i]->peak_mb * unit.per_mb) + 13, y = panel.y(front[i]->time * per_time) - 11;
+    const double x = panel.x(unit.of(front[i]->peak_mb)) + 13, y = panel.y(work.of(front[i]->time)) - 11;
     if (std::abs(x - last_x) < 20 && std::abs(y - last_y) < 15) continue;
     canvas.text(x, y, std::to_string(i + 1), Anchor::centre);
     last_x = x, last_y = y;
@@ -86,34 +85,36 @@ Picture plan_front(const Results& results) {
   const auto& advice = results.advice.front();
   const auto window = window_of(advice);
   const auto unit = memory_unit(window.most_mb);
-  const double per_time = advice.timed ? 1 : 1e-12;
+  double highest = 0;
+  for (const auto& row : advice.rows)
+    if (window.holds(row)) highest = std::max(highest, row.time);
+  const auto work = work_unit(advice, highest);
   const auto shown = static_cast<size_t>(
       std::count_if(advice.rows.begin(), advice.rows.end(), [&](const auto& row) { return window.holds(row); }));
   const auto front = front_of(advice);
-  Canvas canvas("Memory against time of the settings that were tried: lower left is better", results.common);
+  Canvas canvas(
+      "Memory against time of the settings that were tried: lower left is better",
+      results.common.empty() || advice.recommended.empty() ? results.common : "recommended: " + results.common);
   canvas.legend({{"front: nothing faster needs less memory or costs less", kOnFront},
                  {"slower", kSlower},
-                 {text("over the limit of ", memory_text(advice.limit_mb), " (dashed)"), kTooLarge},
+                 {text("over the limit of ", unit.words(advice.limit_mb), " (dashed)"), kTooLarge},
                  {"circle: recommended", ""}});
-  canvas.line(advice.timed ? "time per sample of all ranks together (ms)" : "work per sample (TFLOP)", kTextPx,
-              "#404040");
-  double highest = 0;
-  for (const auto& row : advice.rows)
-    if (window.holds(row)) highest = std::max(highest, row.time * per_time);
+  canvas.line(text(advice.timed ? "time per sample of all ranks together (" : "work per sample (", work.name, ")"),
+              kTextPx, "#404040");
   Panel panel{.left = 80,
               .top = canvas.y(),
               .right = 970,
               .bottom = canvas.y() + 430,
-              .x1 = 1.06 * std::max(window.most_mb, advice.limit_mb) * unit.per_mb,
-              .y1 = std::max(1e-9, 1.1 * highest)};
-  add_front_numbers(canvas, panel, front, unit, per_time);
+              .x1 = 1.06 * unit.of(std::max(window.most_mb, advice.limit_mb)),
+              .y1 = std::max(1e-9, 1.1 * work.of(highest))};
+  add_front_numbers(canvas, panel, front, unit, work);
   panel.script = text("set grid xtics ytics\nset border 3\n", tics('x', round_steps(0, panel.x1)),
-                      tics('y', round_steps(0, panel.y1)), points_script(advice, window, unit, per_time, panel.y1));
+                      tics('y', round_steps(0, panel.y1)), points_script(advice, window, unit, work, panel.y1));
   canvas.panel(panel);
   canvas.x_label(panel, text("peak memory per rank (", unit.name, ")"));
   for (size_t i = 0; i < front.size(); ++i)
-    canvas.line(text(i + 1, ": ", front[i]->name, ": ", memory_text(front[i]->peak_mb), ", ",
-                     time_words(advice, front[i]->time), front[i]->name == advice.recommended ? " (recommended)" : ""));
+    canvas.line(text(i + 1, ": ", front[i]->name, ": ", unit.words(front[i]->peak_mb), ", ", work.words(front[i]->time),
+                     " per sample", front[i]->name == advice.recommended ? " (recommended)" : ""));
   if (shown < advice.rows.size())
     canvas.line(text(advice.rows.size() - shown, " of ", advice.rows.size(),
                      " settings are outside: over twice the limit, or more than twice as slow as the front"),

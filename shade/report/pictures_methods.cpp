@@ -53,8 +53,8 @@ Picture memory_comparison(const Results& results) {
   canvas.legend(legend_of(series));
   add_bars(canvas, "", text("peak memory (", unit.name, ")"),
            bars_of(results, series, true, [&](const ResultRow& row, const std::string& colour, Bar& bar) {
-             bar.parts = {{row.peak_mb * unit.per_mb, colour}};
-             bar.words = memory_text(row.peak_mb);
+             bar.parts = {{unit.of(row.peak_mb), colour}};
+             bar.words = unit.words(row.peak_mb);
              return true;
            }));
   return canvas.picture();
@@ -66,11 +66,13 @@ Picture time_comparison(const Results& results) {
                                       : text("Median time of a step (line: ", results.range_words(), ")"),
                 results.common);
   canvas.legend(legend_of(series));
-  add_bars(canvas, "", "step (ms)",
+  const auto unit = time_unit(results);
+  add_bars(canvas, "", text("step (", unit.name, ")"),
            bars_of(results, series, true, [&](const ResultRow& row, const std::string& colour, Bar& bar) {
-             bar.parts = {{row.time_ms, colour}};
-             bar.whisker = results.range_ms(row);
-             bar.words = time_text(row.time_ms);
+             const auto [low, high] = results.range_ms(row);
+             bar.parts = {{unit.of(row.time_ms), colour}};
+             bar.whisker = {unit.of(low), unit.of(high)};
+             bar.words = unit.words(row.time_ms);
              return true;
            }));
   return canvas.picture();
@@ -94,8 +96,8 @@ Picture overhead_analysis(const Results& results) {
            bars_of(results, series, false, [&](const ResultRow& row, const std::string& colour, Bar& bar) {
              const auto cost = cost_of(results, row);
              if (!cost) return false;
-             bar.parts = {{cost->memory_mb * unit.per_mb, colour}};
-             bar.words = text(memory_text(cost->memory_mb), " (", signed_percent(cost->memory_percent), ")");
+             bar.parts = {{unit.of(cost->memory_mb), colour}};
+             bar.words = text(unit.words(cost->memory_mb), " (", signed_percent(cost->memory_percent), ")");
              return true;
            }));
   add_bars(canvas, "Time, by medians (line: 99 % interval)", over + " (%)",

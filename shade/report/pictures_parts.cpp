@@ -4,7 +4,6 @@
 #include "shade/base/error.h"
 #include "shade/report/axes.h"
 #include "shade/report/bars.h"
-#include "shade/report/findings.h"
 #include "shade/report/palette.h"
 #include "shade/report/pictures.h"
 
@@ -36,22 +35,26 @@ std::vector<Bar> part_bars(const Results& results, const Rows& rows, Fill fill) 
 
 Picture memory_breakdown(const Results& results) {
   const auto rows = rows_with(results, [](const auto& row) { return !row.breakdown_mb.empty(); });
-  // Kinds that are a hundredth of no bar would only lengthen the legend.
+  // Kinds that are a hundredth of no bar would only lengthen the legend: they are part of `other`, the rest of a bar.
+  const std::pair<std::string, std::string> rest("other", colour_of_memory("other"));
   Legend kinds;
   for (const auto* row : rows)
     for (const auto& [kind, mb] : row->breakdown_mb)
       if (const std::pair entry(kind, colour_of_memory(kind));
-          mb > 0.01 * row->peak_mb && std::find(kinds.begin(), kinds.end(), entry) == kinds.end())
+          mb > 0.01 * row->peak_mb && entry != rest && std::find(kinds.begin(), kinds.end(), entry) == kinds.end())
         kinds.push_back(entry);
   if (kinds.empty()) return {};
   const auto unit = memory_unit(results.largest_peak_mb());
   Canvas canvas("Tensor memory at the peak, by what it is for", results.common);
-  canvas.legend(kinds);
+  auto legend = kinds;
+  legend.push_back(rest);
+  canvas.legend(legend);
   add_bars(canvas, "", text("memory of the largest rank (", unit.name, ")"),
            part_bars(results, rows, [&](const ResultRow& row, Bar& bar) {
              for (const auto& [kind, colour] : kinds)
-               bar.parts.push_back({amount_of(row.breakdown_mb, kind) * unit.per_mb, colour});
-             bar.words = memory_text(row.peak_mb);
+               bar.parts.push_back({unit.of(amount_of(row.breakdown_mb, kind)), colour});
+             bar.parts.push_back({std::max(0.0, unit.of(row.peak_mb) - bar.end()), rest.second});
+             bar.words = unit.words(row.peak_mb);
            }));
   return canvas.picture();
 }
@@ -61,21 +64,24 @@ Picture communication_overhead(const Results& results) {
   if (rows.empty()) return {};
   const AllSeries series(results);
   constexpr const char *kWaited = "#d55e00", *kHidden = "#7cc0f0";
-  double most_mb = 0;
+  double most_mb = 0, most_ms = 0;
+  const auto under_way_ms = [](const ResultRow& row) { return std::max(row.waits_ms(), row.comm_ms.value_or(0)); };
   const auto sent_mb = [](const ResultRow& row) { return *row.sent_bytes / (1024.0 * 1024.0); };
-  for (const auto* row : rows) most_mb = std::max(most_mb, sent_mb(*row));
-  const auto unit = memory_unit(most_mb);
+  for (const auto* row : rows)
+    most_mb = std::max(most_mb, sent_mb(*row)), most_ms = std::max(most_ms, under_way_ms(*row));
+  const auto unit = memory_unit(most_mb), time = time_unit(most_ms);
   Canvas canvas("Collectives of a step", results.common);
   canvas.legend({{"waited for", kWaited}, {"hidden by computing", kHidden}});
-  add_bars(canvas, "Time under way", "time (ms)", part_bars(results, rows, [&](const ResultRow& row, Bar& bar) {
-             const double waits = row.waits_ms(), hidden = std::max(0.0, row.comm_ms.value_or(0) - waits);
-             bar.parts = {{waits, kWaited}, {hidden, kHidden}};
-             bar.words = text(time_text(waits + hidden), ", ", time_text(waits), " waited for");
+  add_bars(canvas, "Time under way", text("time (", time.name, ")"),
+           part_bars(results, rows, [&](const ResultRow& row, Bar& bar) {
+             const double waits = row.waits_ms(), all = under_way_ms(row);
+             bar.parts = {{time.of(waits), kWaited}, {time.of(all - waits), kHidden}};
+             bar.words = text(time.words(all), ", ", time.words(waits), " waited for");
            }));
   add_bars(canvas, "Bytes that a rank sends", text("sent (", unit.name, ")"),
            part_bars(results, rows, [&](const ResultRow& row, Bar& bar) {
-             bar.parts = {{sent_mb(row) * unit.per_mb, series.of(row).colour()}};
-             bar.words = memory_text(sent_mb(row));
+             bar.parts = {{unit.of(sent_mb(row)), series.of(row).colour()}};
+             bar.words = unit.words(sent_mb(row));
            }));
   return canvas.picture();
 }
@@ -87,12 +93,13 @@ Picture time_breakdown(const Results& results) {
       {"computing", "#009e73"}, {"waiting for traffic", "#d55e00"}, {"data and preprocessing", "#e6b800"}};
   Canvas canvas("Where the time of a step goes", results.common);
   canvas.legend(parts);
-  add_bars(canvas, "", "step (ms)", part_bars(results, rows, [&](const ResultRow& row, Bar& bar) {
+  const auto unit = time_unit(results);
+  add_bars(canvas, "", text("step (", unit.name, ")"), part_bars(results, rows, [&](const ResultRow& row, Bar& bar) {
              const double wait = row.moves_bytes() ? row.waits_ms() : 0, data = row.cpu_overhead_ms.value_or(0);
-             bar.parts = {{std::max(0.0, row.time_ms - wait - data), parts[0].second},
-                          {wait, parts[1].second},
-                          {data, parts[2].second}};
-             bar.words = time_text(row.time_ms);
+             bar.parts = {{unit.of(std::max(0.0, row.time_ms - wait - data)), parts[0].second},
+                          {unit.of(wait), parts[1].second},
+                          {unit.of(data), parts[2].second}};
+             bar.words = unit.words(row.time_ms);
            }));
   return canvas.picture();
 }

@@ -6,7 +6,6 @@
 #include "shade/base/error.h"
 #include "shade/report/canvas.h"
 #include "shade/report/course_chart.h"
-#include "shade/report/findings.h"
 #include "shade/report/palette.h"
 #include "shade/report/pictures.h"
 #include "shade/report/series.h"
@@ -27,6 +26,7 @@ struct Track {
   std::vector<Bit> bits;
 };
 
+double step_ms_of(const ResultRow& row) { return catalog::number_at(row.timeline, "step_ms"); }
 bool is_unit(const std::string& name) { return name.starts_with("unit_"); }
 bool is_wait(const std::string& name) { return name.ends_with("_wait"); }
 
@@ -93,44 +93,50 @@ void add_track(Canvas& canvas, Track track, double step_ms) {
   canvas.skip(static_cast<double>(lanes) * kLane + 6);
 }
 
-// What the boxes are too narrow to say.
-void add_legend(Canvas& canvas, const std::vector<Track>& tracks) {
+// What the steps of a picture share: units, scale of memory, colours.
+struct Shared {
+  double largest_mb = 0;
+  Unit time, memory;
+  std::vector<std::string> kinds;
+};
+
+// What the boxes are too narrow to say, once for all steps.
+void add_legend(Canvas& canvas, const std::vector<const ResultRow*>& rows, const std::vector<std::string>& kinds) {
   std::vector<std::pair<std::string, std::string>> entries;
   std::set<std::string> seen;
-  for (const auto& track : tracks) {
-    for (const auto& bit : track.bits) {
-      const auto words = is_wait(bit.name) ? "waiting for a collective" : spaced(bit.name);
-      if (seen.insert(words).second) entries.emplace_back(words, colour_of_span(bit.name));
+  for (const auto* row : rows) {
+    for (const auto& track : tracks_of(row->timeline)) {
+      for (const auto& bit : track.bits) {
+        const auto words = is_wait(bit.name) ? "waiting for a collective" : spaced(bit.name);
+        if (seen.insert(words).second) entries.emplace_back(words, colour_of_span(bit.name));
+      }
     }
   }
   canvas.legend(entries);
+  if (kinds.empty()) return;
+  entries = {{"memory:", ""}};
+  for (const auto& kind : kinds) entries.emplace_back(spaced(kind), colour_of_memory(kind));
+  canvas.legend(entries);
 }
 
-void add_memory(Canvas& canvas, const ResultRow& row, double step_ms) {
-  const bool seconds = step_ms >= 10'000;
-  const double per_ms = seconds ? 1e-3 : 1;
-  const auto largest = highest_of(row.course).mb;
-  const auto unit = memory_unit(largest);
-  const auto kinds = visible_kinds({&row.course}, largest);
+void add_memory(Canvas& canvas, const ResultRow& row, double step_ms, const Shared& shared) {
+  const auto& [largest, time, unit, kinds] = shared;
   const bool known = row.course.ms.size() > 1 && !kinds.empty();
   Panel panel{.left = kFirstPx,
               .top = canvas.y() + 4,
               .right = kLastPx,
               .bottom = canvas.y() + (known ? 150 : 8),
-              .x1 = step_ms * per_ms,
-              .y1 = known ? 1.05 * largest * unit.per_mb : 1};
+              .x1 = time.of(step_ms),
+              .y1 = known ? 1.05 * unit.of(largest) : 1};
   if (known) {
     canvas.text(16, panel.top + 8, "memory", Anchor::left, kTextPx, "#404040");
     canvas.text(16, panel.top + 24, text("(", unit.name, ")"), Anchor::left, kTextPx, "#404040");
   }
   panel.script = text("set border ", known ? 3 : 1, "\nset grid ytics\n", tics('x', round_steps(0, panel.x1, 10)),
                       known ? tics('y', round_steps(0, panel.y1, 3)) : "unset ytics\n",
-                      known ? stacked_course(row.course, kinds, unit, per_ms) : "plot NaN\n");
+                      known ? stacked_course(row.course, kinds, unit, time) : "plot NaN\n");
   canvas.panel(panel);
-  canvas.x_label(panel, seconds ? "time since the begin of the step (s)" : "time since the begin of the step (ms)");
-  std::vector<std::pair<std::string, std::string>> legend;
-  for (const auto& kind : kinds) legend.emplace_back(spaced(kind), colour_of_memory(kind));
-  if (known) canvas.legend(legend);
+  canvas.x_label(panel, text("time since the start of the step (", time.name, ")"));
 }
 
 // A step per series, at the place of the slowest row; few, because each is as high as a hand.
@@ -144,7 +150,24 @@ std::vector<const ResultRow*> shown_rows(const Results& results, const AllSeries
     if (!row.timeline.is_null() && place_of(row) == place_of(*slowest)) out.push_back(&row);
   std::stable_sort(out.begin(), out.end(),
                    [&](const auto* a, const auto* b) { return series.number(*a) < series.number(*b); });
+  std::erase_if(out, [](const auto* row) { return step_ms_of(*row) <= 0; });
   if (out.size() > kMost) out.resize(kMost);
+  return out;
+}
+
+Shared shared_by(const std::vector<const ResultRow*>& rows) {
+  Shared out;
+  double longest_ms = 0;
+  std::vector<const Course*> courses;
+  for (const auto* row : rows) {
+    longest_ms = std::max(longest_ms, step_ms_of(*row));
+    if (row->course.ms.size() < 2) continue;
+    out.largest_mb = std::max(out.largest_mb, highest_of(row->course).mb);
+    courses.push_back(&row->course);
+  }
+  out.time = time_unit(longest_ms);
+  out.memory = memory_unit(out.largest_mb);
+  out.kinds = visible_kinds(courses, out.largest_mb);
   return out;
 }
 
@@ -154,16 +177,15 @@ Picture step_timeline(const Results& results) {
   if (rows.empty()) return {};
   Canvas canvas(results.all_planned() ? "One step of rank 0, as predicted" : "One step of rank 0, as measured",
                 results.common);
+  const auto shared = shared_by(rows);
+  add_legend(canvas, rows, shared.kinds);
   for (const auto* row : rows) {
-    const double step_ms = catalog::number_at(row->timeline, "step_ms");
-    if (step_ms <= 0) continue;
-    canvas.line(text(row->name, ": ", time_text(step_ms),
-                     row->moves_bytes() ? text(", of which it waits ", time_text(row->waits_ms())) : ""),
+    const double step_ms = step_ms_of(*row);
+    canvas.line(text(row->name, ": ", shared.time.words(step_ms),
+                     row->moves_bytes() ? text(", of which it waits ", shared.time.words(row->waits_ms())) : ""),
                 13);
-    const auto tracks = tracks_of(row->timeline);
-    add_legend(canvas, tracks);
-    for (const auto& track : tracks) add_track(canvas, track, step_ms);
-    add_memory(canvas, *row, step_ms);
+    for (const auto& track : tracks_of(row->timeline)) add_track(canvas, track, step_ms);
+    add_memory(canvas, *row, step_ms, shared);
     canvas.skip(10);
   }
   return canvas.picture();

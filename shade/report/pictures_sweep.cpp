@@ -19,7 +19,7 @@
 namespace shade::report {
 namespace {
 
-constexpr const char* kBatches = "batch size per rank (samples)";
+const std::string kBatches = "batch size per rank (samples)";
 
 std::vector<int64_t> batches_of(const Results& results) {
   std::set<int64_t> out;
@@ -36,18 +36,15 @@ struct Value {
   double y, low, high;
 };
 
-// Batch sizes double: the axis is their logarithm. A number that would touch the one before has a mark only.
-std::string batch_tics(const Panel& panel, const std::vector<int64_t>& batches) {
-  std::vector<std::string> out;
-  double end = -1e9;
-  for (const auto batch : batches) {
-    const auto at = std::log2(static_cast<double>(batch));
-    const double half = text_width(std::to_string(batch), kTextPx) / 2;
-    const bool fits = panel.x(at) - half > end + 4;
-    out.push_back(text("\"", fits ? std::to_string(batch) : "", "\" ", at));
-    if (fits) end = panel.x(at) + half;
-  }
-  return text("set xtics nomirror out scale 0.6 ", font(kTextPx), " (", join(out, ", "), ")\n");
+// How far apart points of one batch size are drawn, so that none hides another and no whisker covers another: within a
+// third of the way to the next batch size. In units of the axis.
+double dodge_of(const Panel& panel, const std::vector<int64_t>& batches, size_t lines) {
+  constexpr double kMostPx = 12;
+  double nearest = panel.x1 - panel.x0;
+  for (size_t b = 1; b < batches.size(); ++b)
+    nearest = std::min(nearest, std::log2(static_cast<double>(batches[b]) / static_cast<double>(batches[b - 1])));
+  const double most = kMostPx * (panel.x1 - panel.x0) / (panel.right - panel.left);
+  return std::min(most, nearest / 3 / static_cast<double>(std::max<size_t>(1, lines - 1)));
 }
 
 Picture over_batch(const Results& results, const std::string& title, const std::string& y_label,
@@ -65,13 +62,15 @@ Picture over_batch(const Results& results, const std::string& title, const std::
   const double last = std::log2(static_cast<double>(batches.back()));
   panel.x0 = first - 0.05 * (last - first);
   panel.x1 = last + 0.05 * (last - first);
+  const double dodge = dodge_of(panel, batches, lines.size());
   std::string blocks;
   std::vector<std::string> parts;
   for (size_t l = 0; l < lines.size(); ++l) {
     std::vector<std::vector<double>> points;
+    const double aside = dodge * (static_cast<double>(l) - (static_cast<double>(lines.size()) - 1) / 2);
     for (const auto* row : lines[l].rows) {
       const auto [y, low, high] = value(*row);
-      points.push_back({std::log2(static_cast<double>(row->batch_size)), y, low, high - low});
+      points.push_back({std::log2(static_cast<double>(row->batch_size)) + aside, y, low, high - low});
     }
     std::sort(points.begin(), points.end());
     blocks += block(text("s", l), points);
@@ -79,10 +78,10 @@ Picture over_batch(const Results& results, const std::string& title, const std::
     parts.push_back(text("$s", l, " using 1:2 with linespoints pt 7 ps 1.3", look));
     parts.push_back(text("$s", l, " using 1:3:(0):4 with vectors heads size screen 0.004,90", look));
   }
-  panel.script = text("set grid ytics\nset border 3\n", batch_tics(panel, batches), tics('y', round_steps(0, panel.y1)),
+  panel.script = text("set grid ytics\nset border 3\n", log2_tics(panel, batches), tics('y', round_steps(0, panel.y1)),
                       blocks, "plot ", join(parts, ", \\\n  "), "\n");
   canvas.panel(panel);
-  canvas.x_label(panel, kBatches);
+  canvas.x_label(panel, kBatches + (lines.size() > 1 ? "; points of one size are drawn next to each other" : ""));
   return canvas.picture();
 }
 
@@ -108,7 +107,7 @@ Picture memory_vs_batch(const Results& results) {
   const auto unit = memory_unit(results.largest_peak_mb());
   return over_batch(results, "Peak tensor memory per rank", text("peak memory (", unit.name, ")"),
                     [&](const ResultRow& row) -> Value {
-                      const double peak = row.peak_mb * unit.per_mb;
+                      const double peak = unit.of(row.peak_mb);
                       return {peak, peak, peak};
                     });
 }
@@ -116,6 +115,22 @@ Picture memory_vs_batch(const Results& results) {
 double share_of(const ResultRow& row, bool measured) {
   if (measured) return 100 * *row.utilisation;
   return 100 * (1 - row.waits_ms() / row.time_ms);
+}
+
+constexpr const char* kShareColours =
+    "set palette defined (0 '#f4a582', 0.5 '#f7f0d8', 1 '#66c2a5')\nset cbrange [0:100]\nunset colorbox\n";
+
+// The colours of shares from 0 to 100 %, as an axis.
+void add_colour_scale(Canvas& canvas, double left) {
+  const double top = canvas.y() + 4;
+  Panel panel{.left = left, .top = top, .right = left + 300, .bottom = top + 14, .x1 = 100};
+  std::vector<std::vector<double>> steps;
+  for (int share = 0; share < 100; share += 2) steps.push_back({share + 1.0, 0.5, share + 1.0});
+  panel.script =
+      text(kShareColours, "unset grid\nunset ytics\nset border 1\n", tics('x', round_steps(0, 100)),
+           block("scale", steps), "plot $scale using 1:2:(1.2):(0.5):3 with boxxyerror fc palette fs solid noborder\n");
+  canvas.panel(panel);
+  canvas.x_label(panel, "% of the step");
 }
 
 // Cells say their number: colours alone are no figures.
@@ -160,12 +175,11 @@ Picture utilisation_heatmap(const Results& results) {
               .x1 = static_cast<double>(batches.size()) - 0.5,
               .y0 = static_cast<double>(lines.size()) - 0.5,
               .y1 = -0.5};
-  panel.script = text(
-      "set palette defined (0 '#f4a582', 0.5 '#f7f0d8', 1 '#66c2a5')\nset cbrange [0:100]\nunset colorbox\n"
-      "unset grid\nunset xtics\nunset ytics\nunset border\n",
-      block("cells", cells), "plot $cells using 1:2:(0.485):(0.47):3 with boxxyerror fc palette fs solid noborder\n");
+  panel.script = text(kShareColours, "unset grid\nunset xtics\nunset ytics\nunset border\n", block("cells", cells),
+                      "plot $cells using 1:2:(0.485):(0.47):3 with boxxyerror fc palette fs solid noborder\n");
   canvas.panel(panel);
   canvas.x_label(panel, kBatches);
+  add_colour_scale(canvas, left);
   return canvas.picture();
 }
 

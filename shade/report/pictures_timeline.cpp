@@ -53,9 +53,9 @@ void add_stages(Canvas& canvas, const Rows& rows, const AllSeries& series) {
       const double more = std::max(0.0, found->highest_mb - found->allocated_mb);
       bars.push_back({.heading = std::exchange(first, false) && rows.size() > 1 ? stage : "",
                       .label = rows.size() > 1 ? word : stage,
-                      .parts = {{found->allocated_mb * unit.per_mb, colour}, {more * unit.per_mb, paler(colour)}},
+                      .parts = {{unit.of(found->allocated_mb), colour}, {unit.of(more), paler(colour)}},
                       .whisker = {},
-                      .words = text(memory_text(found->allocated_mb), ", highest ", memory_text(found->highest_mb))});
+                      .words = text(unit.words(found->allocated_mb), ", highest ", unit.words(found->highest_mb))});
     }
   }
   add_bars(canvas, "By stage: allocated, and paler the highest so far", text("memory of rank 0 (", unit.name, ")"),
@@ -77,9 +77,8 @@ void add_courses(Canvas& canvas, const Rows& all, const AllSeries& series) {
   const auto kinds = visible_kinds(courses, largest);
   if (kinds.empty()) return;
   const auto unit = memory_unit(largest);
-  const bool seconds = longest_ms >= 10'000;
-  const double per_ms = seconds ? 1e-3 : 1;
-  canvas.line(text("Through one step of rank 0 (", unit.name, seconds ? " over s" : " over ms",
+  const auto time = time_unit(longest_ms);
+  canvas.line(text("Through one step of rank 0 (", unit.name, " over ", time.name,
                    "), by what it is for; triangle: the highest moment"),
               13);
   std::vector<std::pair<std::string, std::string>> legend;
@@ -95,13 +94,12 @@ void add_courses(Canvas& canvas, const Rows& all, const AllSeries& series) {
                 .top = top,
                 .right = left + wide,
                 .bottom = top + high,
-                .x1 = std::max(1e-9, course.ms.back() * per_ms),
-                .y1 = std::max(1e-9, 1.05 * largest * unit.per_mb)};
-    canvas.text(
-        left, top - 11,
-        fitted(text(series.of(*rows[i]).word, ", highest ", memory_text(highest_of(course).mb)), kTextPx, wide));
+                .x1 = std::max(1e-9, time.of(course.ms.back())),
+                .y1 = std::max(1e-9, 1.05 * unit.of(largest))};
+    canvas.text(left, top - 11,
+                fitted(text(series.of(*rows[i]).word, ", highest ", unit.words(highest_of(course).mb)), kTextPx, wide));
     panel.script = text("set border 3\nset grid ytics\n", tics('x', round_steps(0, panel.x1, alone ? 10 : 5)),
-                        tics('y', round_steps(0, panel.y1, 4)), stacked_course(course, kinds, unit, per_ms));
+                        tics('y', round_steps(0, panel.y1, 4)), stacked_course(course, kinds, unit, time));
     const bool last_of_line = i % 2 == 1 || i + 1 == rows.size();
     const double y = canvas.y();
     canvas.panel(panel);
@@ -109,7 +107,7 @@ void add_courses(Canvas& canvas, const Rows& all, const AllSeries& series) {
   }
   for (const auto* row : rows)
     if (!row->peak_owner.empty())
-      canvas.line(text("peak of ", alone ? "" : text(series.of(*row).word, ": "), memory_text(row->peak_mb),
+      canvas.line(text("peak of ", alone ? "" : text(series.of(*row).word, ": "), unit.words(row->peak_mb),
                        ", reached by ", row->peak_owner),
                   kTextPx, "#404040");
 }

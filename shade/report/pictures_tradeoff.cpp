@@ -101,16 +101,16 @@ Picture scatter(const Results& results, const Axes& what, const std::function<Po
 }
 
 Picture memory_vs_time(const Results& results) {
-  const auto unit = memory_unit(results.largest_peak_mb());
+  const auto unit = memory_unit(results.largest_peak_mb()), time = time_unit(results);
   return scatter(results,
                  {.title = "Memory against time: lower left is better",
-                  .x_label = text("median step (ms), ", results.range_words()),
+                  .x_label = text("median step (", time.name, "), ", results.range_words()),
                   .y_label = text("peak memory (", unit.name, ")")},
                  [&](const ResultRow& row) {
-                   return Point{.x = row.time_ms,
-                                .y = row.peak_mb * unit.per_mb,
-                                .low = results.range_ms(row).first,
-                                .high = results.range_ms(row).second,
+                   return Point{.x = time.of(row.time_ms),
+                                .y = unit.of(row.peak_mb),
+                                .low = time.of(results.range_ms(row).first),
+                                .high = time.of(results.range_ms(row).second),
                                 .colour = "",
                                 .place = 0};
                  });
@@ -128,7 +128,7 @@ Picture performance_tradeoff(const Results& results) {
                  [&](const ResultRow& row) {
                    const double in_all = row.tokens_per_second * row.time_ms;  // of 1000 steps
                    return Point{.x = row.tokens_per_second,
-                                .y = row.peak_mb * unit.per_mb,
+                                .y = unit.of(row.peak_mb),
                                 .low = in_all / results.range_ms(row).second,
                                 .high = in_all / results.range_ms(row).first,
                                 .colour = "",

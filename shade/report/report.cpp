@@ -8,6 +8,7 @@
 #include "shade/report/audits.h"
 #include "shade/report/facts.h"
 #include "shade/report/page.h"
+#include "shade/report/row_names.h"
 #include "shade/report/text.h"
 
 namespace shade::report {
@@ -73,10 +74,15 @@ WrittenReport write_report(const std::filesystem::path& folder, const std::files
   return report;
 }
 
-std::string write_growth_picture(const Json& scan, const std::filesystem::path& output) {
+std::string write_growth_picture(const Json& scan, const std::vector<Json>& results,
+                                 const std::filesystem::path& output) {
   WrittenReport report;
+  std::vector<ResultRow> rows;
+  for (const auto& result : results) rows.push_back(row_of(result, "growth"));
+  std::vector<ResultRow*> named;
+  for (auto& row : rows) named.push_back(&row);
   const auto folder = pictures_folder(output);
-  const auto picture = growth_picture(scan);
+  const auto picture = growth_picture(scan, common_to(named));
   remove_pictures(folder, {picture.name});
   draw_pictures(report, {picture}, folder);
   return report.warnings.empty() ? "" : report.warnings.front();

@@ -26,8 +26,10 @@ struct WrittenReport {
 // Without gnuplot there are no pictures, and a warning says so. Throws UsageError if the folder has no results.
 WrittenReport write_report(const std::filesystem::path& folder, const std::filesystem::path& output);
 
-// Writes visualizations/growth.png into `output` from the JSON of shade scan. Empty, or why there is no picture.
-std::string write_growth_picture(const Json& scan, const std::filesystem::path& output);
+// Writes visualizations/growth.png into `output` from the JSON of shade scan and the results it was made from. Empty,
+// or why there is no picture.
+std::string write_growth_picture(const Json& scan, const std::vector<Json>& results,
+                                 const std::filesystem::path& output);
 
 // Reads results of shade audit and writes visualizations/summary.txt and, of audits with many canaries, audits.png.
 WrittenReport write_audit_report(const std::filesystem::path& folder, const std::filesystem::path& output);

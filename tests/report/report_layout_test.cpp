@@ -28,7 +28,7 @@ class Layout : public testing::Test {
     const auto report = write_report(scratch_.path(), scratch_.path() / "out");
     for (const auto& warning : report.warnings) ADD_FAILURE() << warning;
   }
-  void expect_readable() {
+  void expect_readable(size_t least = 7) {
     size_t pictures = 0;
     for (const auto& entry : fs::directory_iterator(scratch_.path() / "out/visualizations/scripts")) {
       if (entry.path().extension() != ".gp") continue;
@@ -46,7 +46,7 @@ class Layout : public testing::Test {
               << entry.path() << ": '" << one.words << "' and '" << drawn.texts[k].words << "'";
       }
     }
-    EXPECT_GE(pictures, 7U);
+    EXPECT_GE(pictures, least);
   }
 
   io::Scratch scratch_;
@@ -95,6 +95,23 @@ TEST_F(Layout, FortyBatchSizesAndNamesWithoutEnd) {
         {.batch = 1 + i, .model = text(std::string(90, 'W'), i), .grows = 1 + 0.01 * static_cast<double>(i)});
   write(rows);
   expect_readable();
+}
+
+TEST_F(Layout, GrowthOfManyPhases) {
+  Json scan{{"phases", Json::array()}};
+  for (const auto* method : {"ghost", "flash"}) {
+    for (int i = 0; i < 20; ++i) {
+      Json points = Json::array();
+      for (const double length : {1000.0, 1100.0, 2000.0, 64'000.0})
+        points.push_back({{"seq_length", length}, {"ms", length}, {"runs", {length}}});
+      scan["phases"].push_back({{"phase", i == 0 ? std::string("step") : text(std::string(9, 'W'), i)},
+                                {"method", method},
+                                {"verdict", "faster than O(T^2)"},
+                                {"points", points}});
+    }
+  }
+  ASSERT_EQ(write_growth_picture(scan, {test::result_of({})}, scratch_.path() / "out"), "");
+  expect_readable(1);
 }
 
 TEST_F(Layout, WidthsAreNeverUnderestimated) {
