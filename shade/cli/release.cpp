@@ -7,10 +7,12 @@
 
 #include "shade/base/error.h"
 #include "shade/base/output_file.h"
+#include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
 #include "shade/base/without_folders.h"
 #include "shade/cli/verb.h"
 #include "shade/cli/version.h"
+#include "shade/train/check_release.h"
 
 namespace shade::cli {
 namespace {
@@ -19,6 +21,7 @@ struct ReleaseConfig {
   train::ReleasedPart part = train::ReleasedPart::automatic;
   train::ExportType export_dtype = train::ExportType::automatic;
   bool without_privacy = false;
+  std::string check;
 
   void declare(Fields& f) {
     f.add("part", part,
@@ -32,8 +35,56 @@ struct ReleaseConfig {
           {.help = "whether to release a run without an epsilon (not private, seeded noise, steps without noise, no "
                    "ledger); the statement then says that there is no guarantee",
            .flags = {"--without-privacy"}});
+    f.add("check", check,
+          {.help = "released folder whose files are compared with the digests in its privacy.json, in place of RUN and "
+                   "FOLDER; finds damaged, missing and additional files, and is not a signature",
+           .flags = {"--check"}});
   }
 };
+
+// "epsilon 3 at delta 1e-05", of a statement that is untrusted.
+std::string stated_guarantee(const Json& statement) {
+  const auto number = [&](const char* key) {
+    return statement.contains(key) && statement[key].is_number() ? statement[key].dump() : std::string("?");
+  };
+  if (statement["guarantee"] != true) return "NO privacy guarantee";
+  return text("epsilon ", number("epsilon"), " at delta ", number("delta"));
+}
+
+std::string stated_day(const Json& statement) {
+  const auto found = statement.contains("released_on") ? statement["released_on"] : Json();
+  return found.is_string() ? visible(found.get<std::string>(), 20) : "an unknown day";
+}
+
+int check_folder(const std::string& folder, const std::string& json_file) {
+  auto checked = train::check_release(folder);
+  for (auto* names : {&checked.different, &checked.missing, &checked.extra})
+    for (auto& name : *names) name = visible(name);  // of untrusted files, perhaps no UTF-8
+  const auto say = [](const std::vector<std::string>& names, const char* what) {
+    for (const auto& name : names) std::printf("%s %s\n", name.c_str(), what);
+  };
+  say(checked.different, "differs from the statement");
+  say(checked.missing, "is missing");
+  say(checked.extra, "is not named by the statement");
+  const auto day = stated_day(checked.statement), guarantee = stated_guarantee(checked.statement);
+  const auto faults = checked.different.size() + checked.missing.size() + checked.extra.size();
+  if (checked.passed())
+    std::printf("%zu files match the statement of %s: %s\n", checked.matching, day.c_str(), guarantee.c_str());
+  else
+    std::printf("%zu %s the statement of %s, which does not hold for this folder (%zu match)\n", faults,
+                faults == 1 ? "file does not match" : "files do not match", day.c_str(), checked.matching);
+  std::printf("privacy.json has SHA-256 %s; compare it with the publisher's\n", checked.statement_sha256.c_str());
+  if (!json_file.empty())
+    write_json(json_file, {{"folder", without_folders(folder)},
+                           {"passed", checked.passed()},
+                           {"matching", checked.matching},
+                           {"different", checked.different},
+                           {"missing", checked.missing},
+                           {"extra", checked.extra},
+                           {"statement_sha256", checked.statement_sha256},
+                           {"statement", checked.statement}});
+  return checked.passed() ? 0 : 1;
+}
 
 }  // namespace
 
@@ -42,18 +93,32 @@ int run_release(const Arguments& arguments) {
   ReleaseConfig release;
   Config config;
   config.add("release", release);
-  CommandLine line("release",
-                   "Writes the files of a finished run that may be published: the model, its tokenizer, and a privacy "
-                   "statement (PRIVACY.md, privacy.json).\nMetrics, ledger, key, recipe and paths are left out. A run "
-                   "without an epsilon is refused, unless --without-privacy is given.",
-                   "shade release runs/sections_private released\n"
-                   "  shade release runs/sections_private adapters --part adapter --json statement.json");
-  line.app().add_option("RUN", run, "run directory of shade train, or one of its checkpoints")->required();
-  line.app().add_option("FOLDER", folder, "new or empty folder, written completely or not at all")->required();
+  CommandLine line(
+      "release",
+      "Writes the files of a finished run that may be published: the model, its tokenizer, and a privacy "
+      "statement (PRIVACY.md, privacy.json).\nMetrics, ledger, key, recipe and paths are left out. A run "
+      "without an epsilon is refused, unless --without-privacy is given.\nThe statement has the SHA-256 of "
+      "every file; --check compares them.",
+      "shade release runs/sections_private released\n"
+      "  shade release runs/sections_private adapters --part adapter --json statement.json\n"
+      "  shade release --check released");
+  const auto* first = line.app().add_option("RUN", run, "run directory of shade train, or one of its checkpoints");
+  const auto* second = line.app().add_option("FOLDER", folder, "new or empty folder, written completely or not at all");
   line.add(config);
   if (const auto status = line.parse(arguments)) return *status;
   line.require_effects();
   SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "a model is released by one process; drop --ranks");
+  if (line.given("release.check")) {
+    SHADE_REQUIRE(!release.check.empty(), "the name of the folder is empty; expected one that shade release wrote");
+    SHADE_REQUIRE(first->count() == 0, "--check ", release.check, " compares that folder and releases nothing, so ",
+                  run, " has no effect; drop one of them");
+    for (const char* key : {"part", "export_dtype", "without_privacy"})
+      SHADE_REQUIRE(!line.given(text("release.", key)), dashed(text("--", key)),
+                    " has no effect with --check, which releases nothing; drop one of them");
+    return check_folder(release.check, line.json_file);
+  }
+  for (const auto* argument : {first, second})
+    SHADE_REQUIRE(argument->count() > 0, argument->get_name(), " is required, or --check FOLDER");
   const auto place = train::find_run((std::filesystem::path(run) / "").parent_path());
   SHADE_REQUIRE(place, run,
                 " is not a run of shade train: expected its directory (recipe.toml and checkpoints), or one "
@@ -67,10 +132,13 @@ int run_release(const Arguments& arguments) {
   for (const auto& words : short_lines(released.statement)) std::printf("%s\n", visible_lines(words).c_str());
   std::printf("released %s: %zu files\n", visible(folder).c_str(), released.files.size());
   for (const auto& file : released.files) std::printf("  %s\n", visible(file).c_str());
+  std::printf("privacy.json has SHA-256 %s; state it where others can compare (shade release --check)\n",
+              released.statement_sha256.c_str());
   for (const auto& file : released.taken) std::printf("made from %s\n", visible(file).c_str());
   if (!line.json_file.empty())
     write_json(line.json_file, {{"folder", without_folders(folder)},
                                 {"files", released.files},
+                                {"statement_sha256", released.statement_sha256},
                                 {"made_from", without_folders(Json(released.taken))},
                                 {"statement", to_json(released.statement)},
                                 {"config", without_folders(config.json())}});

@@ -1,5 +1,6 @@
 #include "shade/train/privacy_statement.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -21,20 +22,31 @@ std::string digest_of_file(const fs::path& file) {
   return io::to_hex(io::digest_of(io::MappedFile::open(file)->bytes()));
 }
 
-std::vector<std::string> public_things(const Recipe& recipe) {
-  const auto unit = to_string(unit_of(recipe)), hub = recipe.model.hub_name();
+// The rate of an earlier start may have followed from the number of units, whatever that of the last one does.
+bool has_other_rate(const PrivacyStatement& statement, const Recipe& recipe) {
+  return std::any_of(statement.steps.begin(), statement.steps.end(),
+                     [&](const auto& kind) { return kind.mechanism.sample_rate != recipe.budget.sample_rate; });
+}
+
+std::vector<std::string> public_things(const PrivacyStatement& statement, const Recipe& recipe) {
+  const auto unit = to_string(unit_of(recipe));
   std::vector<std::string> out{
       "the architecture of the model and all settings of the run (steps, expected batch, learning rate, clip norm, "
       "sigma, delta, lengths)"};
-  if (!recipe.model.weights.empty())
-    out.push_back(text("the weights that training started from", hub.empty() ? "" : text(" (", hub, ")")));
+  if (!recipe.model.weights.empty()) out.emplace_back("the weights that training started from");
   if (!recipe.data.data_folder.empty()) {
+    out.emplace_back("the name of the data set");
     out.emplace_back("the format of the records and the names of their fields");
     out.emplace_back("the tokenizer and the chat template, if the model reads texts");
   }
   if (!recipe.data.classes.empty()) out.emplace_back("the names of the classes");
-  if (recipe.budget.sample_rate == 0)
-    out.push_back(text("the number of ", unit, "s, from which the sampling rate follows"));
+  if (takes_number_as_public(recipe))
+    out.push_back(text("the number of ", unit, "s in training, from which the sampling follows"));
+  else if (has_other_rate(statement, recipe))
+    out.push_back(
+        text("the number of ", unit, "s in training, if the sampling rate of an earlier start follows from it"));
+  if (recipe.train.eval_records > 0)
+    out.emplace_back("the number of all records, from which the share that is held out follows");
   if (recipe.budget.sampler == privacy::Sampler::truncated_poisson)
     out.push_back(text("a bound on the number of ", unit, "s"));
   return out;
@@ -51,19 +63,23 @@ std::string beyond_the_unit(privacy::PrivacyUnit unit) {
   return {};
 }
 
-std::vector<std::string> uncovered_things(const Recipe& recipe) {
+std::vector<std::string> uncovered_things(const PrivacyStatement& statement, const Recipe& recipe) {
   std::vector<std::string> out{
       "losses, evaluations, counts, times and memory use of the run (`not_private` in its metrics), and what is "
       "decided by them",
-      "the choice of settings, of this run or of its checkpoint by results on the same data, and of a checkpoint by "
-      "time",
-      "other runs and releases on the same data, apart from runs that share a data ledger with this one",
+      // The cap of a data ledger holds for runs that were chosen by the noisy results of others.
+      text("selecting settings, runs or checkpoints after seeing results on the same data",
+           statement.is_shared() ? " without noise (losses, evaluations)" : "",
+           ", or a checkpoint by the time at which it was saved"),
+      text("other runs and releases on the same data",
+           statement.data_ledger ? ", apart from runs that share the data ledger: its cap covers them together" : ""),
       beyond_the_unit(unit_of(recipe))};
+  if (!recipe.model.weights.empty()) out.emplace_back("the data that the base model was trained on");
   if (recipe.train.eval_records > 0)
-    out.emplace_back("records that were held out for evaluation, by the settings of the last start");
+    out.emplace_back("records that were held out for evaluation, as configured at the last start");
   if (!recipe.train.test_folder.empty()) out.emplace_back("records of the test set: no step was made on them");
-  if (recipe.train.keep_key)
-    out.emplace_back("the noise key, which the run was asked to keep: anyone who reads it can subtract the noise");
+  if (statement.key != NoiseKeyState::absent)
+    out.emplace_back("the key of the noise, which was not deleted: anyone who reads it can subtract the noise");
   out.emplace_back("an observer of the training: its run directory, memory, network traffic or timing");
   out.emplace_back("the difference between noise computed in finite precision and the Gaussian that is accounted for");
   return out;
@@ -155,6 +171,12 @@ int64_t PrivacyStatement::step_count() const {
   return out;
 }
 
+Headline headline(const PrivacyStatement& statement) {
+  SHADE_CHECK(statement.spent, "a statement without a guarantee has no epsilon");
+  if (statement.is_shared()) return {statement.data_ledger->cap.epsilon, statement.data_ledger->cap.delta};
+  return {statement.spent->epsilon, statement.spent->delta};
+}
+
 PrivacyStatement::Program program_in(const Json& environment) {
   const auto word = [&](const char* key) {
     const auto found = environment.is_object() && environment.contains(key) ? environment[key] : Json();
@@ -164,7 +186,7 @@ PrivacyStatement::Program program_in(const Json& environment) {
 }
 
 PrivacyStatement state_privacy(const Recipe& recipe, const fs::path& run) {
-  PrivacyStatement out{.unit = unit_of(recipe), .unit_by = unit_by_of(recipe)};
+  PrivacyStatement out{.unit = unit_of(recipe), .unit_by = unit_by_of(recipe), .optimizer = recipe.optim.optimizer};
   out.no_guarantee = no_epsilon(recipe);
   if (!recipe.dp.is_private()) {
     out.no_guarantee = "the run is not private";
@@ -173,8 +195,10 @@ PrivacyStatement state_privacy(const Recipe& recipe, const fs::path& run) {
   if (out.no_guarantee.empty() && recipe.dp.seed()) out.no_guarantee = "the noise has a seed, not a secret key";
   read_ledger(out, recipe, run);
   if (out.spent && !recipe.budget.data_ledger.empty()) out.data_ledger = total_of(recipe.budget.data_ledger, run);
-  out.taken_as_public = public_things(recipe);
-  out.not_covered = uncovered_things(recipe);
+  if (recipe.train.keep_key) out.key = NoiseKeyState::kept;
+  if (fs::exists(run / kKeyFile)) out.key = NoiseKeyState::present;
+  out.taken_as_public = public_things(out, recipe);
+  out.not_covered = uncovered_things(out, recipe);
   return out;
 }
 

@@ -1,5 +1,7 @@
 // What a private run promises, said once: the end of shade train on the terminal, PRIVACY.md and privacy.json are three
 // renderings of one struct. docs/schema/privacy.schema.json describes the JSON.
+//
+// A fact that is not known, or not public, is stated as such with the reason; none is left out silently.
 #pragma once
 
 #include <filesystem>
@@ -12,8 +14,18 @@
 #include "shade/privacy/accounting/filter.h"
 #include "shade/privacy/config.h"
 #include "shade/train/recipe.h"
+#include "shade/train/training_facts.h"
 
 namespace shade::train {
+
+// Where the key of the noise is when the statement is made.
+enum class NoiseKeyState { absent, present, kept };  // kept: --keep-key was given, and the run directory has none
+inline std::span<const Name<NoiseKeyState>> names_of(NoiseKeyState) {
+  static constexpr Name<NoiseKeyState> kNames[] = {{"not in the run directory", NoiseKeyState::absent},
+                                                   {"in the run directory", NoiseKeyState::present},
+                                                   {"kept, not in the run directory", NoiseKeyState::kept}};
+  return kNames;
+}
 
 struct PrivacyStatement {
   // Steps of one kind, as the ledger has them.
@@ -47,9 +59,24 @@ struct PrivacyStatement {
   Program trained_with, released_with;
   std::string ledger_digest;  // BLAKE2b of 256 bits of the file; empty: there is no ledger
   std::optional<DataLedger> data_ledger;
+  NoiseKeyState key = NoiseKeyState::absent;
+  optim::Algorithm optimizer = optim::Algorithm::adamw;
+
+  // Of a release alone.
+  std::string released_on;  // day in UTC
+  TrainingFacts facts;
+  std::vector<FileDigest> files;  // what the statement is about
 
   int64_t step_count() const;
+  // Runs that share a data ledger are defended together: no figure of one of them holds against a reader of all.
+  bool is_shared() const { return data_ledger && data_ledger->runs > 1; }
 };
+
+// What may be promised: of runs that share a data ledger its cap, otherwise what the run spent. Only with a guarantee.
+struct Headline {
+  double epsilon = 0, delta = 0;
+};
+Headline headline(const PrivacyStatement& statement);
 
 // The program that an environment.json, or Trainer::Options::environment, names.
 PrivacyStatement::Program program_in(const Json& environment);
@@ -59,6 +86,9 @@ PrivacyStatement::Program program_in(const Json& environment);
 PrivacyStatement state_privacy(const Recipe& recipe, const std::filesystem::path& run);
 
 // The renderings. Epsilon is rounded up in all of them.
+inline constexpr const char *kStatementText = "PRIVACY.md", *kStatementJson = "privacy.json",
+                            *kStatementFormat = "shade privacy statement";
+inline constexpr int kStatementVersion = 2;  // 1: epsilon is that of the run, no facts of training, no files
 std::vector<std::string> short_lines(const PrivacyStatement& statement);  // for a terminal
 std::string markdown(const PrivacyStatement& statement);                  // PRIVACY.md
 Json to_json(const PrivacyStatement& statement);                          // privacy.json

@@ -3,15 +3,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 
 #include "shade/base/error.h"
 #include "shade/base/explain.h"
 #include "shade/base/new_file.h"
+#include "shade/base/utc.h"
 #include "shade/checkpoint/folder.h"
 #include "shade/checkpoint/saved_weights.h"
 #include "shade/data/config.h"
+#include "shade/io/sha256.h"
 #include "shade/train/exports.h"
 #include "shade/train/records.h"
 #include "shade/train/run_folder.h"
@@ -115,12 +118,22 @@ std::string unknown_origin(const RunPlace& place) {
   return "the ledger does not know the steps that made the checkpoint: it is another run's, or it lost what was spent";
 }
 
+void add_facts(PrivacyStatement& out, const RunPlace& place, const Recipe& recipe) {
+  const auto file = place.run / kEnvironmentFile;
+  const auto environment = fs::exists(file) ? read_json(file) : Json();
+  std::vector<SampledSteps> steps;
+  for (const auto& kind : out.steps) steps.push_back({kind.mechanism, kind.divisor});
+  out.trained_with = program_in(environment);
+  out.released_on = utc_text(std::time(nullptr)).substr(0, 10);
+  out.facts = facts_of(recipe, steps, environment);
+  out.facts.checkpoint_step = checkpoint::SavedWeights(place.checkpoint).manifest().steps;
+}
+
 // The checkpoint is looked at first: a ledger that is read later has its steps, since they are written ahead.
 PrivacyStatement stated(const RunPlace& place, const Recipe& recipe, const ReleaseOptions& options) {
   auto out = state_privacy(recipe, place.run);
   if (out.no_guarantee.empty()) out.no_guarantee = unknown_origin(place);
   if (!out.no_guarantee.empty()) out.spent.reset();
-  if (const auto file = place.run / kEnvironmentFile; fs::exists(file)) out.trained_with = program_in(read_json(file));
   out.released_with = options.program;
   SHADE_REQUIRE(out.no_guarantee.empty() || options.without_privacy, "no epsilon can be stated for ",
                 place.run.string(), ": ", out.no_guarantee,
@@ -128,6 +141,7 @@ PrivacyStatement stated(const RunPlace& place, const Recipe& recipe, const Relea
   SHADE_REQUIRE(!out.no_guarantee.empty() || !options.without_privacy,
                 "--without-privacy is for runs without an epsilon, and this one has ", rounded_up(out.spent->epsilon),
                 "; drop it");
+  add_facts(out, place, recipe);
   return out;
 }
 
@@ -166,6 +180,20 @@ std::vector<std::string> files_in(const fs::path& folder) {
     if (!entry.is_directory()) out.push_back(entry.path().lexically_relative(folder).string());
   std::sort(out.begin(), out.end());
   return out;
+}
+
+FileDigest digest_in(const fs::path& folder, const std::string& name) {
+  return {name, io::sha256_of(*io::MappedFile::open(folder / name))};
+}
+
+// PRIVACY.md has the digests of all other files, and privacy.json that of PRIVACY.md too.
+void write_statement(const fs::path& folder, PrivacyStatement& statement) {
+  for (const auto& name : files_in(folder)) statement.files.push_back(digest_in(folder, name));
+  write_text(folder / kStatementText, markdown(statement));
+  statement.files.push_back(digest_in(folder, kStatementText));
+  std::sort(statement.files.begin(), statement.files.end(),
+            [](const FileDigest& a, const FileDigest& b) { return a.name < b.name; });
+  write_text(folder / kStatementJson, to_json(statement).dump(2) + "\n");
 }
 
 // Folders of this machine that the run knows; none that a text could name by chance.
@@ -211,9 +239,9 @@ Released release(const RunPlace& place, const fs::path& folder, const ReleaseOpt
   Released out{.statement = stated(place, recipe, options), .files = {}, .taken = {}};
   NewFolder fresh(folder);
   out.taken = write_weights(place, recipe, part, fresh.inside());
-  write_text(fresh.inside() / "PRIVACY.md", markdown(out.statement));
-  write_text(fresh.inside() / "privacy.json", to_json(out.statement).dump(2) + "\n");
+  write_statement(fresh.inside(), out.statement);
   out.files = files_in(fresh.inside());
+  out.statement_sha256 = digest_in(fresh.inside(), kStatementJson).sha256;
   require_no_places(fresh.inside(), out.files, local_places(place, recipe));
   fresh.commit();
   return out;

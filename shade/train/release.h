@@ -34,6 +34,7 @@ struct ReleaseOptions {
 
 struct Released {
   PrivacyStatement statement;
+  std::string statement_sha256;    // of privacy.json, which can't contain it
   std::vector<std::string> files;  // below the folder, sorted
   std::vector<std::string> taken;  // files of the tokenizer's and the model's folder that went into them
 };

@@ -19,7 +19,7 @@
 namespace shade::train {
 
 inline constexpr const char *kLedgerFile = "ledger", *kRecipeFile = "recipe.toml",
-                            *kEnvironmentFile = "environment.json";
+                            *kEnvironmentFile = "environment.json", *kKeyFile = "key";
 
 bool packed_records_in(const std::filesystem::path& run);  // one of its recipes packed records into windows
 
@@ -53,7 +53,7 @@ class RunFolder {
   void keep_metrics_until(int64_t step) const;
 
  private:
-  std::filesystem::path key_file() const { return path_ / "key"; }
+  std::filesystem::path key_file() const { return path_ / kKeyFile; }
   void replace(const std::filesystem::path& file, const std::string& content) const;
 
   std::filesystem::path path_;

@@ -1,4 +1,6 @@
-// The renderings of a privacy statement.
+// A privacy statement for people: the end of shade train, and PRIVACY.md.
+#include <cmath>
+
 #include "shade/base/strings.h"
 #include "shade/base/units.h"
 #include "shade/train/privacy_statement.h"
@@ -7,14 +9,19 @@ namespace shade::train {
 namespace {
 
 using Steps = PrivacyStatement::Steps;
+using privacy::PrivacyUnit;
 
 // All digits: a sigma that is rounded up would promise more noise than there was.
 std::string exact(double value) { return Json(value).dump(); }
 
 std::string unit_words(const PrivacyStatement& s) {
-  if (s.unit != privacy::PrivacyUnit::user)
+  if (s.unit != PrivacyUnit::user)
     return s.unit_by.empty() ? to_string(s.unit) : text(to_string(s.unit), " (", s.unit_by, ")");
-  return text("user, named by the field '", s.unit_by, "'");
+  return text("user with all records, named by the field '", s.unit_by, "'");
+}
+
+std::string whole_unit(PrivacyUnit unit) {
+  return text(to_string(unit), unit == PrivacyUnit::user ? ", with all records of that user," : "");
 }
 
 std::string sampling_words(const privacy::Mechanism& m) {
@@ -30,37 +37,75 @@ std::string steps_words(const Steps& kind) {
               kind.max_records > 0 ? text(", at most ", kind.max_records, " records of a user in a step") : "");
 }
 
-std::string promise(const PrivacyStatement& s) {
-  return text("epsilon ", rounded_up(s.spent->epsilon), " at delta ", exact(s.spent->delta), " by ",
-              to_string(s.spent->accountant), "; neighbouring data sets: ", adjacency(s.unit));
+std::string epsilon_words(double epsilon, double delta) {
+  return text("epsilon ", rounded_up(epsilon), " at delta ", exact(delta));
 }
 
-std::string data_ledger_words(const PrivacyStatement::DataLedger& total) {
-  return text("all runs that share the data ledger together, ", total.runs, " so far: at most epsilon ",
-              rounded_up(total.cap.epsilon), " at delta ", exact(total.cap.delta),
-              ", whatever their settings were chosen by; had they been planned ahead, epsilon ",
-              rounded_up(total.planned.epsilon), " by ", to_string(total.planned.accountant));
+// A cap was stated by a person: "8", as they wrote it.
+std::string cap_number(double epsilon) {
+  const auto out = exact(epsilon);
+  return out.ends_with(".0") ? out.substr(0, out.size() - 2) : out;
 }
 
-Json program_json(const PrivacyStatement::Program& program) {
-  Json out = Json::object();
-  for (const auto& [key, word] :
-       {std::pair("shade", program.shade), {"commit", program.commit}, {"libtorch", program.libtorch}})
-    if (!word.empty()) out[key] = word;
-  return out;
+std::string cap_words(const privacy::Cap& cap) {
+  return text("epsilon ", cap_number(cap.epsilon), " at delta ", exact(cap.delta));
 }
 
-std::string program_words(const PrivacyStatement::Program& program) {
-  std::vector<std::string> out;
-  const auto named = program_json(program);
-  for (const auto& [key, word] : named.items()) out.push_back(text(key, " ", word.get<std::string>()));
-  return join(out, ", ");
+std::string headline_words(const PrivacyStatement& s) {
+  return s.is_shared() ? cap_words(s.data_ledger->cap) : epsilon_words(s.spent->epsilon, s.spent->delta);
 }
 
-std::string list(const std::vector<std::string>& items) {
-  std::string out;
-  for (const auto& item : items) out += text("- ", item, "\n");
-  return out;
+std::string own_words(const PrivacyStatement& s) {
+  return text(epsilon_words(s.spent->epsilon, s.spent->delta), " by ", to_string(s.spent->accountant));
+}
+
+std::string accountant_words(privacy::Accountant accountant) {
+  switch (accountant) {
+    case privacy::Accountant::prv:
+      return "prv: numerical composition of the privacy loss distributions of all steps (Gopi, Lee, Wutschitz 2021), "
+             "an upper bound";
+    case privacy::Accountant::rdp:
+      return "rdp: composition of Renyi differential privacy (Mironov 2017), an upper bound";
+    case privacy::Accountant::gdp: break;  // no upper bound: no statement is made by it
+  }
+  return to_string(accountant);
+}
+
+std::string optimizer_name(optim::Algorithm algorithm) {
+  switch (algorithm) {
+    case optim::Algorithm::adamw: return "AdamW";
+    case optim::Algorithm::adambc: return "AdamBC";
+    case optim::Algorithm::sgd: return "SGD";
+  }
+  return {};
+}
+
+std::string style_words(privacy::ClipStyle style) {
+  switch (style) {
+    case privacy::ClipStyle::flat: return "flat: one norm over all weights";
+    case privacy::ClipStyle::per_layer: return "per_layer: each module by itself, together at most C";
+    case privacy::ClipStyle::group: return "group: each group of layers by itself, together at most C";
+    case privacy::ClipStyle::automatic: return "automatic: divided by its norm and scaled to at most C";
+    case privacy::ClipStyle::adaptive:
+      return "adaptive: C, first as stated, follows a noisy quantile of the norms, which epsilon includes";
+  }
+  return {};
+}
+
+std::string key_words(NoiseKeyState state) {
+  switch (state) {
+    case NoiseKeyState::absent:
+      return "At the time of release the key was no longer in the run directory: shade deletes it when a run has "
+             "finished. A copy made before that cannot be ruled out.";
+    case NoiseKeyState::present:
+      return "**At the time of release the key was still in the run directory: anyone who reads it can subtract the "
+             "noise, and the guarantee does not hold against them.**";
+    case NoiseKeyState::kept:
+      return "**The run was asked to keep the key, and the key is no longer in the run directory: anyone who has it "
+             "can "
+             "subtract the noise, and the guarantee does not hold against them.**";
+  }
+  return {};
 }
 
 // A cell of a table: what a field is called must not end it.
@@ -70,27 +115,172 @@ std::string cell(const std::string& words) {
   return out;
 }
 
-std::string table_of(const PrivacyStatement& s) {
-  std::string out = "| | |\n|---|---|\n";
-  const auto row = [&](const std::string& name, const std::string& value) {
-    out += text("| ", name, " | ", cell(value), " |\n");
+std::string row(const std::vector<std::string>& cells) {
+  std::string out = "|";
+  for (const auto& words : cells) out += text(" ", cell(words), " |");
+  return out + "\n";
+}
+
+std::string list(const std::vector<std::string>& items) {
+  std::string out;
+  for (const auto& item : items) out += text("- ", item, "\n");
+  return out;
+}
+
+std::string program_words(const PrivacyStatement::Program& program) {
+  std::vector<std::string> out;
+  for (const auto& [key, word] :
+       {std::pair("shade", program.shade), {"commit", program.commit}, {"libtorch", program.libtorch}})
+    if (!word.empty()) out.push_back(text(key, " ", word));
+  return out.empty() ? "not stated: the run does not record it" : join(out, ", ");
+}
+
+std::string base_words(const TrainingFacts::Base& base) {
+  if (base.name.empty()) return "none: training started from random weights";
+  auto out = base.name;
+  if (!base.revision.empty()) out += text(", revision ", base.revision);
+  if (base.files.empty()) return out + "; digest not available: its weights were not found at the time of release";
+  for (const auto& [name, digest] : base.files) out += text("; ", name, " has SHA-256 ", digest);
+  return out + " (as found at the time of release)";
+}
+
+// Of every release, with a guarantee or without.
+std::string facts_table(const PrivacyStatement& s) {
+  const auto& facts = s.facts;
+  const auto known = [](const std::string& words) {
+    return words.empty() ? "not stated: the run does not record it" : words;
   };
-  if (s.spent) {
-    row("epsilon", text(rounded_up(s.spent->epsilon), " (upper bound, rounded up)"));
-    row("delta", exact(s.spent->delta));
-    row("accountant", to_string(s.spent->accountant));
-    row("adjacency", adjacency(s.unit));
-    row("unit of privacy", unit_words(s));
-    row("steps", text(s.step_count()));
-    for (const auto& kind : s.steps) {
-      row("mechanism", steps_words(kind));
-      row("expected batch (divisor)", exact(kind.divisor));
-    }
+  auto out = text("| | |\n|---|---|\n", row({"released on (UTC)", known(s.released_on)}),
+                  row({"training last started on (UTC)", known(facts.started)}), row({"data set", known(facts.data)}));
+  for (const auto& [of, number, why] : facts.counts)
+    out += row({text(of, " in training"), number ? text(*number) : text("not stated: ", why)});
+  out += row({"base model", base_words(facts.base)}) +
+         row({"trained weights", facts.settings.contains("lora_rank")
+                                     ? "LoRA adapters, and the head of a classifier; all others are the base model's"
+                                     : "all"}) +
+         row({"released weights", text("after step ", facts.checkpoint_step, " of the run")}) +
+         row({"trained with", program_words(s.trained_with)}) + row({"released with", program_words(s.released_with)});
+  if (!s.ledger_digest.empty())
+    out += row({"ledger of the run", text("BLAKE2b-256 ", s.ledger_digest, " (b2sum -l 256)")});
+  return out;
+}
+
+std::string settings_table(const PrivacyStatement& s) {
+  std::string out = "\n## Settings\n\nAs configured at the last start of the run.\n\n| | |\n|---|---|\n";
+  for (const auto& [key, value] : s.facts.settings.items()) {
+    auto name = key == "seq_length" ? std::string("sequence length") : key;
+    std::replace(name.begin(), name.end(), '_', ' ');
+    if (key == "batch_size" && s.spent) name = "expected batch size";
+    if (key == "eps") name = "eps of the optimizer";  // not the epsilon of privacy
+    std::vector<std::string> words;
+    if (value.is_array())
+      for (const auto& item : value) words.push_back(item.get<std::string>());
+    else
+      words.push_back(value.is_string() ? value.get<std::string>() : value.dump());
+    out += row({name, join(words, ", ")});
   }
-  if (s.spent && s.data_ledger) row("data ledger", data_ledger_words(*s.data_ledger));
-  if (s.trained_with.known()) row("trained with", program_words(s.trained_with));
-  if (s.released_with.known()) row("released with", program_words(s.released_with));
-  if (!s.ledger_digest.empty()) row("ledger of the run (BLAKE2b-256)", s.ledger_digest);
+  return out;
+}
+
+// Lines that sha256sum -c reads.
+std::string files_words(const PrivacyStatement& s) {
+  std::string lines;
+  for (const auto& [name, digest] : s.files)
+    if (name != kStatementText) lines += text(digest, "  ", name, "\n");
+  return text(
+      "\n## Files\n\nThis statement is about these files (SHA-256). `shade release --check FOLDER` compares them, "
+      "and so does `grep -E '^[0-9a-f]{64}  ' ",
+      kStatementText, " | sha256sum -c` in the folder. The digest of ", kStatementText, " is in ", kStatementJson,
+      ", which states the same for programs. ", kStatementJson,
+      " cannot contain its own digest, and none of this is a signature: compare its SHA-256 with one that the "
+      "publisher states elsewhere.\n\n```\n",
+      lines, "```\n");
+}
+
+std::string promise_words(const PrivacyStatement& s) {
+  return text(s.is_shared() ? text("The ", s.data_ledger->runs,
+                                   " runs so far that share the data ledger of this data set, this one among them, are "
+                                   "differentially private together: ")
+                            : "This model was trained with differential privacy: ",
+              "**", headline_words(s), "**. This holds for each ", unit_words(s), ".");
+}
+
+std::string odds_words(const PrivacyStatement& s) {
+  const auto [epsilon, delta] = headline(s);
+  const auto number = s.is_shared() ? cap_number(epsilon) : rounded_up(epsilon);
+  const double factor = std::exp(std::stod(number));
+  const auto about = std::isfinite(factor) ? text(" (about ", significant(factor), ")") : "";
+  return text("What this means: suppose that someone receives this model",
+              s.is_shared() ? " and all other models of these runs" : "",
+              ", knows everything else about the training data, and wants to find out whether one ", whole_unit(s.unit),
+              " was in it. What they learn changes the odds by at most a factor of e^", number, about,
+              ", up or down, apart from a probability of ", exact(delta), " (delta).");
+}
+
+std::string guarantee_table(const PrivacyStatement& s) {
+  auto out = text("\n## Guarantee\n\n| | |\n|---|---|\n");
+  if (s.is_shared())
+    out += row({"epsilon and delta of all runs together",
+                text(cap_words(s.data_ledger->cap), ", the cap of the data ledger")});
+  out += row({s.is_shared() ? "epsilon and delta of this run alone" : "epsilon and delta",
+              text(epsilon_words(s.spent->epsilon, s.spent->delta), " (upper bound, rounded up)")}) +
+         row({"accountant", accountant_words(s.spent->accountant)});
+  if (s.data_ledger) {
+    const auto& total = *s.data_ledger;
+    out +=
+        row({"data ledger",
+             text(total.runs, total.runs == 1 ? " run" : " runs", " so far. Cap: ", cap_words(total.cap),
+                  ", enforced by a Renyi filter (Feldman, Zrnic 2021). It holds whatever the settings of a run were "
+                  "chosen by, as long as it was not by results without noise. If all runs were planned ahead: epsilon ",
+                  rounded_up(total.planned.epsilon), " by ", to_string(total.planned.accountant),
+                  ". BLAKE2b-256 of the file ", total.digest)});
+  }
+  return out + row({"neighbouring data sets", adjacency(s.unit)}) + row({"unit of privacy", unit_words(s)}) +
+         row({"steps that it counts", text(s.step_count(), ", all that the ledger of the run has")});
+}
+
+std::string batch_words(const PrivacyStatement& s) {
+  const auto unit = to_string(s.unit);
+  const bool cut =
+      std::any_of(s.steps.begin(), s.steps.end(), [](const Steps& kind) { return kind.mechanism.max_batch > 0; });
+  return text(
+      "In each step every ", unit,
+      " joins the batch independently of all others with probability q (Poisson "
+      "sampling).",
+      cut ? " A batch above the stated limit is cut to it at random (truncated Poisson sampling)." : "",
+      s.unit == PrivacyUnit::user ? " At most K records of a user are used in a step, and give one gradient." : "");
+}
+
+std::string mechanism_words(const PrivacyStatement& s) {
+  const auto unit = to_string(s.unit), optimizer = optimizer_name(s.optimizer);
+  const bool plain = s.optimizer == optim::Algorithm::sgd;
+  auto out =
+      text("\n## Mechanism\n\n", batch_words(s), " The gradient of each ", unit,
+           " is clipped: scaled so that its norm is at most C. The clipped gradients are summed, and Gaussian noise "
+           "with standard deviation sigma x C is added to every element of the sum (the Gaussian mechanism). Only "
+           "this noisy sum, divided by a public constant (the divisor), reaches the optimizer. This is DP-SGD (Abadi "
+           "et al. 2016)",
+           plain ? "" : text(" with ", optimizer, " as its optimizer (DP-", optimizer, ")"), ".\n\n",
+           "The noise comes from ChaCha20, a cryptographic random number generator, with a secret key of 256 bits "
+           "that the operating system generated. ",
+           key_words(s.key), "\n\n");
+  const bool users = s.unit == PrivacyUnit::user;
+  std::vector<std::string> head{"steps", "sampling rate q", "sigma", "clip norm C", "clipping", "divisor"};
+  if (users) head.emplace_back("K");
+  out += row(head) + row(std::vector<std::string>(head.size(), "---"));
+  for (const auto& kind : s.steps) {
+    const auto& m = kind.mechanism;
+    auto cells = std::vector<std::string>{
+        text(kind.count),
+        text(exact(m.sample_rate), " (", to_string(m.sampler),
+             m.max_batch > 0 ? text(", at most ", m.max_batch, " of at most ", m.population) : "", ")"),
+        exact(m.noise_multiplier),
+        exact(kind.clip_norm),
+        style_words(kind.clip_style),
+        exact(kind.divisor)};
+    if (users) cells.push_back(text(kind.max_records));
+    out += row(cells);
+  }
   return out;
 }
 
@@ -98,76 +288,32 @@ std::string table_of(const PrivacyStatement& s) {
 
 std::vector<std::string> short_lines(const PrivacyStatement& s) {
   if (!s.no_guarantee.empty()) return {text("privacy  no guarantee: ", s.no_guarantee)};
-  std::vector<std::string> out{text("privacy  ", promise(s))};
+  const auto neighbours = text("; neighbouring data sets: ", adjacency(s.unit));
+  std::vector<std::string> out;
   const auto more = [&](const auto&... words) { out.push_back(text("         ", words...)); };
+  if (s.is_shared()) {
+    out.push_back(text("privacy  ", headline_words(s), " for the ", s.data_ledger->runs,
+                       " runs so far that share the data ledger, together", neighbours));
+    more("this run alone: ", own_words(s));
+  } else {
+    out.push_back(text("privacy  ", own_words(s), neighbours));
+  }
   if (!s.unit_by.empty()) more("unit: ", unit_words(s));
   for (const auto& kind : s.steps) more(steps_words(kind));
-  if (s.data_ledger) more(data_ledger_words(*s.data_ledger));
-  more("taken as public: ", join(s.taken_as_public, "; "));
-  more("not covered: ", join(s.not_covered, "; "));
   more("ledger ", s.ledger_digest);
+  more("PRIVACY.md (shade release) states what is taken as public and what is not covered");
   return out;
 }
 
 std::string markdown(const PrivacyStatement& s) {
   auto out = std::string("# Privacy statement\n\n");
-  if (!s.no_guarantee.empty()) {
-    out += text("**There is NO privacy guarantee for this model: ", s.no_guarantee,
-                ".** Assume that records it was trained on can be recovered from it.\n\n");
-    return out + table_of(s);
-  }
-  out += text("This model was trained with differential privacy: **", promise(s), "**.\n\n",
-              "A recipient of this model who knows everything about the training data except whether one ",
-              to_string(s.unit), s.unit == privacy::PrivacyUnit::user ? " with all records" : "",
-              " is in it learns no more about that than epsilon and delta allow. privacy.json states the same for "
-              "programs.\n\n",
-              table_of(s), "\n## Taken as public\n\n", list(s.taken_as_public), "\n## Not covered\n\n",
-              list(s.not_covered));
-  return out;
-}
-
-Json to_json(const PrivacyStatement& s) {
-  Json out{{"format", "shade privacy statement"}, {"version", 1}, {"guarantee", s.no_guarantee.empty()}};
-  if (!s.no_guarantee.empty()) out["no_guarantee"] = s.no_guarantee;
-  if (s.spent) {
-    out["epsilon"] = std::stod(rounded_up(s.spent->epsilon));
-    out["delta"] = s.spent->delta;
-    out["accountant"] = to_string(s.spent->accountant);
-    out["adjacency"] = adjacency(s.unit);
-    out["unit"] = {{"kind", to_string(s.unit)}};
-    if (s.unit == privacy::PrivacyUnit::user) {
-      out["unit"]["field"] = s.unit_by;
-    } else if (!s.unit_by.empty()) {
-      out["unit"]["by"] = s.unit_by;
-    }
-    out["steps"] = s.step_count();
-    out["mechanisms"] = Json::array();
-    for (const auto& [mechanism, clip_norm, divisor, clip_style, max_records, count] : s.steps) {
-      Json kind{{"steps", count},
-                {"sampler", to_string(mechanism.sampler)},
-                {"sample_rate", mechanism.sample_rate},
-                {"sigma", mechanism.noise_multiplier},
-                {"clip_norm", clip_norm},
-                {"clip_style", to_string(clip_style)},
-                {"divisor", divisor}};
-      if (max_records > 0) kind["max_records_per_user"] = max_records;
-      if (mechanism.max_batch > 0)
-        kind.update({{"max_batch", mechanism.max_batch}, {"population", mechanism.population}});
-      out["mechanisms"].push_back(std::move(kind));
-    }
-    out["taken_as_public"] = s.taken_as_public;
-    out["not_covered"] = s.not_covered;
-  }
-  out["versions"] = {{"trained_with", program_json(s.trained_with)}, {"released_with", program_json(s.released_with)}};
-  if (!s.ledger_digest.empty()) out["ledger"] = {{"algorithm", "BLAKE2b-256"}, {"digest", s.ledger_digest}};
-  if (s.spent && s.data_ledger)
-    out["data_ledger"] = {{"epsilon_cap", s.data_ledger->cap.epsilon},
-                          {"delta", s.data_ledger->cap.delta},
-                          {"epsilon_if_planned_ahead", std::stod(rounded_up(s.data_ledger->planned.epsilon))},
-                          {"accountant", to_string(s.data_ledger->planned.accountant)},
-                          {"runs", s.data_ledger->runs},
-                          {"digest", s.data_ledger->digest}};
-  return out;
+  if (!s.no_guarantee.empty())
+    return out + text("**There is NO privacy guarantee for this model: ", s.no_guarantee,
+                      ".** Assume that records it was trained on can be recovered from it.\n\n", facts_table(s),
+                      settings_table(s), files_words(s));
+  return out + text(promise_words(s), "\n\n", odds_words(s), "\n\n", facts_table(s), guarantee_table(s),
+                    mechanism_words(s), settings_table(s), "\n## Taken as public\n\n", list(s.taken_as_public),
+                    "\n## Not covered\n\n", list(s.not_covered), files_words(s));
 }
 
 }  // namespace shade::train

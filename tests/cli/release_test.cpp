@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "shade/base/json.h"
@@ -55,9 +56,10 @@ TEST_F(ReleaseVerb, PrintsTheStatementThatEndedTheRun) {
   ASSERT_NE(begin, std::string::npos) << trained.output;
   const auto statement = trained.output.substr(begin + 1);
   for (const auto* part : {" at delta 1e-05 by prv; neighbouring data sets: add or remove one record\n",
-                           "2 steps: poisson sampling at rate 0.2, sigma 1.5, clip norm 1.0 (flat)\n",
-                           "taken as public: ", "not covered: ", "ledger "})
+                           "2 steps: poisson sampling at rate 0.2, sigma 1.5, clip norm 1.0 (flat)\n", "ledger ",
+                           "PRIVACY.md (shade release) states what is taken as public and what is not covered\n"})
     EXPECT_NE(statement.find(part), std::string::npos) << part << "\n" << statement;
+  for (const auto& line : split(statement, '\n')) EXPECT_LT(line.size(), 120u) << "short: " << line;
   EXPECT_LT(trained.output.find("the noise key was deleted"), begin) << "nothing comes after the statement";
 
   const auto released = shade({"release", place("run"), place("out"), "--json", place("said.json")});
@@ -72,6 +74,9 @@ TEST_F(ReleaseVerb, PrintsTheStatementThatEndedTheRun) {
   EXPECT_NE(io::content(place("out/PRIVACY.md")).find("| trained with | shade " + shade_version), std::string::npos);
   const test::JsonSchema schema(read_json(fs::path(test::source_root()) / "docs/schema/privacy.schema.json"));
   EXPECT_EQ(join(schema.faults(said["statement"]), "\n"), "");
+  EXPECT_TRUE(said["statement"]["training"].contains("last_started_on")) << said;
+  EXPECT_EQ(said["statement"]["data"]["name"], "texts");
+  EXPECT_EQ(said["statement"]["data"]["counts"], (Json{{{"of", "records"}, {"number", 40}}}));
   for (const auto& file : fs::directory_iterator(place("out")))
     EXPECT_EQ(io::content(file.path()).find(scratch.path().string()), std::string::npos) << file.path();
 }
@@ -93,6 +98,54 @@ TEST_F(ReleaseVerb, RefusesWhatHasNoEpsilon) {
   EXPECT_TRUE(says(again, "is not empty")) << again.output;
   EXPECT_TRUE(says(shade({"release", place("texts"), place("more")}), "is not a run of shade train"));
   EXPECT_TRUE(says(shade({"release", place("run"), place("more"), "--ranks", "2"}), "one process"));
+}
+
+// The commands that a recipient has: ours, and those of every system.
+TEST_F(ReleaseVerb, ChecksThatTheFilesAreThoseOfTheStatement) {
+  ASSERT_EQ(train({"--dp", "auto", "--sigma", "1.5", "--sample-rate", "0.2"}).status, 0);
+  const auto released = shade({"release", place("run"), place("out")});
+  ASSERT_EQ(released.status, 0) << released.output;
+  const auto statement = read_json(place("out/privacy.json"));
+  EXPECT_EQ(statement.dump().find("\"number\""), std::string::npos) << "the number of records is private here";
+  const auto check = [&](const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words{"release", "--check", place("out")};
+    words.insert(words.end(), more.begin(), more.end());
+    return shade(words);
+  };
+  const auto good = check({"--json", place("checked.json")});
+  EXPECT_EQ(good.status, 0) << good.output;
+  EXPECT_TRUE(says(good, text("6 files match the statement of ", statement["released_on"].get<std::string>(),
+                              ": epsilon ", statement["epsilon"].dump(), " at delta 1e-05\n")))
+      << good.output;
+  const auto told = read_json(place("checked.json"));
+  EXPECT_EQ(told["passed"], true);
+  EXPECT_TRUE(says(released, "privacy.json has SHA-256 " + told["statement_sha256"].get<std::string>()))
+      << released.output;
+  const auto summed = [&] {
+    return std::system(
+        ("cd '" + place("out") + "' && grep -E '^[0-9a-f]{64}  ' PRIVACY.md | sha256sum -c --status").c_str());
+  };
+  EXPECT_EQ(summed(), 0) << "coreutils agree";
+  const auto whole = io::content(place("out/model.safetensors")), page = io::content(place("out/PRIVACY.md"));
+  auto flipped = whole;
+  flipped[flipped.size() - 9] ^= 1;
+  const auto write = [&](const std::string& name, const std::string& content) {
+    fs::remove(place(name));
+    scratch.write(name, content);
+  };
+  write("out/model.safetensors", flipped);
+  EXPECT_NE(summed(), 0);
+  write("out/PRIVACY.md", page + "\nepsilon is 0.1\n");
+  fs::remove(place("out/tokenizer.json"));
+  scratch.write("out/notes\xff.txt", "mine");
+  const auto bad = check({"--json", place("checked.json")});
+  EXPECT_EQ(bad.status, 1) << bad.output;
+  for (const auto* line : {"model.safetensors differs from the statement\n", "PRIVACY.md differs from the statement\n",
+                           "tokenizer.json is missing\n", "notes\\xff.txt is not named by the statement\n",
+                           "4 files do not match the statement of 20"})
+    EXPECT_TRUE(says(bad, line)) << line << bad.output;
+  EXPECT_FALSE(says(bad, "config.json")) << bad.output;
+  EXPECT_EQ(read_json(place("checked.json"))["passed"], false);
 }
 
 // A run that was never private says nothing about privacy at its end.
@@ -177,7 +230,8 @@ TEST_F(ReleaseVerb, TakesFilesOfTheModelFolderAlone) {
 TEST_F(ReleaseVerb, HasHelpWithAnExample) {
   const auto help = shade({"release", "--help"});
   EXPECT_EQ(help.status, 0);
-  for (const auto* part : {"RUN", "FOLDER", "--without-privacy", "--part", "shade release runs/"})
+  for (const auto* part :
+       {"RUN", "FOLDER", "--without-privacy", "--part", "shade release runs/", "--check", "not a signature"})
     EXPECT_TRUE(says(help, part)) << part << "\n" << help.output;
   EXPECT_TRUE(says(shade({"--help"}), "release")) << "listed among the verbs";
 }

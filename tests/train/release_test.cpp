@@ -124,7 +124,8 @@ TEST_F(Release, StatesWhatTheLedgerSpent) {
   EXPECT_GE(json["epsilon"].get<double>(), trained.result.spent->epsilon) << "rounded up";
   EXPECT_EQ(json["epsilon"].get<double>(), std::stod(rounded_up(trained.result.spent->epsilon)));
   EXPECT_EQ(json["delta"], 1e-4);
-  EXPECT_EQ(json["accountant"], "prv");
+  EXPECT_EQ(json["scope"], "run");
+  EXPECT_EQ(json["run"], (Json{{"epsilon", json["epsilon"]}, {"delta", 1e-4}, {"accountant", "prv"}}));
   EXPECT_EQ(json["adjacency"], "add or remove one record");
   EXPECT_EQ(json["unit"], (Json{{"kind", "record"}}));
   EXPECT_EQ(json["steps"], kSteps);
@@ -138,8 +139,8 @@ TEST_F(Release, StatesWhatTheLedgerSpent) {
   EXPECT_EQ(json["ledger"]["digest"], io::to_hex(io::digest_of(io::content(place("run/ledger")))));
   EXPECT_FALSE(json.contains("data_ledger"));
   const auto words = io::content(place("out/PRIVACY.md"));
-  for (const auto& part : {text("epsilon ", rounded_up(trained.result.spent->epsilon), " at delta 0.0001 by prv"),
-                           std::string("poisson sampling at rate "), std::string("held out for evaluation"),
+  for (const auto& part : {text("**epsilon ", rounded_up(trained.result.spent->epsilon), " at delta 0.0001**"),
+                           std::string("(Poisson sampling)"), std::string("held out for evaluation, as configured"),
                            std::string("the number of records")})
     EXPECT_NE(words.find(part), std::string::npos) << part << "\n" << words;
   const auto lines = join(short_lines(released.statement), "\n");
@@ -187,10 +188,15 @@ TEST_F(Release, StatesClipStyleAndRecordsPerUserOfEveryStart) {
     found.push_back({kind["steps"], kind["clip_style"], kind["max_records_per_user"]});
   EXPECT_EQ(found, (std::vector<Json>{{2, "flat", 2}, {1, "flat", 3}, {3, "automatic", 3}}));
   EXPECT_EQ(stated["steps"], 6);
-  const auto words = io::content(place("out/PRIVACY.md")) + join(short_lines(released.statement), "\n");
+  const auto words = join(short_lines(released.statement), "\n");
   for (const auto* part :
        {"(flat), at most 2 records of a user in a step", "(flat), at most 3 records", "(automatic), at most 3 records"})
     EXPECT_NE(words.find(part), std::string::npos) << part << "\n" << words;
+  const auto page = io::content(place("out/PRIVACY.md"));
+  for (const auto* row :
+       {"| flat: one norm over all weights | 8.0 | 2 |", "| flat: one norm over all weights | 8.0 | 3 |",
+        "| automatic: divided by its norm and scaled to at most C | 8.0 | 3 |"})
+    EXPECT_NE(page.find(row), std::string::npos) << row << "\n" << page;
 }
 
 TEST_F(Release, NamesClassesAndTruncatedBatches) {
@@ -338,10 +344,18 @@ TEST_F(Release, SchemaFindsWhatIsWrong) {
     return schema().faults(json).size();
   };
   EXPECT_EQ(faults([](Json&) {}), 0u);
-  for (const auto* key : {"format", "version", "guarantee", "epsilon", "delta", "accountant", "adjacency", "unit",
-                          "steps", "mechanisms", "taken_as_public", "not_covered", "versions", "ledger"})
+  for (const auto* key :
+       {"format",      "version",   "released_on", "guarantee", "epsilon",    "delta",  "scope",
+        "run",         "adjacency", "unit",        "steps",     "mechanisms", "noise",  "taken_as_public",
+        "not_covered", "data",      "base_model",  "training",  "versions",   "ledger", "files"})
     EXPECT_GT(faults([&](Json& json) { json.erase(key); }), 0u) << key;
   EXPECT_GT(faults([](Json& json) { json["run"] = "runs/mine"; }), 0u);
+  EXPECT_GT(faults([](Json& json) { json["version"] = 1; }), 0u);
+  EXPECT_GT(faults([](Json& json) { json["data"]["folder"] = "/data/mine"; }), 0u);
+  EXPECT_GT(faults([](Json& json) { json["data"]["counts"][0]["not_stated"] = "private"; }), 0u) << "with a number";
+  EXPECT_GT(faults([](Json& json) { json["base_model"]["random"] = false; }), 0u) << "without a name";
+  EXPECT_GT(faults([](Json& json) { json["training"]["settings"]["loss"] = 1; }), 0u);
+  EXPECT_GT(faults([](Json& json) { json["files"][0]["sha256"] = "12"; }), 0u);
   EXPECT_GT(faults([](Json& json) { json["epsilon"] = "1"; }), 0u);
   EXPECT_GT(faults([](Json& json) { json["guarantee"] = false; }), 0u);
   EXPECT_GT(faults([](Json& json) { json["unit"]["kind"] = "user"; }), 0u);
@@ -359,11 +373,19 @@ TEST_F(Release, StatesWhatAllRunsOnTheDataSpend) {
   release_of("run");
   expect_valid();
   expect_no_place();
+  // What one run spent is no defence against a reader of both models: the cap is what is stated first.
+  EXPECT_EQ(statement()["scope"], "data ledger");
+  EXPECT_EQ(statement()["epsilon"], cap.epsilon);
+  EXPECT_EQ(statement()["delta"], cap.delta);
+  const auto page = io::content(place("out/PRIVACY.md"));
+  EXPECT_LT(page.find("The 2 runs so far that share the data ledger"), page.find("**epsilon 50 at delta 1e-06**"));
+  EXPECT_LT(page.find("**epsilon 50 at delta 1e-06**"), page.find("| epsilon and delta of this run alone | epsilon "));
+  EXPECT_NE(page.find("a factor of e^50 "), std::string::npos) << page;
   const auto total = statement()["data_ledger"];
   EXPECT_EQ(total["epsilon_cap"], cap.epsilon);
   EXPECT_EQ(total["delta"], cap.delta);
   EXPECT_EQ(total["runs"], 2);
-  EXPECT_GT(total["epsilon_if_planned_ahead"].get<double>(), statement()["epsilon"].get<double>())
+  EXPECT_GT(total["epsilon_if_planned_ahead"].get<double>(), statement()["run"]["epsilon"].get<double>())
       << "the first run too";
   EXPECT_EQ(total["digest"], io::to_hex(io::digest_of(io::content(place("data.ledger")))));
   fs::remove_all(place("out"));
@@ -379,18 +401,30 @@ TEST(Statement, HasTheTotalOfADataLedger) {
       .steps = {{.mechanism = {.sample_rate = 0.5, .noise_multiplier = 1}, .clip_norm = 1, .divisor = 8, .count = 2}},
       .taken_as_public = {"a"},
       .not_covered = {"b"},
-      .ledger_digest = std::string(64, 'a')};
+      .ledger_digest = std::string(64, 'a'),
+      .released_on = "2026-01-31"};
+  statement.facts.counts = {{.of = "records", .number = 40}};
+  statement.facts.settings = {{"optimizer", "sgd"}, {"learning_rate", 0.1}, {"schedule", "constant"},
+                              {"warmup_steps", 0},  {"weight_decay", 0.0},  {"steps", 2},
+                              {"batch_size", 8},    {"dtype", "fp32"}};
+  EXPECT_EQ(to_json(statement)["epsilon"], 1.0001);
   statement.data_ledger = PrivacyStatement::DataLedger{
       .cap = {8, 1e-6}, .planned = {.epsilon = 2.00001, .delta = 1e-6}, .runs = 3, .digest = std::string(64, 'b')};
   const auto json = to_json(statement);
   EXPECT_EQ(join(schema().faults(json), "\n"), "");
-  EXPECT_EQ(json["epsilon"], 1.0001);
+  EXPECT_EQ(json["run"]["epsilon"], 1.0001);
+  EXPECT_EQ(json["epsilon"], 8);
   EXPECT_EQ(json["data_ledger"]["epsilon_cap"], 8);
   EXPECT_EQ(json["data_ledger"]["epsilon_if_planned_ahead"], 2.0001);
-  for (const auto& words : {markdown(statement), join(short_lines(statement), "\n")}) {
-    EXPECT_NE(words.find("3 so far: at most epsilon 8"), std::string::npos) << words;
-    EXPECT_NE(words.find("planned ahead, epsilon 2.0001 by prv"), std::string::npos) << words;
-  }
+  EXPECT_NE(markdown(statement).find("planned ahead: epsilon 2.0001 by prv"), std::string::npos) << markdown(statement);
+  const auto lines = short_lines(statement);
+  EXPECT_NE(lines.at(0).find("privacy  epsilon 8 at delta 1e-06 for the 3 runs so far"), std::string::npos) << lines[0];
+  EXPECT_NE(lines.at(1).find("this run alone: epsilon 1.0001 at delta 1e-05 by prv"), std::string::npos) << lines[1];
+  // A ledger that this run alone has spent from promises what the run spent.
+  statement.data_ledger->runs = 1;
+  EXPECT_EQ(to_json(statement)["scope"], "run");
+  EXPECT_EQ(to_json(statement)["epsilon"], 1.0001);
+  EXPECT_NE(short_lines(statement).at(0).find("privacy  epsilon 1.0001 at"), std::string::npos);
 }
 
 }  // namespace

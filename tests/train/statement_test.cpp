@@ -1,0 +1,226 @@
+// The facts of a statement beside its epsilon, which of them are withheld, and whether files are those it is about.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "shade/base/strings.h"
+#include "shade/base/utc.h"
+#include "shade/io/errors.h"
+#include "shade/io/sha256.h"
+#include "shade/train/check_release.h"
+#include "shade/train/release.h"
+#include "tests/io/scratch.h"
+#include "tests/support/json_schema.h"
+#include "tests/support/process.h"
+#include "tests/train/training.h"
+
+namespace shade::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct StatedFacts : testing::Test {
+  StatedFacts() {
+    std::string lines;
+    for (int i = 0; i < 40; ++i)
+      lines += Json{{"text", text("sea ", i)}, {"from", text("user ", i % 20)}}.dump() + "\n";
+    fs::create_directories(place("visits"));
+    scratch.write("visits/a.jsonl", lines);
+  }
+  std::string place(const std::string& name) const { return (scratch.path() / name).string(); }
+  void train(const std::string& run, const Words& more = {}) const {
+    Words words{{"model.model", "llama-nano"},
+                {"model.vocab_size", "260"},
+                {"model.task", "lm"},
+                {"data.tokenizer", "bytes"},
+                {"data.data_folder", place("visits")},
+                {"data.cache_folder", place("cache")},
+                {"train.steps", "2"},
+                {"train.batch_size", "8"},
+                {"train.micro_batch", "8"},
+                {"train.seq_length", "12"},
+                {"dp.dp", "auto"},
+                {"dp.sigma", "1.5"}};
+    words.insert(words.end(), more.begin(), more.end());
+    train_in(place(run), 1, words);
+  }
+  // The statement of a new release, and its page.
+  Json released(const std::string& run, const ReleaseOptions& options = {}) {
+    fs::remove_all(place("out"));
+    release(find_run(place(run)).value(), place("out"), options);
+    page = io::content(place("out/PRIVACY.md"));
+    EXPECT_EQ(page.find(scratch.path().string()), std::string::npos) << page;
+    auto out = read_json(place("out/privacy.json"));
+    const test::JsonSchema schema(read_json(fs::path(test::source_root()) / "docs/schema/privacy.schema.json"));
+    EXPECT_EQ(join(schema.faults(out), "\n"), "");
+    return out;
+  }
+  void expect_on_page(const std::vector<std::string>& parts) const {
+    for (const auto& part : parts) EXPECT_NE(page.find(part), std::string::npos) << part << "\n" << page;
+  }
+  CheckedRelease checked() const { return check_release(place("out")); }
+
+  io::Scratch scratch;
+  std::string page;
+};
+
+const Words kUsers{{"dp.privacy_unit", "user"}, {"dp.max_records_per_user", "2"}, {"data.user_field", "from"}};
+
+TEST_F(StatedFacts, AreOnThePageAndInTheJson) {
+  train("run", kUsers);
+  const auto json = released("run", {.program = {.shade = "9.9"}});
+  const auto day = json["released_on"].get<std::string>();
+  EXPECT_EQ(day, utc_text(std::time(nullptr)).substr(0, 10));
+  EXPECT_EQ(json["data"]["name"], "visits");
+  EXPECT_EQ(json["data"]["counts"][0], (Json{{"of", "users"}, {"number", 20}}));
+  EXPECT_EQ(json["data"]["counts"][1]["of"], "records");
+  EXPECT_FALSE(json["data"]["counts"][1].contains("number")) << "the number of records is private";
+  EXPECT_EQ(json["base_model"], (Json{{"random", true}}));
+  EXPECT_EQ(json["training"]["checkpoint_step"], 2);
+  EXPECT_EQ(json["training"]["settings"]["optimizer"], "adamw");
+  EXPECT_EQ(json["training"]["settings"]["batch_size"], 8);
+  EXPECT_EQ(json["noise"]["key"], "not in the run directory");
+  EXPECT_FALSE(json["training"].contains("last_started_on")) << "no environment.json was written";
+  expect_on_page({"| released on (UTC) | " + day,
+                  "| training last started on (UTC) | not stated: ",
+                  "| data set | visits |",
+                  "| users in training | 20 |",
+                  "| records in training | not stated: private: the unit of privacy is a user",
+                  "random weights",
+                  "shade 9.9",
+                  "| optimizer | adamw |",
+                  "| learning rate | 0.0001 |",
+                  "| schedule | constant |",
+                  "| expected batch size | 8 |",
+                  "| dtype | fp32 |",
+                  "In each step every user joins the batch",
+                  "clipped: scaled so that its norm is at most C",
+                  "sigma x C is added",
+                  "the Gaussian mechanism",
+                  "DP-SGD (Abadi et al. 2016) with AdamW",
+                  "prv: numerical composition of the privacy loss distributions",
+                  "ChaCha20",
+                  "no longer in the run directory",
+                  "the odds by at most a factor of e^",
+                  "selecting settings, runs or checkpoints after seeing results"});
+  fs::create_directories(place("run"));
+  scratch.write("run/environment.json", R"({"date": "2026-01-31T12:00:00Z", "host": "secret.host", "shade": "1.0"})");
+  EXPECT_EQ(released("run")["training"]["last_started_on"], "2026-01-31");
+  EXPECT_EQ(page.find("secret.host"), std::string::npos);
+}
+
+// Where the sampling rate doesn't follow from it, the number of records or users is as private as they are.
+TEST_F(StatedFacts, WithholdNumbersThatAreNotPublic) {
+  train("rate", {{"dp.sample_rate", "0.25"}});
+  auto json = released("rate");
+  EXPECT_EQ(json["data"]["counts"].size(), 1u);
+  EXPECT_FALSE(json["data"]["counts"][0].contains("number"));
+  expect_on_page({"| records in training | not stated: private: the sampling rate was given"});
+  EXPECT_EQ(page.find("40"), page.find("40", page.find("## Files"))) << "outside of digests";
+  EXPECT_EQ(json["taken_as_public"].dump().find("the number of"), std::string::npos);
+  train("users", [] {
+    auto out = kUsers;
+    out.emplace_back("dp.sample_rate", "0.25");
+    return out;
+  }());
+  for (const auto& count : released("users")["data"]["counts"]) EXPECT_FALSE(count.contains("number")) << count;
+  train("followed");
+  EXPECT_EQ(released("followed")["data"]["counts"][0]["number"], 40);
+  // The first start's rate followed from the number, and is in the statement.
+  train("both");
+  train("both", {{"dp.sample_rate", "0.25"}, {"train.steps", "4"}});
+  json = released("both");
+  EXPECT_FALSE(json["data"]["counts"][0].contains("number"));
+  EXPECT_NE(json["taken_as_public"].dump().find("if the sampling rate of an earlier start follows from it"),
+            std::string::npos);
+  train("plain", {{"dp.dp", "none"}, {"dp.sigma", "0"}});
+  EXPECT_FALSE(released("plain", {.without_privacy = true})["data"]["counts"][0].contains("number"));
+  expect_on_page({"NO privacy guarantee", "| data set | visits |", "| optimizer | adamw |", "## Files"});
+}
+
+TEST_F(StatedFacts, NameTheBaseModelByItsDigest) {
+  train("base", {{"dp.dp", "none"}, {"dp.sigma", "0"}, {"train.export_folder", place("base_model")}});
+  train("run",
+        {{"model.model", place("base_model")}, {"model.weights", place("base_model")}, {"model.lora_rank", "4"}});
+  const auto json = released("run", {.part = ReleasedPart::both});
+  const auto digest = io::sha256_of(*io::MappedFile::open(place("base_model/model.safetensors")));
+  EXPECT_EQ(json["base_model"]["name"], "base_model");
+  EXPECT_EQ(json["base_model"]["files"], (Json{{{"name", "model.safetensors"}, {"sha256", digest}}}));
+  expect_on_page({"| base model | base_model; model.safetensors has SHA-256 " + digest, "| lora rank | 4 |",
+                  "the data that the base model was trained on"});
+  EXPECT_TRUE(checked().passed());
+  EXPECT_NE(page.find("  adapter/adapter_model.safetensors\n"), std::string::npos) << "files of the adapter too";
+}
+
+TEST_F(StatedFacts, SayIfTheKeyIsStillThere) {
+  train("run", {{"train.keep_key", "true"}});
+  EXPECT_EQ(released("run")["noise"]["key"], "in the run directory");
+  expect_on_page({"the key was still in the run directory", "the key of the noise, which was not deleted"});
+  fs::rename(place("run/key"), place("elsewhere"));
+  EXPECT_EQ(released("run")["noise"]["key"], "kept, not in the run directory");
+  expect_on_page({"asked to keep the key", "the key of the noise, which was not deleted"});
+}
+
+TEST_F(StatedFacts, BindTheFiles) {
+  train("run");
+  released("run");
+  const auto whole = checked();
+  EXPECT_TRUE(whole.passed());
+  EXPECT_EQ(whole.matching, 6u);
+  EXPECT_EQ(whole.statement_sha256, io::sha256_of(*io::MappedFile::open(place("out/privacy.json"))));
+  const auto flip = [&](const std::string& name) {
+    auto bytes = io::content(place(name));
+    bytes[bytes.size() / 2] ^= 1;
+    std::ofstream(place(name), std::ios::binary) << bytes;
+  };
+  using Names = std::vector<std::string>;
+  flip("out/model.safetensors");
+  flip("out/PRIVACY.md");
+  EXPECT_EQ(checked().different, (Names{"PRIVACY.md", "model.safetensors"}));
+  flip("out/model.safetensors");
+  flip("out/PRIVACY.md");
+  EXPECT_TRUE(checked().passed());
+  fs::rename(place("out/config.json"), place("config.json"));
+  scratch.write("out/notes.txt", "");
+  fs::create_directory_symlink(place("visits"), place("out/more"));
+  EXPECT_EQ(checked().missing, Names{"config.json"});
+  EXPECT_EQ(checked().extra, (Names{"more", "notes.txt"})) << "a link to a folder is a thing of its own";
+  fs::remove(place("out/more"));
+  fs::remove(place("out/notes.txt"));
+  fs::create_symlink(place("config.json"), place("out/config.json"));
+  EXPECT_EQ(checked().different, Names{"config.json"}) << "the same bytes, outside of the folder";
+}
+
+// A statement from elsewhere is untrusted.
+TEST_F(StatedFacts, RefuseWhatIsNoStatement) {
+  train("run");
+  const auto good = released("run");
+  const auto refusal = [&](const std::function<void(Json&)>& change) {
+    auto json = good;
+    change(json);
+    fs::remove(place("out/privacy.json"));
+    scratch.write("out/privacy.json", json.dump());
+    return test::fault<io::FormatError>([&] { checked(); });
+  };
+  EXPECT_NE(refusal([](Json& json) { json["version"] = 1; }).find("by an earlier version"), std::string::npos);
+  for (const auto& change : std::vector<std::function<void(Json&)>>{
+           [](Json& json) { json["format"] = "a poem"; }, [](Json& json) { json["version"] = "2"; },
+           [](Json& json) { json.erase("files"); }, [](Json& json) { json["files"] = Json::array(); },
+           [](Json& json) { json["files"][0].erase("sha256"); }, [](Json& json) { json["files"][0]["name"] = 1; },
+           [](Json& json) { json["files"].push_back(json["files"][0]); }, [](Json& json) { json["guarantee"] = "yes"; },
+           [](Json& json) { json["files"][1]["name"] = "privacy.json"; }})
+    EXPECT_NE(refusal(change).find("is not a privacy statement"), std::string::npos);
+  fs::remove(place("out/privacy.json"));
+  EXPECT_NE(test::fault<UsageError>([&] { checked(); }).find("has no privacy.json"), std::string::npos);
+}
+
+TEST(LastName, IsNoPath) {
+  EXPECT_EQ(last_name("/data/visits"), "visits");
+  EXPECT_EQ(last_name("/data/visits/"), "visits");
+  EXPECT_EQ(last_name("a/../visits/."), "visits");
+  EXPECT_EQ(last_name("visits.csv"), "visits.csv");
+  for (const auto* none : {"", ".", "..", "../..", "/"}) EXPECT_EQ(last_name(none), "") << none;
+}
+
+}  // namespace
+}  // namespace shade::train
