@@ -7,6 +7,7 @@
 #include "shade/base/output_file.h"
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
+#include "shade/cli/run_details.h"
 #include "shade/cli/verb.h"
 #include "shade/report/audits.h"
 #include "shade/report/report.h"
@@ -32,7 +33,7 @@ int run_report(const Arguments& arguments) {
   std::string output;
   CommandLine line("report",
                    "Table, CSV, pictures and one HTML page from the result files of a folder; or table, picture and "
-                   "HTML page of the losses of training runs.",
+                   "HTML page of training runs.",
                    "shade report results/run_20260131_120000 --output-dir redrawn\n"
                    "  shade report plan.json --output-dir planned\n"
                    "  shade report runs/llama_nano runs/llama_nano_private --line '2.89=bytes by frequency'");
@@ -63,7 +64,10 @@ int run_report(const Arguments& arguments) {
                      : std::filesystem::is_regular_file(folders.front()) ? beside(folders.front())
                                                                          : folders.front();
   const bool audits = !training && report::holds_audits(folders.front());
-  const auto report = training ? report::write_training_report(folders, lines, where)
+  std::vector<report::RunDetails> details;
+  if (training)
+    for (const auto& folder : folders) details.push_back(run_details(folder));
+  const auto report = training ? report::write_training_report(folders, lines, where, details)
                       : audits ? report::write_audit_report(folders.front(), where)
                                : report::write_report(folders.front(), where);
   std::printf("%s\n", report.summary.c_str());

@@ -52,12 +52,6 @@ bool all_settled(const Rows& rows) {
 }
 
 void doubts(const Results& results, std::vector<Finding>& out) {
-  if (results.unfinished > 0)
-    out.push_back({"Unfinished",
-                   text(results.unfinished, results.unfinished == 1 ? " row is" : " rows are",
-                        " from repeats/ alone: the matrix was cut short. The same command with --output-dir of this "
-                        "folder and --resume runs what is missing."),
-                   true});
   const auto busy = select(results, [](const auto& row) { return row.others.value_or(0) > kBusy; });
   if (!busy.empty()) {
     std::vector<double> shares;
@@ -70,6 +64,12 @@ void doubts(const Results& results, std::vector<Finding>& out) {
                         " rows ran. Their times are shown and not compared; measure again on an idle machine."),
                    true});
   }
+  if (results.unfinished > 0)
+    out.push_back({"Unfinished",
+                   text(results.unfinished, results.unfinished == 1 ? " row is" : " rows are",
+                        " from repeats/ alone: the matrix was cut short. The same command with --output-dir of this "
+                        "folder and --resume runs what is missing."),
+                   true});
   const auto few = select(results, [](const auto& row) { return row.ratio && !row.ratio->interval; });
   if (!few.empty())
     out.push_back({"Too few runs",
@@ -130,6 +130,16 @@ std::string range_text(const std::vector<double>& values, const std::string& uni
   return first == last ? first + unit : text(first, " to ", last, unit);
 }
 
+// Of those differences in time that are larger than their noise; `unsure` is the number of all others. A range and
+// "not distinguishable" are never said of the same pair.
+std::string time_range(const std::vector<double>& differences, size_t unsure) {
+  if (differences.empty()) return unsure == 0 ? "time not compared" : "time not distinguishable";
+  const auto range = range_text(differences, " time");
+  if (unsure == 0) return range;
+  return text(range, " in ", differences.size(), " of ", differences.size() + unsure, " pairs, not distinguishable in ",
+              unsure == 1 ? "the other one" : text("the other ", unsure));
+}
+
 // Privacy keeps more, and is expected to need more; where it doesn't, the category that differs most.
 std::string why_less(const ResultRow& row, const ResultRow& twin) {
   const std::pair<std::string, double>* most = nullptr;
@@ -155,27 +165,18 @@ void costs(const Results& results, std::vector<Finding>& out) {
       if (cost->memory_percent < -1 && cost->memory_percent <= *std::min_element(memory.begin(), memory.end()))
         smaller = &row;
       if (!is_settled(row) || !is_settled(twin)) continue;
-      time.push_back(cost->time_percent);
-      if (!distinguishable(row, twin)) ++unsure;
+      if (distinguishable(row, twin))
+        time.push_back(cost->time_percent);
+      else
+        ++unsure;
     }
     if (memory.empty()) continue;
-    auto words = text(time.empty() ? "time not compared" : range_text(time, " time"), ", ",
-                      range_text(memory, " memory"), " over ", results.baseline(), " at the same shape (",
-                      memory.size(), memory.size() == 1 ? " shape)." : " shapes).");
-    if (unsure > 0)
-      words += text(" At ", unsure, " of ", time.size(),
-                    " the times are not distinguishable; more runs (--time-budget, --repeats) narrow their intervals.");
+    auto words = text(time_range(time, unsure), ", ", range_text(memory, " memory"), " over ", results.baseline(),
+                      " at the same shape (", memory.size(), memory.size() == 1 ? " shape)." : " shapes).");
+    if (unsure > 0) words += " More runs (--time-budget, --repeats) narrow the intervals of the times.";
     if (smaller != nullptr) words += why_less(*smaller, *results.without_privacy(*smaller));
     out.push_back({"Cost of " + word, words});
   }
-}
-
-const ResultRow* under(const Results& results, const ResultRow& row, const std::string& shard) {
-  auto wanted = row.settings;
-  wanted["shard"] = shard;
-  for (const auto& other : results.rows)
-    if (other.method == row.method && other.seq_length == row.seq_length && other.settings == wanted) return &other;
-  return nullptr;
 }
 
 std::string why_smaller(const ResultRow& two, const ResultRow& three) {
@@ -197,17 +198,14 @@ std::string over_all_pairs(const std::vector<std::pair<const ResultRow*, const R
   size_t unsure = 0;
   for (const auto& [two, three] : pairs) {
     memory.push_back(100 * (three->peak_mb / two->peak_mb - 1));
-    if (distinguishable(*three, *two) && all_settled({two, three}))
+    if (!all_settled({two, three})) continue;
+    if (distinguishable(*three, *two))
       time.push_back(100 * (time_over(*three, *two) - 1));
     else
       ++unsure;
   }
-  auto out = text(" Over all ", pairs.size(), " pairs: ", range_text(memory, " memory"));
-  if (!time.empty())
-    out += text("; ", range_text(time, " time"), unsure == 0 ? "" : text(" in ", time.size(), " of them"));
-  if (unsure > 0)
-    out += text("; times not distinguishable in ", unsure == pairs.size() ? "any" : text(unsure), " of them");
-  return out + ".";
+  return text(" Over all ", pairs.size(), " pairs: ", range_text(memory, " memory"), "; ", time_range(time, unsure),
+              ".");
 }
 
 // At the pair where the strategies differ most in bytes, and over all.
@@ -215,8 +213,7 @@ void zero3_against_zero2(const Results& results, std::vector<Finding>& out) {
   const ResultRow *two = nullptr, *three = nullptr;
   std::vector<std::pair<const ResultRow*, const ResultRow*>> pairs;
   for (const auto& row : results.rows) {
-    if (row.shard != "zero3") continue;
-    const auto* other = under(results, row, "zero2");
+    const auto* other = under_zero2(results, row);
     if (other == nullptr) continue;
     pairs.emplace_back(other, &row);
     if (two == nullptr || std::abs(other->peak_mb - row.peak_mb) > std::abs(two->peak_mb - three->peak_mb))
@@ -232,7 +229,7 @@ void zero3_against_zero2(const Results& results, std::vector<Finding>& out) {
                     " against ", memory_text(two->peak_mb), ".", why_smaller(*two, *three));
   if (two->moves_bytes() && three->moves_bytes())
     words += text(" It sends ", significant(*three->sent_bytes / *two->sent_bytes), " x the bytes",
-                  !all_settled({two, three}) ? ""
+                  !all_settled({two, three}) || pairs.size() > 1 ? ""  // then the time of all pairs follows
                   : !distinguishable(*three, *two)
                       ? ", and its time is not distinguishable from that of ZeRO-2"
                       : text(" and takes ", significant(time_over(*three, *two)), " x the time"),
@@ -278,8 +275,11 @@ std::string remedy_for(const std::string& kind, const ResultRow& row) {
     return row.shard != "zero3" ? "--shard zero3"
                                 : remedies_text(row, {{"smaller units: --wrap module", "wrap", "module"},
                                                       {"a lower --shard.in-flight", "in_flight", "1"}});
-  if (kind == "optimizer")
-    return remedies_text(row, {more_ranks, zero3, {"--optim.state-dtype bf16", "state_dtype", "bf16"}});
+  if (kind == "optimizer") {  // under ZeRO-2 and ZeRO-3 it is sharded already
+    const Remedy smaller_states{"--optim.state-dtype bf16", "state_dtype", "bf16"};
+    return row.shard == "none" || row.shard == "ddp" ? remedies_text(row, {more_ranks, zero3, smaller_states})
+                                                     : remedies_text(row, {more_ranks, smaller_states});
+  }
   if (kind == "parameters" || kind == "gradients")
     return remedies_text(row, {more_ranks, zero3, {"--offload", "offload", "true"}});
   return "";
@@ -301,7 +301,9 @@ void change_time(const Results& results, std::vector<Finding>& out) {
   const ResultRow* worst = nullptr;
   const auto share = [](const ResultRow& row) { return row.waits_ms() / row.time_ms; };
   for (const auto& row : results.rows)
-    if (row.moves_bytes() && row.time_ms > 0 && (worst == nullptr || share(row) > share(*worst))) worst = &row;
+    if (row.moves_bytes() && row.time_ms > 0 && row.others.value_or(0) <= kBusy &&
+        (worst == nullptr || share(row) > share(*worst)))
+      worst = &row;
   if (worst == nullptr) return;
   const auto waits = percent(100 * share(*worst));
   if (share(*worst) < 0.1) {
@@ -352,6 +354,15 @@ std::optional<Cost> cost_of(const Results& results, const ResultRow& row) {
   return Cost{.time_percent = 100 * (time_over(row, *twin) - 1),
               .memory_percent = 100 * (row.peak_mb / twin->peak_mb - 1),
               .memory_mb = row.peak_mb - twin->peak_mb};
+}
+
+const ResultRow* under_zero2(const Results& results, const ResultRow& row) {
+  if (row.shard != "zero3" || row.failed()) return nullptr;
+  auto wanted = row.settings;
+  wanted["shard"] = "zero2";
+  for (const auto& other : results.rows)
+    if (other.method == row.method && other.seq_length == row.seq_length && other.settings == wanted) return &other;
+  return nullptr;
 }
 
 std::vector<Finding> findings_of(const Results& results) {

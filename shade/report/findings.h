@@ -22,6 +22,9 @@ inline constexpr CostName kCosts[] = {{"time_percent", "time_overhead_percent", 
                                       {"memory_mb", "memory_overhead_mb", &Cost::memory_mb}};
 std::optional<Cost> cost_of(const Results& results, const ResultRow& row);
 
+// The row that differs from this ZeRO-3 row in its strategy alone, ZeRO-2; nullptr: there is none.
+const ResultRow* under_zero2(const Results& results, const ResultRow& row);
+
 struct Finding {
   std::string about;  // a word or two, for a heading
   std::string text;

@@ -47,6 +47,10 @@ Json json_of(const Results& results, const AllSeries& series, const ResultRow& r
     for (const auto& [key, column, member] : kCosts) out["cost"][key] = (*cost).*member;
     out["cost"]["time_words"] = time_cost_text(row, *results.without_privacy(row));
   }
+  if (const auto* two = under_zero2(results, row); two != nullptr && two->time_ms > 0 && two->peak_mb > 0)
+    out["over_zero2"] = {{"time_percent", 100 * (time_over(row, *two) - 1)},
+                         {"time_words", time_cost_text(row, *two)},
+                         {"memory_percent", 100 * (row.peak_mb / two->peak_mb - 1)}};
   const auto [low, high] = results.range_ms(row);
   out["range_ms"] = {low, high};
   out["snapshots"] = Json::array();
@@ -129,7 +133,8 @@ std::string embedded(const Json& json) {
 Json report_json(const Results& results, const std::vector<Finding>& findings) {
   Json out{
       {"findings", Json::array()}, {"rows", Json::array()}, {"failures", Json::array()}, {"skipped", Json::array()}};
-  for (const auto& [about, words, is_doubt] : findings) out["findings"].push_back({{"about", about}, {"text", words}});
+  for (const auto& [about, words, is_doubt] : findings)
+    out["findings"].push_back({{"about", about}, {"text", words}, {"doubt", is_doubt}});
   const AllSeries series(results);
   for (const auto& row : results.rows) out["rows"].push_back(json_of(results, series, row));
   for (const auto& row : results.failures) out["failures"].push_back(json_of(results, series, row));

@@ -1,4 +1,4 @@
-// Training runs: loss over steps, one colour a run, and under it what privacy was spent.
+// Training runs over steps, one colour a run: accuracy of classifiers, losses, and under them what privacy was spent.
 #include <algorithm>
 #include <cmath>
 
@@ -12,9 +12,9 @@
 namespace shade::report {
 namespace {
 
-std::vector<std::vector<double>> points_of(const Curve& curve) {
+std::vector<std::vector<double>> points_of(const Curve& curve, double factor = 1) {
   std::vector<std::vector<double>> out;
-  for (const auto& [step, value] : curve) out.push_back({static_cast<double>(step), value});
+  for (const auto& [step, value] : curve) out.push_back({static_cast<double>(step), factor * value});
   return out;
 }
 
@@ -37,15 +37,16 @@ std::string reference_lines(const std::vector<ReferenceLine>& lines) {
 }
 
 // gnuplot scales to curves alone; a reference line is to be seen too.
-std::string loss_range(const std::vector<TrainingRun>& runs, const std::vector<ReferenceLine>& lines) {
+std::string loss_range(const std::vector<TrainingRun>& runs, const LossChart& chart,
+                       const std::vector<ReferenceLine>& lines) {
   double low = HUGE_VAL, high = -HUGE_VAL;
   const auto cover = [&](double value) {
     if (!std::isfinite(value)) return;
     low = std::min(low, value);
     high = std::max(high, value);
   };
-  for (const auto& run : runs)
-    for (const auto* curve : {&run.loss, &run.held_out})
+  for (const auto r : chart.runs)
+    for (const auto* curve : {&runs[r].loss, &runs[r].held_out})
       for (const auto& [step, value] : *curve) cover(value);
   for (const auto& line : lines) cover(line.value);
   if (low > high) return "";
@@ -54,54 +55,97 @@ std::string loss_range(const std::vector<TrainingRun>& runs, const std::vector<R
   return text("set yrange [", digits(bottom), ":", digits(high + margin), "]\n");
 }
 
-std::string losses(const std::vector<TrainingRun>& runs) {
-  std::string blocks;
-  std::vector<std::string> thin, marked;
-  for (size_t r = 0; r < runs.size(); ++r) {
+// Panels are drawn from top to bottom; the first one has the legend, above its curves, where it hides none.
+struct CurvePanel {
+  int height = 0;                  // without the legend
+  std::string settings;            // of the axis, and blocks of data
+  std::vector<std::string> plots;  // empty: nothing to draw
+};
+
+CurvePanel loss_panel(const std::vector<TrainingRun>& runs, const LossChart& chart,
+                      const std::vector<ReferenceLine>& lines, int height) {
+  std::string label = chart.title;
+  label.front() = 'l';
+  CurvePanel out{.height = height,
+                 .settings = text("set ylabel ", quoted_for_gnuplot(label), "\n", loss_range(runs, chart, lines),
+                                  reference_lines(lines)),
+                 .plots = {}};
+  std::vector<std::string> marked;
+  for (const auto r : chart.runs) {
     const auto& run = runs[r];
     const auto colour = colour_of_run(r);
     if (!run.loss.empty()) {
-      blocks += block(text("loss", r), points_of(run.loss));
-      thin.push_back(text("$loss", r, " using 1:2 with lines lw 1.2 lc rgb '", colour, "' notitle"));
+      out.settings += block(text("loss", r), points_of(run.loss));
+      out.plots.push_back(text("$loss", r, " using 1:2 with lines lw 1.2 lc rgb '", colour, "' notitle"));
     }
     if (!run.held_out.empty()) {
-      blocks += block(text("held", r), points_of(run.held_out));
+      out.settings += block(text("held", r), points_of(run.held_out));
       marked.push_back(text("$held", r, " using 1:2 with linespoints lw 2.4 pt 7 ps 1 lc rgb '", colour, "' notitle"));
     }
-    marked.push_back(text("NaN with boxes lc rgb '", colour, "' title ", title_of(run)));
   }
-  marked.emplace_back("NaN with lines lw 1.2 lc rgb '#505050' title 'batch'");
-  marked.emplace_back("NaN with linespoints lw 2.4 pt 7 ps 1 lc rgb '#505050' title 'held out'");
-  thin.insert(thin.end(), marked.begin(), marked.end());
-  return blocks + "plot " + join(thin, ", \\\n  ") + "\n";
-}
-
-std::string epsilons(const std::vector<TrainingRun>& runs) {
-  std::string blocks;
-  std::vector<std::string> parts;
-  for (size_t r = 0; r < runs.size(); ++r) {
-    if (runs[r].epsilon.empty()) continue;
-    blocks += block(text("epsilon", r), points_of(runs[r].epsilon));
-    parts.push_back(text("$epsilon", r, " using 1:2 with lines lw 2.4 dt ",
-                         runs[r].void_epsilon || runs[r].first_without ? 3 : 1, " lc rgb '", colour_of_run(r),
-                         "' notitle"));
-  }
-  return parts.empty() ? "" : blocks + "plot " + join(parts, ", \\\n  ") + "\n";
+  out.plots.insert(out.plots.end(), marked.begin(), marked.end());
+  return out;
 }
 
 // A low panel has room for four tics: 1, 2 or 5 times a power of ten apart.
-std::string epsilon_range(const std::vector<TrainingRun>& runs) {
-  double highest = 0;
-  for (const auto& run : runs)
-    for (const auto& [step, value] : run.epsilon)
-      if (std::isfinite(value)) highest = std::max(highest, value);
-  if (highest == 0) return "set yrange [0:1]\n";
+std::string range_from_zero(double highest) {
+  if (!(highest > 0)) return "set ytics autofreq\nset yrange [0:1]\n";
   const double least = highest / 4.5, power = std::pow(10, std::floor(std::log10(least)));
   const double apart = least <= power       ? power
                        : least <= 2 * power ? 2 * power
                        : least <= 5 * power ? 5 * power
                                             : 10 * power;
   return text("set ytics ", apart, "\nset yrange [0:", 1.08 * highest, "]\n");
+}
+
+double highest_of(const Curve& curve) {
+  double out = 0;
+  for (const auto& [step, value] : curve)
+    if (std::isfinite(value)) out = std::max(out, value);
+  return out;
+}
+
+CurvePanel epsilon_panel(const std::vector<TrainingRun>& runs) {
+  CurvePanel out{.height = 210, .settings = "set ylabel 'epsilon spent'\n", .plots = {}};
+  double highest = 0;
+  for (size_t r = 0; r < runs.size(); ++r) {
+    if (runs[r].epsilon.empty()) continue;
+    highest = std::max(highest, highest_of(runs[r].epsilon));
+    out.settings += block(text("epsilon", r), points_of(runs[r].epsilon));
+    out.plots.push_back(text("$epsilon", r, " using 1:2 with lines lw 2.4 dt ",
+                             runs[r].void_epsilon || runs[r].first_without ? 3 : 1, " lc rgb '", colour_of_run(r),
+                             "' notitle"));
+  }
+  out.settings += range_from_zero(highest);
+  return out;
+}
+
+// A classifier against the accuracy of always naming the most frequent class, dashed.
+CurvePanel accuracy_panel(const std::vector<TrainingRun>& runs) {
+  CurvePanel out{.height = 250, .settings = "set ylabel 'accuracy, %'\n", .plots = {}};
+  double highest = 0;
+  for (size_t r = 0; r < runs.size(); ++r) {
+    for (const auto& [key, style] :
+         {std::pair("accuracy", "linespoints lw 2.4 pt 7 ps 1"), {kMajority, "lines lw 1.6 dt 2"}}) {
+      const auto found = runs[r].scores.find(key);
+      if (found == runs[r].scores.end()) continue;
+      highest = std::max(highest, 100 * highest_of(found->second));
+      out.settings += block(text(key, r), points_of(found->second, 100));
+      out.plots.push_back(text("$", key, r, " using 1:2 with ", style, " lc rgb '", colour_of_run(r), "' notitle"));
+    }
+  }
+  out.settings += range_from_zero(highest);
+  return out;
+}
+
+std::vector<std::string> legend_entries(const std::vector<TrainingRun>& runs, bool has_majority) {
+  std::vector<std::string> out;
+  for (size_t r = 0; r < runs.size(); ++r)
+    out.push_back(text("NaN with boxes lc rgb '", colour_of_run(r), "' title ", title_of(runs[r])));
+  out.emplace_back("NaN with lines lw 1.2 lc rgb '#505050' title 'batch'");
+  out.emplace_back("NaN with linespoints lw 2.4 pt 7 ps 1 lc rgb '#505050' title 'held out'");
+  if (has_majority) out.emplace_back("NaN with lines lw 1.6 dt 2 lc rgb '#505050' title 'most frequent class'");
+  return out;
 }
 
 int right_margin(const std::vector<ReferenceLine>& lines) {
@@ -115,22 +159,38 @@ int right_margin(const std::vector<ReferenceLine>& lines) {
 Picture training_picture(const std::vector<TrainingRun>& runs, const std::vector<ReferenceLine>& lines) {
   int64_t steps = 1;
   for (const auto& run : runs) steps = std::max(steps, run.steps());
-  const auto privacy = epsilons(runs);
-  const auto rows = std::max<size_t>(2, runs.size());  // of the legend: the runs, and beside them the two kinds of line
-  const auto legend = 20 * static_cast<int>(rows);
-  const int upper = 460 + legend, lower = privacy.empty() ? 0 : 210;
-  const double share = static_cast<double>(lower) / (upper + lower);
-  const auto* steps_label = "set xlabel 'steps'\n";
-  auto script = text("set xrange [0:", steps, "]\nset lmargin 9\nset rmargin ", right_margin(lines),
-                     // Above the curves, where it hides none.
+  std::vector<CurvePanel> panels{accuracy_panel(runs)};
+  const bool has_accuracy = !panels.front().plots.empty();
+  const auto charts = loss_charts(runs);
+  for (size_t i = 0; i < charts.size(); ++i)
+    panels.push_back(loss_panel(runs, charts[i], i == 0 ? lines : std::vector<ReferenceLine>{},
+                                charts.size() == 1 && !has_accuracy ? 460 : 320));
+  panels.push_back(epsilon_panel(runs));
+  std::erase_if(panels, [](const auto& panel) { return panel.plots.empty(); });
+  if (panels.empty()) panels.push_back({.height = 460, .settings = "set yrange [0:1]\n", .plots = {}});
+  // The legend has the runs in one column, and the kinds of line beside them.
+  const auto rows = std::max<size_t>(has_accuracy ? 3 : 2, runs.size());
+  const auto entries = legend_entries(runs, has_accuracy);
+  panels.front().plots.insert(panels.front().plots.end(), entries.begin(), entries.end());
+  panels.front().height += 20 * static_cast<int>(rows);
+  int height = 0;
+  for (const auto& panel : panels) height += panel.height;
+
+  auto script = text("set xrange [0:", steps, "]\nset lmargin 10\nset rmargin ", right_margin(lines),
                      "\nset key tmargin left vertical maxrows ", rows, " Left reverse width 2 samplen 2.5\n");
-  if (lower > 0) script += text("set multiplot\nset origin 0, ", share, "\nset size 1, ", 1 - share, "\n");
-  script += text("set ylabel 'loss'\n", lower > 0 ? "" : steps_label, loss_range(runs, lines), reference_lines(lines),
-                 losses(runs));
-  if (lower > 0)
-    script += text("unset arrow\nunset label\nunset key\nset origin 0, 0\nset size 1, ", share, "\n", steps_label,
-                   "set ylabel 'epsilon spent'\n", epsilon_range(runs), privacy, "unset multiplot\n");
-  return {.name = "training", .script = script, .width = 1000, .height = upper + lower};
+  if (panels.size() > 1) script += "set multiplot\n";
+  int below = height;
+  for (const auto& panel : panels) {
+    below -= panel.height;
+    if (panels.size() > 1)
+      script += text("set origin 0, ", static_cast<double>(below) / height, "\nset size 1, ",
+                     static_cast<double>(panel.height) / height, "\n");
+    if (below == 0) script += "set xlabel 'steps'\n";
+    script += text(panel.settings, "plot ", join(panel.plots, ", \\\n  "),
+                   "\nunset key\nunset arrow\nunset label\nset ytics autofreq\n");
+  }
+  if (panels.size() > 1) script += "unset multiplot\n";
+  return {.name = "training", .script = script, .width = 1000, .height = height};
 }
 
 }  // namespace shade::report

@@ -106,13 +106,17 @@ WrittenReport write_audit_report(const std::filesystem::path& folder, const std:
 }
 
 WrittenReport write_training_report(const std::vector<std::filesystem::path>& folders,
-                                    const std::vector<ReferenceLine>& lines, const std::filesystem::path& output) {
-  const auto runs = read_training_runs(folders);
+                                    const std::vector<ReferenceLine>& lines, const std::filesystem::path& output,
+                                    const std::vector<RunDetails>& details) {
+  const auto runs = read_training_runs(folders, details);
   WrittenReport report;
   report.summary = summary_of(runs);
   report.json = json_of(runs);
   std::vector<Settings> environments;
-  for (const auto& run : runs) environments.push_back(run.environment);
+  for (const auto& run : runs) {
+    environments.push_back(run.environment);
+    environments.back().erase("command");  // the page has a command for each run
+  }
   report.json["facts"] = facts_of(environments);
   report.json["lines"] = Json::array();
   for (const auto& line : lines) report.json["lines"].push_back({{"value", line.value}, {"words", line.words}});

@@ -35,8 +35,9 @@ std::string write_growth_picture(const Json& scan, const std::vector<Json>& resu
 WrittenReport write_audit_report(const std::filesystem::path& folder, const std::filesystem::path& output);
 
 // Reads the metrics of runs of shade train and writes report.html, visualizations/summary.txt and
-// training.png.
+// training.png. `details` has an element for each run, or is empty.
 WrittenReport write_training_report(const std::vector<std::filesystem::path>& runs,
-                                    const std::vector<ReferenceLine>& lines, const std::filesystem::path& output);
+                                    const std::vector<ReferenceLine>& lines, const std::filesystem::path& output,
+                                    const std::vector<RunDetails>& details = {});
 
 }  // namespace shade::report

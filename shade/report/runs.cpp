@@ -10,17 +10,12 @@
 #include <limits>
 
 #include "shade/base/error.h"
-#include "shade/base/terminal.h"
 #include "shade/base/units.h"
 #include "shade/base/utc.h"
-#include "shade/base/visible_text.h"
-#include "shade/report/palette.h"
 #include "shade/report/run_settings.h"
 
 namespace shade::report {
 namespace {
-
-constexpr const char* kNoCurve = "-";
 
 std::filesystem::path metrics_of(const std::filesystem::path& folder) { return folder / "metrics.jsonl"; }
 
@@ -39,14 +34,22 @@ void add_line(TrainingRun& run, const Json& line) {
   const bool is_private = line.contains("not_private") && line["not_private"].is_object();
   Json own = line;
   if (is_private) own.update(line["not_private"]);
-  if (own.contains("test_loss")) return;  // of the end, no part of a curve
+  run.is_private = run.is_private || is_private;
+  if (own.contains("test_loss")) {  // of the end, no part of a curve
+    run.test["loss"] = number(own, "test_loss");
+    for (const auto& score : kScores)
+      if (const auto key = text("test_", score.key); own.contains(key)) run.test[score.key] = number(own, key.c_str());
+    return;
+  }
   const bool says_spent = line.contains("epsilon") || line.contains("no_epsilon");
   if (!own.contains("loss") && !own.contains("eval_loss") && !says_spent)
     throw Error("it has neither 'loss' nor 'eval_loss' nor 'epsilon'");
   if (step < run.steps()) throw Error(text("step ", step, " comes after step ", run.steps()));
-  run.is_private = run.is_private || is_private;
   if (own.contains("loss")) run.loss[step] = number(own, "loss");
   if (own.contains("eval_loss")) run.held_out[step] = number(own, "eval_loss");
+  for (const auto& score : kScores)
+    if (const auto key = text("eval_", score.key); own.contains(key))
+      run.scores[score.key][step] = number(own, key.c_str());
   const bool without = line.contains("no_epsilon") || (own.contains("loss") && !line.contains("epsilon"));
   const bool plain = !is_private && own.contains("loss");
   if (plain && !run.first_plain) run.first_plain = step;
@@ -89,6 +92,14 @@ void read_environment(TrainingRun& run, const std::filesystem::path& folder) {
     for (const auto* name : {"host", "command"}) run.environment.erase(name);
 }
 
+// By the recipe; of a run without one, by the scores that its evaluations have.
+std::string task_of(const TrainingRun& run) {
+  if (const auto stated = run.settings.find("model.task"); stated != run.settings.end() && stated->second != "auto")
+    return stated->second;
+  const auto has = [&](const char* score) { return run.scores.contains(score) || run.test.contains(score); };
+  return has("accuracy") ? "classify" : has("perplexity") ? "lm" : "";
+}
+
 std::string written_at(const std::filesystem::path& file) {
   struct stat facts{};
   return ::stat(file.c_str(), &facts) == 0 ? utc_text(facts.st_mtime) : "";
@@ -108,36 +119,6 @@ void name_runs(std::vector<TrainingRun>& runs, const std::vector<std::filesystem
   }
 }
 
-std::string last_of(const Curve& curve) { return curve.empty() ? kNoCurve : significant(curve.rbegin()->second, 4); }
-
-std::string lowest_of(const Curve& curve) {
-  const auto lowest = std::min_element(curve.begin(), curve.end(), [](const auto& a, const auto& b) {
-    return !std::isnan(a.second) && (std::isnan(b.second) || a.second < b.second);
-  });
-  return lowest == curve.end() ? kNoCurve : text(significant(lowest->second, 4), " at step ", lowest->first);
-}
-
-Json differences_of(const std::vector<TrainingRun>& runs) {
-  std::vector<Settings> settings;
-  for (const auto& run : runs) settings.push_back(run.settings);
-  return differing_settings(settings);
-}
-
-// Empty: they don't differ, or don't say.
-std::string table_of_differences(const std::vector<TrainingRun>& runs) {
-  const auto differences = differences_of(runs);
-  if (differences.empty()) return "";
-  std::vector<std::string> header{"setting"};
-  for (const auto& run : runs) header.push_back(visible(run.name));
-  Table table(header);
-  for (const auto& one : differences) {
-    std::vector<std::string> row{one["setting"].get<std::string>()};
-    for (const auto& value : one["values"]) row.push_back(value.get<std::string>());
-    table.add(row);
-  }
-  return "\nsettings that differ:\n" + table.str();
-}
-
 }  // namespace
 
 int64_t TrainingRun::steps() const {
@@ -155,7 +136,10 @@ std::string TrainingRun::privacy() const {
 
 bool is_training_run(const std::filesystem::path& folder) { return std::filesystem::exists(metrics_of(folder)); }
 
-std::vector<TrainingRun> read_training_runs(const std::vector<std::filesystem::path>& folders) {
+std::vector<TrainingRun> read_training_runs(const std::vector<std::filesystem::path>& folders,
+                                            const std::vector<RunDetails>& details) {
+  SHADE_CHECK(details.empty() || details.size() == folders.size(), details.size(), " details of ", folders.size(),
+              " runs");
   std::vector<TrainingRun> runs;
   for (const auto& folder : folders) {
     SHADE_REQUIRE(is_training_run(folder), folder.string(),
@@ -163,47 +147,13 @@ std::vector<TrainingRun> read_training_runs(const std::vector<std::filesystem::p
     runs.push_back(read_run(folder));
     runs.back().date = written_at(metrics_of(folder));
     read_environment(runs.back(), folder);
-    runs.back().settings = read_run_settings(folder);
+    auto known = details.empty() ? RunDetails{} : details[runs.size() - 1];
+    runs.back().settings = read_run_settings(folder, known.without_effect);
+    runs.back().statement = std::move(known.statement);
+    runs.back().task = task_of(runs.back());
   }
   name_runs(runs, folders);
   return runs;
-}
-
-std::string summary_of(const std::vector<TrainingRun>& runs) {
-  Table table({"run", "steps", "loss", "held-out loss", "lowest held-out loss", "privacy"});
-  for (const auto& run : runs)
-    table.add({run.name, std::to_string(run.steps()), last_of(run.loss), last_of(run.held_out), lowest_of(run.held_out),
-               run.is_private ? run.privacy() : "none"});
-  return table.str() +
-         "\nloss: of the last reported batch. held-out loss: of the last evaluation. epsilon: at the last reported "
-         "step; "
-         "the ledger of the run counts those after it too.\n" +
-         table_of_differences(runs);
-}
-
-Json json_of(const std::vector<TrainingRun>& runs) {
-  const auto points = [](const Curve& curve) {
-    auto out = Json::array();
-    for (const auto& [step, value] : curve) out.push_back({step, value});
-    return out;
-  };
-  Json out{{"runs", Json::array()}};
-  for (const auto& run : runs) {
-    out["runs"].push_back({{"name", run.name},
-                           {"colour", colour_of_run(out["runs"].size())},
-                           {"privacy", run.privacy()},
-                           {"date", run.date},
-                           {"steps", run.steps()},
-                           {"private", run.is_private},
-                           {"epsilon_void", run.void_epsilon},
-                           {"no_epsilon_since", run.first_without ? Json(*run.first_without) : Json()},
-                           {"delta", run.delta},
-                           {"loss", points(run.loss)},
-                           {"held_out_loss", points(run.held_out)},
-                           {"epsilon", points(run.epsilon)}});
-  }
-  out["differing_settings"] = differences_of(runs);
-  return out;
 }
 
 }  // namespace shade::report

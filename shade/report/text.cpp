@@ -28,7 +28,12 @@ std::string cost_text(const ResultRow& row, const ResultRow& reference) {
 }
 
 std::vector<std::string> table_line(const Results& results, const ResultRow& row) {
+  const auto* two = under_zero2(results, row);
   const auto* reference = compared_with(results, row);
+  if (reference == two) reference = nullptr;  // has columns of its own
+  const auto memory_over = [&](const ResultRow* other) {
+    return other == nullptr ? kNoCell : signed_percent(100 * (row.peak_mb / other->peak_mb - 1));
+  };
   return {row.mode,
           row.group.empty() ? kNoCell : row.group,
           memory_text(row.peak_mb),
@@ -37,14 +42,16 @@ std::vector<std::string> table_line(const Results& results, const ResultRow& row
           row.tokens_per_second > 0 ? significant(row.tokens_per_second) : kNoCell,
           row.moves_bytes() ? time_text(row.waits_ms()) : kNoCell,
           reference != nullptr ? cost_text(row, *reference) : kNoCell,
-          reference != nullptr ? signed_percent(100 * (row.peak_mb / reference->peak_mb - 1)) : kNoCell};
+          memory_over(reference),
+          two != nullptr ? time_cost_text(row, *two) : kNoCell,
+          memory_over(two)};
 }
 
 // Without columns that no row has a value in.
 std::string rows_table(const Results& results) {
   const std::vector<std::string> header{
-      "mode",  "shape", "peak memory", "median step", results.range_words(), results.throughput_unit(),
-      "waits", "time",  "memory"};
+      "mode",  "shape", "peak memory", "median step",     results.range_words(), results.throughput_unit(),
+      "waits", "time",  "memory",      "time over zero2", "memory over zero2"};
   std::vector<std::vector<std::string>> lines;
   for (const auto& row : results.rows) lines.push_back(table_line(results, row));
   std::vector<size_t> shown;
@@ -154,7 +161,8 @@ std::string summary_of(const Results& results, const std::vector<Finding>& findi
     out += text(rows_table(results),
                 "\npeak memory: tensors of the largest rank. waits: for traffic, in a step. time, memory: over ",
                 results.baseline(),
-                " at the same shape, or over what is named; time is the ratio of the medians, in parentheses its 99 % "
+                " at the same shape, or over what is named; over zero2: against the row that differs in the strategy "
+                "alone. Time is the ratio of the medians, in parentheses its 99 % "
                 "interval.\n\n");
   }
   for (const auto& advice : results.advice) out += front_table(advice);

@@ -53,7 +53,8 @@ bool distinguishable(const ResultRow& a, const ResultRow& b) {
 std::string time_cost_text(const ResultRow& row, const ResultRow& reference) {
   const auto change = [](double ratio) { return signed_percent(100 * (ratio - 1)); };
   const auto* ratio = ratio_between(row, reference);
-  if (ratio == nullptr) return change(time_over(row, reference));
+  if (ratio == nullptr)
+    return change(time_over(row, reference)) + (distinguishable(row, reference) ? "" : " (not distinguishable)");
   if (!ratio->interval) return change(ratio->value) + " (no interval)";
   return text(change(ratio->value), " (", change(ratio->interval->first), " to ", change(ratio->interval->second),
               ratio->distinguishable() ? ")" : ", not distinguishable)");

@@ -31,7 +31,8 @@ bool distinguishable(const ResultRow& a, const ResultRow& b);
 // used at most a fifth of the cores meanwhile.
 inline constexpr double kBusy = 0.2;
 bool is_settled(const ResultRow& row);
-// "+31.0 % (+25.0 % to +38.0 %)", "-4.10 % (-9.00 % to +1.20 %, not distinguishable)"; without a ratio "+31.0 %".
+// "+31.0 % (+25.0 % to +38.0 %)", "-4.10 % (-9.00 % to +1.20 %, not distinguishable)"; without a ratio "+31.0 %", or
+// "+1.00 % (not distinguishable)".
 std::string time_cost_text(const ResultRow& row, const ResultRow& reference);
 
 }  // namespace shade::report

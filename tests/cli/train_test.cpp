@@ -140,9 +140,22 @@ TEST(Train, ReportDrawsItsRuns) {
   std::map<std::string, std::string> facts;
   for (const auto& fact : json["facts"]) facts[fact["about"]] = fact["text"];
   for (const auto* about : {"date", "host", "processor", "versions"}) EXPECT_NE(facts[about], "") << about;
-  EXPECT_TRUE(facts["command"].starts_with("shade train .../recipe.toml --output .../open --steps 6"))
-      << facts["command"];
-  EXPECT_EQ(facts["command"].find("secret"), std::string::npos) << "of a private run it stays with the owner";
+  const auto command = json["runs"][0].value("command", "");
+  EXPECT_TRUE(command.starts_with("shade train .../recipe.toml --output .../open --steps 6")) << command;
+  EXPECT_FALSE(json["runs"][1].contains("command")) << "of a private run it stays with the owner";
+  std::map<std::string, Json> settings;
+  for (const auto& group : json["settings"])
+    for (const auto& one : group["settings"]) settings[one["setting"]] = one["values"];
+  for (const auto* setting : {"dp.sigma", "dp.max_grad_norm", "dp.delta", "dp.accountant"}) {
+    ASSERT_EQ(settings[setting].size(), 2u) << setting;
+    EXPECT_EQ(settings[setting][0], "does not apply") << setting << " of a run without privacy";
+    EXPECT_NE(settings[setting][1], "does not apply") << setting;
+  }
+  EXPECT_EQ(settings["optim.lr"][0], settings["optim.lr"][1]);
+  EXPECT_EQ(json["runs"][0]["statement"], Json::array());
+  const auto statement = json["runs"][1]["statement"];
+  EXPECT_TRUE(statement.at(0).get<std::string>().starts_with("epsilon ")) << statement;
+  EXPECT_TRUE(statement.back().get<std::string>().starts_with("not covered: ")) << statement;
   EXPECT_NE(io::content(scratch.path() / "out/report.html").find("shade train .../recipe.toml"), std::string::npos);
   const auto picture = test::decode_picture(scratch.path() / "out/visualizations/training.png");
   EXPECT_EQ(picture.width, 1000u);

@@ -47,6 +47,14 @@ addEventListener("load", () => {
     }
   }
   for (const bars of document.querySelectorAll(".bars")) overlaps([...bars.querySelectorAll(".name, .words, .place")], "bars");
+  // What is compared is seen without scrolling in a window of usual width, and what is read as text in every window.
+  for (const head of document.querySelectorAll("section > .scroll th"))
+    if (innerWidth >= 1280 && /^(time|memory) over /.test(head.textContent) && head.getBoundingClientRect().right > innerWidth) fault("beyond the window", head);
+  for (const part of document.querySelectorAll(".settings dd, .statement, code, .lead") )
+    if (visible(part) && (part.scrollWidth > part.clientWidth + 1 && part.clientWidth > 0 || part.getBoundingClientRect().right > innerWidth)) fault("cut off", part);
+  if (innerWidth <= 640) for (const cell of document.querySelectorAll(".stacked td"))
+    if (visible(cell) && cell.getBoundingClientRect().right > innerWidth) fault("cut off", cell);
+
   for (const card of document.querySelectorAll(".card"))
     if (!card.querySelector("details.figures td")) fault("a chart without a table", card);
 

@@ -116,15 +116,31 @@ TEST_F(Page, TrainingRunsHaveOneToo) {
       else
         line.update({{"not_private", losses}, {"epsilon", 0.1 * std::sqrt(step)}, {"delta", 1e-5}});
       out << line.dump() << "\n";
+      if (step % 20 == 0)
+        out << Json{{"step", step},
+                    {"eval_loss", 1.5},
+                    {"eval_accuracy", 0.2},
+                    {"eval_f1", 0.1},
+                    {"eval_majority", 0.3}}
+            << "\n";
     }
-    std::ofstream(runs.back() / "recipe.toml") << "[optim]\nlr = " << 0.01 * static_cast<double>(runs.size()) << "\n";
+    std::ofstream(runs.back() / "recipe.toml")
+        << "[data]\nclasses = [\"" << std::string(100, 'c')
+        << "\"]\n[optim]\nlr = " << 0.01 * static_cast<double>(runs.size()) << "\n[dp]\nsigma = 1.5\n";
+    std::ofstream(runs.back() / "environment.json")
+        << Json{{"command", "shade train --model " + std::string(300, 'm')}}.dump();
   }
+  const std::vector<RunDetails> details{
+      {.statement = {}, .without_effect = {"dp.sigma"}},
+      {.statement = {"epsilon 0.7746", "not covered: " + std::string(200, 'u') + "; losses"}, .without_effect = {}}};
   const auto report =
-      write_training_report(runs, {{.value = 2.89, .words = "bytes by frequency"}}, scratch_.path() / "out");
+      write_training_report(runs, {{.value = 2.89, .words = "bytes by frequency"}}, scratch_.path() / "out", details);
   EXPECT_NE(std::find(report.files.begin(), report.files.end(), scratch_.path() / "out/report.html"),
             report.files.end());
   expect_readable({"2 training runs", "Epsilon spent", "epsilon 0.7746 at delta 1e-05", "bytes by frequency: 2.890",
-                   "last written", "Z", "not private", "Settings that differ", "optim.lr"});
+                   "last written", "Z", "show them only to people cleared for the data", "optim.lr",
+                   "Below the majority class", "most frequent class: 30.0 % (dashed)", "does not apply",
+                   "Privacy statements", "losses", "shade train --model mmm", "not shown: the run is private"});
 }
 
 // One style on the terminal and on the page.

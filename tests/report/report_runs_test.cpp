@@ -61,11 +61,16 @@ TEST_F(Runs, SayWhereTheyComeFromUnlessPrivate) {
   const auto plain = add_plain("plain"), secret = add_private("secret"), older = add_plain("older");
   scratch_.write("plain/environment.json", environment("ann"));
   scratch_.write("secret/environment.json", environment("bob"));
-  const Json expected{{{"about", "host"}, {"text", "ann"}},
+  scratch_.write("older/environment.json", environment("cid"));
+  const Json expected{{{"about", "host"}, {"text", "ann; cid"}},
                       {{"about", "cores"}, {"text", "2"}},
-                      {{"about", "command"}, {"text", "shade train on ann"}},
                       {{"about", "versions"}, {"text", "libtorch 2.15.0"}}};
-  EXPECT_EQ(write({plain, secret, older}).json["facts"], expected);
+  const auto json = write({plain, secret, older}).json;
+  EXPECT_EQ(json["facts"], expected);
+  EXPECT_EQ(json["runs"][0]["command"], "shade train on ann");
+  EXPECT_FALSE(json["runs"][1].contains("command")) << "of a private run it stays with the owner";
+  EXPECT_EQ(json["runs"][2]["command"], "shade train on cid");
+  fs::remove(older / "environment.json");
   EXPECT_EQ(write({older}).json["facts"], Json::array());
 }
 
@@ -79,6 +84,7 @@ TEST_F(Runs, ShowTheSettingsInWhichTheyDiffer) {
                  "[data]\ndata_folder = \"/home/ann/letters\"\nclasses = [\"a\",\"b\"]\n");
   const Json expected{{{"setting", "data.data_folder"}, {"values", {"-", ".../letters", "-"}}},
                       {{"setting", "dp.dp"}, {"values", {"none", "auto", "-"}}},
+                      {{"setting", "dp.sigma"}, {"values", {"0.6 (found for target_epsilon)", "-", "-"}}},
                       {{"setting", "optim.lr"}, {"values", {"0.01", "0.005", "-"}}}};
   const auto report = write({one, two, older});
   EXPECT_EQ(report.json["differing_settings"], expected);
@@ -87,6 +93,90 @@ TEST_F(Runs, ShowTheSettingsInWhichTheyDiffer) {
   EXPECT_EQ(write({one, older}).json["differing_settings"], Json::array())
       << "a run that says nothing differs in nothing";
   EXPECT_EQ(write({older}).summary.find("settings that differ"), std::string::npos);
+}
+
+Json classified(int64_t step, const char* what, double accuracy) {
+  const std::string key = what;
+  return {{"step", step},          {key + "_loss", 1.7 - 0.01 * static_cast<double>(step)},
+          {key + "_records", 200}, {key + "_accuracy", accuracy},
+          {key + "_f1", 0.1},      {key + "_majority", 0.25}};
+}
+
+TEST_F(Runs, HaveTheirScoresWithABaseline) {
+  const auto run = [&](const std::string& name, double held_out, std::optional<double> test) {
+    auto lines = plain_step(1, 2) + classified(1, "eval", 0.2).dump() + "\n" + classified(2, "eval", held_out).dump();
+    if (test) lines += "\n" + classified(2, "test", *test).dump();
+    return add(name, lines);
+  };
+  const auto good = write({run("good", 0.6, {})});
+  const auto& shown = good.json["runs"][0];
+  EXPECT_EQ(shown["task"], "classifier");
+  EXPECT_EQ(shown["scores"]["accuracy"], Json({{1, 0.2}, {2, 0.6}}));
+  EXPECT_EQ(shown["scores"]["majority"], Json({{1, 0.25}, {2, 0.25}}));
+  EXPECT_EQ(shown["scores"]["f1"].size(), 2u);
+  EXPECT_EQ(good.json["scores"][0]["baseline"], "majority");
+  EXPECT_EQ(good.json["findings"], Json::array());
+  EXPECT_NE(good.summary.find("60.0 % (25.0 %)"), std::string::npos) << good.summary;
+
+  const auto poor = write({run("poor", 0.2, {})});
+  EXPECT_EQ(poor.json["findings"][0]["about"], "Below the majority class") << "although its loss falls";
+  EXPECT_NE(poor.summary.find("poor names the right class of 20.0 % of the held-out records"), std::string::npos)
+      << poor.summary;
+  const auto tested = write({run("tested", 0.2, 0.5)});
+  EXPECT_EQ(tested.json["findings"], Json::array()) << "test records decide where there are any";
+  EXPECT_EQ(tested.json["runs"][0]["test"]["accuracy"], 0.5);
+  EXPECT_NE(tested.summary.find("test accuracy"), std::string::npos) << tested.summary;
+  EXPECT_EQ(write({run("same", 0.25, {})}).json["findings"][0]["about"], "No better than the majority class");
+}
+
+TEST_F(Runs, OfTwoTasksHaveAnAxisEach) {
+  const auto classifier = add("classifier", plain_step(1, 2) + classified(1, "eval", 0.5).dump());
+  const auto model =
+      add("model", plain_step(1, 5) + Json{{"step", 1}, {"eval_loss", 5.0}, {"eval_perplexity", 148.0}}.dump());
+  const auto both = write({model, classifier}, {{.value = 5.5, .words = "uniform"}});
+  ASSERT_EQ(both.json["losses"].size(), 2u);
+  EXPECT_EQ(both.json["losses"][0], Json({{"title", "Loss (language model)"}, {"runs", {0}}}));
+  EXPECT_EQ(both.json["losses"][1], Json({{"title", "Loss (classifier)"}, {"runs", {1}}}));
+  EXPECT_EQ(write({model}).json["losses"][0]["title"], "Loss");
+  if (!find_gnuplot()) return;
+  EXPECT_TRUE(both.warnings.empty()) << both.warnings.front();
+  const auto script = io::content(scratch_.path() / "out/visualizations/scripts/training.gp");
+  EXPECT_EQ(script.find("loss (language model)"), std::string::npos) << "the last report is of one run";
+  write({model, classifier}, {{.value = 5.5, .words = "uniform"}});
+  const auto drawn = io::content(scratch_.path() / "out/visualizations/scripts/training.gp");
+  for (const auto* words : {"loss (language model)", "loss (classifier)", "accuracy, %", "most frequent class"})
+    EXPECT_NE(drawn.find(words), std::string::npos) << words;
+}
+
+TEST_F(Runs, ShowAllSettingsAndWhichDoNotApply) {
+  const auto plain = add_plain("plain"), secret = add_private("secret");
+  const std::string recipe =
+      "[model]\nmodel = \"base\"\n[optim]\nlr = 0.01\neps = 1e-8\n[dp]\ngamma = 0.01\nsigma = 1.0\n";
+  scratch_.write("plain/recipe.toml", recipe + "dp = \"none\"\n");
+  scratch_.write("secret/recipe.toml", recipe + "dp = \"auto\"\n");
+  const auto groups = [](const Json& json) {
+    std::map<std::string, Json> out;
+    for (const auto& group : json["settings"])
+      for (const auto& one : group["settings"])
+        out[group["group"].get<std::string>() + "/" + one["setting"].get<std::string>()] = one["values"];
+    return out;
+  };
+  const auto alone = groups(write({plain}).json);
+  EXPECT_EQ(alone.at("Model/model.model"), Json({"base"})) << "of a single run too";
+  EXPECT_EQ(alone.at("All other settings/optim.eps"), Json({"1e-08"}));
+  const std::vector<RunDetails> details{{.statement = {}, .without_effect = {"dp.sigma", "dp.gamma", "dp.absent"}},
+                                        {.statement = {"epsilon 3", "not covered: <b>; you"}, .without_effect = {}}};
+  const auto report = write_training_report({plain, secret}, {}, scratch_.path() / "out", details);
+  const auto both = groups(report.json);
+  EXPECT_EQ(both.at("Optimizer/optim.lr"), Json({"0.01", "0.01"}));
+  EXPECT_EQ(both.at("Privacy/dp.sigma"), Json({"does not apply", "1.0"}));
+  EXPECT_FALSE(both.contains("All other settings/dp.absent"));
+  EXPECT_EQ(report.json["differing_settings"], Json({{{"setting", "dp.dp"}, {"values", {"none", "auto"}}},
+                                                     {{"setting", "dp.sigma"}, {"values", {"does not apply", "1.0"}}}}))
+      << "gamma has one value where it has an effect";
+  EXPECT_EQ(report.json["runs"][0]["statement"], Json::array());
+  EXPECT_EQ(report.json["runs"][1]["statement"][0], "epsilon 3");
+  EXPECT_EQ(io::content(scratch_.path() / "out/report.html").find("<b>; you"), std::string::npos);
 }
 
 TEST_F(Runs, AreDrawnWithACurveEach) {

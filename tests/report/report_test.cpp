@@ -9,6 +9,7 @@
 #include "shade/base/error.h"
 #include "shade/report/findings.h"
 #include "shade/report/gnuplot.h"
+#include "shade/report/page.h"
 #include "shade/report/pictures.h"
 #include "shade/report/report.h"
 #include "tests/io/scratch.h"
@@ -310,13 +311,55 @@ TEST_F(Report, Zero3OverZero2IsInTheSummaryAndDoesNotContradictItself) {
   add("two_result.json", two);
   add("three_result.json", three);
   auto summary = write().summary;
-  EXPECT_TRUE(holds(summary, "-41.5 % (-60.0 % to +20.0 %, not distinguishable) over zero2")) << summary;
+  EXPECT_TRUE(holds(summary, "time over zero2")) << summary;
+  EXPECT_TRUE(holds(summary, "-41.5 % (-60.0 % to +20.0 %, not distinguishable)")) << summary;
   EXPECT_FALSE(holds(summary, "0.585 x")) << summary;
   EXPECT_TRUE(holds(summary, "its time is not distinguishable from that of ZeRO-2")) << summary;
   three["ratio"]["interval"] = {0.5, 0.7};
   add("three_result.json", three);
   summary = write().summary;
   EXPECT_TRUE(holds(summary, "takes 0.585 x the time")) << summary;
+  const auto page = report_json(read_results(folder_), {});
+  EXPECT_NEAR(page["rows"][1]["over_zero2"]["time_percent"].get<double>(), -41.5, 1e-9) << page["rows"][1];
+  EXPECT_FALSE(page["rows"][0].contains("over_zero2"));
+
+  // Of several pairs the times are said once, and only where they are distinguishable.
+  for (const int64_t length : {128, 256}) {
+    auto slow = result_of({.shard = "zero2", .seq = length}), same = result_of({.seq = length});
+    same["ratio"] = {{"reference", text("two_", length)}, {"value", 1.01}, {"interval", {0.9, 1.1}}};
+    add(text("two_", length, "_result.json"), slow);
+    add(text("three_", length, "_result.json"), same);
+  }
+  const auto all = words_of(findings_of(read_results(folder_)));
+  EXPECT_FALSE(holds(all, "x the time")) << all;
+  EXPECT_TRUE(holds(all, "-41.5 % time in 1 of 3 pairs, not distinguishable in the other 2")) << all;
+}
+
+// The cost of a method: a range of what differs, and a count of what doesn't.
+TEST_F(Report, CostsDoNotContradictThemselves) {
+  for (const int64_t length : {64, 128}) {
+    auto ghost = result_of({.dp = "ghost", .seq = length});
+    ghost["ratio"] = {{"reference", text("none_", length)}, {"value", length == 64 ? 1.3 : 1.02}};
+    ghost["ratio"]["interval"] = length == 64 ? Json({1.2, 1.4}) : Json({0.9, 1.1});
+    add(text("none_", length, "_result.json"), result_of({.seq = length}));
+    add(text("ghost_", length, "_result.json"), ghost);
+  }
+  const auto all = words_of(findings_of(read_results(folder_)));
+  EXPECT_TRUE(holds(all, "+30.0 % time in 1 of 2 pairs, not distinguishable in the other one")) << all;
+}
+
+TEST_F(Report, AdvisesNoTrafficOfABusyMachineAndNoShardingOfWhatIsSharded) {
+  auto result = result_of({.shard = "zero2"});
+  result["communication"]["exposed_ms"] = 30.0;
+  result["breakdown"] = {{"optimizer", 90.0}};
+  add("one.json", result);
+  auto all = words_of(findings_of(read_results(folder_)));
+  EXPECT_TRUE(holds(all, "waits for traffic")) << all;
+  EXPECT_FALSE(holds(all, "--shard zero3")) << all;
+  result["load"] = {{"others", 0.57}};
+  add("one.json", result);
+  all = words_of(findings_of(read_results(folder_)));
+  EXPECT_FALSE(holds(all, "waits for traffic")) << all;
 }
 
 TEST_F(Report, LeavesOutColumnsWithoutAValue) {
@@ -353,6 +396,15 @@ TEST_F(Report, ShowsAMatrixThatWasCutShort) {
   const auto report = write();
   EXPECT_TRUE(report.summary.starts_with("Unfinished: 2 rows are from repeats/")) << report.summary;
   EXPECT_TRUE(holds(report.summary, "--resume")) << report.summary;
+  auto busy = result_of({.dp = "ghost", .time_ms = 90});
+  busy["load"] = {{"others", 0.57}, {"average", 1.2}};
+  add("repeats/ghost_0.json", busy);
+  add("repeats/ghost_1.json", busy);
+  results = read_results(folder_);
+  const auto doubts = report_json(results, findings_of(results))["findings"];
+  EXPECT_EQ(doubts[0]["about"], "Busy machine") << "comes first";
+  EXPECT_EQ(doubts[1]["about"], "Unfinished");
+  EXPECT_EQ(doubts[1]["doubt"], true);
   add("none_result.json", result_of({}));
   add("ghost_result.json", result_of({.dp = "ghost"}));
   results = read_results(folder_);

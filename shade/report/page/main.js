@@ -5,13 +5,16 @@ document.getElementById("theme").onclick = () => root.dataset.theme =
 const counted = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 document.getElementById("about").textContent = report.runs ? counted(report.runs.length, "training run")
   : `${counted(rows.length, "experiment")}${failures.length ? ", " + failures.length + " that did not run" : ""}; ${report.common}`;
-if (report.facts?.length) add(main, report.facts.map(f => `<dt>${safe(f.about)}</dt><dd>${f.about === "command" ? `<code>${safe(f.text)}</code>` : safe(f.text)}</dd>`).join(""), "dl", "facts");
+function facts(parent) {
+  if (report.facts?.length) add(parent, report.facts.map(f => `<dt>${safe(f.about)}</dt><dd>${f.about === "command" ? `<code>${safe(f.text)}</code>` : safe(f.text)}</dd>`).join(""), "dl", "facts");
+}
 if (report.runs) trainingRuns();
 else {
   findings();
   advised();
   if (rows.length) for (const part of [allRows, sideBySide, overBatch, memoryAtPeak, memoryByStage, memoryThroughStep, oneStep, traffic, phases]) part();
   leftOut();
+  facts(section("Measured on"));
 }
 const tip = document.getElementById("tip");
 document.addEventListener("mousemove", event => {

@@ -25,13 +25,14 @@ function chooser(parent, names, start, draw) {
   }
   draw(place, start);
 }
-// A table of [heading, value for sorting, text (HTML)] columns that is sorted by a click.
-function sortable(parent, columns, rows) {
+// A table of [heading, value for sorting, text (HTML)] columns that is sorted by a click; "stacked": in a narrow window a
+// row is a list.
+function sortable(parent, columns, rows, kind = "") {
   const number = ([, key]) => rows.some(r => typeof key(r) === "number");
   const cls = columns.map(c => number(c) ? ' class="n"' : "");
-  const place = add(parent, `<table><thead><tr>${columns.map((c, i) => `<th tabindex="0"${cls[i]}>${safe(c[0])}</th>`).join("")}</tr></thead><tbody></tbody></table>`, "div", "scroll");
+  const place = add(parent, `<table${kind && ` class="${kind}"`}><thead><tr>${columns.map((c, i) => `<th tabindex="0"${cls[i]}>${safe(c[0])}</th>`).join("")}</tr></thead><tbody></tbody></table>`, "div", "scroll");
   const heads = [...place.querySelectorAll("th")], body = place.querySelector("tbody");
-  const fill = list => body.innerHTML = list.map(r => `<tr>${columns.map((c, i) => `<td${cls[i]}>${c[2](r)}</td>`).join("")}</tr>`).join("");
+  const fill = list => body.innerHTML = list.map(r => `<tr>${columns.map((c, i) => `<td${cls[i]} data-heading="${safe(c[0])}"${c[2](r) === "-" ? " data-empty" : ""}>${c[2](r)}</td>`).join("")}</tr>`).join("");
   fill(rows);
   const sort = (head, i) => {
     const way = head.dataset.way === "1" ? -1 : 1, key = columns[i][1];

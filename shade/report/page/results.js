@@ -9,29 +9,41 @@ function entries(list) {
     heading: i === 0 && !alone && places.length > 1 ? place || "all others" : "", name: alone && place ? place : word(row) })));
 }
 function findings() {
-  const [first, ...rest] = report.findings;
-  if (!first) return;
-  add(main, `<b>${safe(first.about)}.</b> ${safe(first.text)}`, "p", "lead");
-  add(main, rest.map(f => `<dt${f.about === "Did not run" ? ' class="bad"' : ""}>${safe(f.about)}</dt><dd>${safe(f.text)}</dd>`).join(""), "dl");
+  const leads = report.findings.filter((f, i) => i === 0 || f.doubt), rest = report.findings.filter(f => !leads.includes(f));
+  for (const f of leads) add(main, `<b>${safe(f.about)}.</b> ${safe(f.text)}`, "p", f.doubt ? "lead doubt" : "lead");
+  if (rest.length) add(main, rest.map(f => `<dt${f.about === "Did not run" ? ' class="bad"' : ""}>${safe(f.about)}</dt><dd>${safe(f.text)}</dd>`).join(""), "dl");
 }
 // A figure as its unit wants it; the interval stands beside the median.
 const formats = { "MiB": megabytes, "bytes": v => megabytes(v / 1048576), "ms": millis, "share": v => percent(100 * v), "s": v => millis(1000 * v),
   "count": v => v >= 1e9 ? significant(v / 1e9) + " G" : v >= 1e6 ? significant(v / 1e6) + " M" : String(v) };
 const overBaseline = "over " + (report.baseline ?? "no_dp");
 const at = (row, key) => key.split(".").reduce((part, name) => part?.[name], row);
-function figureColumns({ key, unit, heading }) {
+function figureColumn({ key, unit, heading }) {
   const show = formats[unit] || (v => v ? significant(v) : "-");
-  const column = [heading, r => at(r, key), r => at(r, key) === undefined ? "-" : show(at(r, key))];
-  return key === "median_time_ms" && !report.planned ? [column, [report.range, r => r.range_ms[0], r => r.range_ms[1] > r.range_ms[0] ? spread(...r.range_ms) : "-"]] : [column];
+  return [heading, r => at(r, key), r => at(r, key) === undefined ? "-" : show(at(r, key))];
 }
+// "+31.0 % (+25.0 % to +38.0 %)" on two lines.
+function ratioCell(words) {
+  const [, value, inside] = words.match(/^(.*?) \((.*)\)$/) ?? [, words, ""], unsure = ", not distinguishable";
+  return safe(value) + (inside.endsWith(unsure) ? unsure : "") + (inside && `<div class="note">${safe(inside.replace(unsure, ""))}</div>`);
+}
+// Time and memory of `part` of a row over another row.
+const overColumns = (words, part) => [
+  ["time " + words, r => part(r)?.time_percent, r => part(r) ? ratioCell(part(r).time_words) : "-"],
+  ["memory " + words, r => part(r)?.memory_percent, r => part(r) ? signedPercent(part(r).memory_percent) : "-"],
+];
+// What is compared stands first: a window shows only so many columns.
 function allRows() {
-  const part = section("All rows", `Click a heading to sort. Time and memory ${overBaseline} are against the row of the same shape.`);
+  const first = ["median_time_ms", "peak_memory_mb"], figures = first.map(key => report.figures.find(f => f.key === key));
+  const part = section("All rows", `Click a heading to sort. Time and memory ${overBaseline} are against the row of the same shape${rows.some(r => r.over_zero2) ? ", over zero2 against the row that differs in the strategy alone" : ""}.`);
   sortable(part, [
     ["mode", r => r.mode, r => `<i class="dot" style="background:${colour(r)}"></i>${safe(r.mode)}`],
-    ["shape", r => r.group, r => safe(r.group)],
-    ...report.figures.flatMap(figureColumns),
-    ["time " + overBaseline, r => r.cost?.time_percent, r => r.cost ? safe(r.cost.time_words) : "-"],
-    ["memory " + overBaseline, r => r.cost?.memory_percent, r => r.cost ? signedPercent(r.cost.memory_percent) : "-"],
+    ["shape", r => r.group || undefined, r => safe(r.group)],
+    ...figures.map(figureColumn),
+    ...overColumns(overBaseline, r => r.cost),
+    ...overColumns("over zero2", r => r.over_zero2),
+    [report.range, r => !report.planned && r.range_ms[1] > r.range_ms[0] ? r.range_ms[0] : undefined, r => r.range_ms[1] > r.range_ms[0] ? spread(...r.range_ms) : "-"],
+    ...report.figures.filter(f => !first.includes(f.key)).map(figureColumn),
     ["file", r => r.file, r => safe(r.file)],
   ].filter(([, key]) => rows.some(r => key(r) !== undefined)), rows);
 }
