@@ -46,7 +46,7 @@ std::vector<std::string> public_things(const PrivacyStatement& statement, const 
     out.push_back(
         text("the number of ", unit, "s in training, if the sampling rate of an earlier start follows from it"));
   if (recipe.train.eval_records > 0)
-    out.emplace_back("the number of all records, from which the share that is held out follows");
+    out.emplace_back("the rounded share of records that is held out, which follows from the number of all records");
   if (recipe.budget.sampler == privacy::Sampler::truncated_poisson)
     out.push_back(text("a bound on the number of ", unit, "s"));
   return out;

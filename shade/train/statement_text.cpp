@@ -155,9 +155,10 @@ std::string facts_table(const PrivacyStatement& s) {
   for (const auto& [of, number, why] : facts.counts)
     out += row({text(of, " in training"), number ? text(*number) : text("not stated: ", why)});
   out += row({"base model", base_words(facts.base)}) +
-         row({"trained weights", facts.settings.contains("lora_rank")
-                                     ? "LoRA adapters, and the head of a classifier; all others are the base model's"
-                                     : "all"}) +
+         row({"trained weights",
+              facts.settings.contains("lora_rank")
+                  ? "LoRA adapters, and the head if the model classifies; all others are the base model's"
+                  : "all"}) +
          row({"released weights", text("after step ", facts.checkpoint_step, " of the run")}) +
          row({"trained with", program_words(s.trained_with)}) + row({"released with", program_words(s.released_with)});
   if (!s.ledger_digest.empty())
@@ -202,7 +203,7 @@ std::string promise_words(const PrivacyStatement& s) {
                                    " runs so far that share the data ledger of this data set, this one among them, are "
                                    "differentially private together: ")
                             : "This model was trained with differential privacy: ",
-              "**", headline_words(s), "**. This holds for each ", unit_words(s), ".");
+              "**", headline_words(s), "**. This holds for each ", cell(unit_words(s)), ".");
 }
 
 std::string odds_words(const PrivacyStatement& s) {

@@ -8,6 +8,7 @@
 #include "shade/base/error.h"
 #include "shade/base/sanitizer.h"
 #include "shade/io/errors.h"
+#include "shade/io/sha256.h"
 
 namespace shade::io {
 namespace {
@@ -16,6 +17,17 @@ TEST(MappedFile, GivesTheBytes) {
   const Scratch scratch;
   const auto map = MappedFile::open(scratch.write("file", "some bytes"));
   EXPECT_EQ(words(map->bytes()), "some bytes");
+}
+
+// As sha256sum prints it: of no byte, of a few, and of more than are read at a time.
+TEST(MappedFile, HasTheUsualSha256) {
+  const Scratch scratch;
+  const auto sum = [&](const std::string& content) {
+    return sha256_of(*MappedFile::open(scratch.write(text("of_", content.size()), content)));
+  };
+  EXPECT_EQ(sum(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sum("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sum(std::string((17 << 20) + 1, 'a')), "c7e5c1d2de8dee83aa2d9104e8d24ae1b2e7f5f125677609ddbeee7e9e5d991b");
 }
 
 TEST(MappedFile, WhatCantBeReadNowIsNotDamaged) {

@@ -189,6 +189,9 @@ TEST_F(StatedFacts, BindTheFiles) {
   fs::remove(place("out/notes.txt"));
   fs::create_symlink(place("config.json"), place("out/config.json"));
   EXPECT_EQ(checked().different, Names{"config.json"}) << "the same bytes, outside of the folder";
+  fs::remove(place("out/config.json"));
+  scratch.write("out/config.json", "");
+  EXPECT_EQ(checked().different, Names{"config.json"}) << "without a byte";
 }
 
 // A statement from elsewhere is untrusted.
