@@ -11,13 +11,12 @@
 namespace shade::cli {
 namespace {
 
-// The lines of the terminal without their margin, and in place of its reference to shade release the lists themselves.
+// The lines of the terminal without their margin, and the lists that only PRIVACY.md has.
 std::vector<std::string> statement_of(const train::Recipe& recipe, const std::filesystem::path& run) {
   const auto statement = train::state_privacy(recipe, run);
   std::vector<std::string> out;
   for (const auto& line : short_lines(statement)) {
     auto words = trim(line);
-    if (words.starts_with("shade release")) continue;
     if (out.empty() && words.starts_with("privacy ")) words = trim(words.substr(8));
     out.push_back(visible(words));
   }
