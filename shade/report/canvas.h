@@ -24,6 +24,8 @@ struct Panel {
 
   double x(double value) const { return left + (value - x0) / (x1 - x0) * (right - left); }
   double y(double value) const { return bottom - (value - y0) / (y1 - y0) * (bottom - top); }
+  double x_px() const { return (right - left) / (x1 - x0); }  // pixels of a unit
+  double y_px() const { return (bottom - top) / (y1 - y0); }
 };
 
 class Canvas {

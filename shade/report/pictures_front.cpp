@@ -102,9 +102,9 @@ Picture plan_front(const Results& results) {
   canvas.line(text(advice.timed ? "time per sample of all ranks together (" : "work per sample (", work.name, ")"),
               kTextPx, "#404040");
   Panel panel{.left = 80,
-              .top = canvas.y(),
+              .top = canvas.y() + 6,
               .right = 970,
-              .bottom = canvas.y() + 430,
+              .bottom = canvas.y() + 436,
               .x1 = 1.06 * unit.of(std::max(window.most_mb, advice.limit_mb)),
               .y1 = std::max(1e-9, 1.1 * work.of(highest))};
   add_front_numbers(canvas, panel, front, unit, work);

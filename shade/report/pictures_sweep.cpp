@@ -43,8 +43,7 @@ double dodge_of(const Panel& panel, const std::vector<int64_t>& batches, size_t 
   double nearest = panel.x1 - panel.x0;
   for (size_t b = 1; b < batches.size(); ++b)
     nearest = std::min(nearest, std::log2(static_cast<double>(batches[b]) / static_cast<double>(batches[b - 1])));
-  const double most = kMostPx * (panel.x1 - panel.x0) / (panel.right - panel.left);
-  return std::min(most, nearest / 3 / static_cast<double>(std::max<size_t>(1, lines - 1)));
+  return std::min(kMostPx / panel.x_px(), nearest / 3 / static_cast<double>(std::max<size_t>(1, lines - 1)));
 }
 
 Picture over_batch(const Results& results, const std::string& title, const std::string& y_label,
@@ -56,7 +55,7 @@ Picture over_batch(const Results& results, const std::string& title, const std::
   for (const auto& line : lines) legend.emplace_back(line.name, line.colour);
   canvas.legend(legend);
   canvas.line(y_label, kTextPx, "#404040");
-  Panel panel{.left = 80, .top = canvas.y(), .right = 970, .bottom = canvas.y() + 420, .y1 = 1e-9};
+  Panel panel{.left = 80, .top = canvas.y() + 6, .right = 970, .bottom = canvas.y() + 426, .y1 = 1e-9};
   for (const auto& row : results.rows) panel.y1 = std::max(panel.y1, 1.08 * value(row).high);
   const double first = std::log2(static_cast<double>(batches.front()));
   const double last = std::log2(static_cast<double>(batches.back()));

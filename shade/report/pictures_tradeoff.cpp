@@ -27,9 +27,10 @@ struct Box {
 };
 
 // Numbers beside the points, where they cover neither each other nor a point or its whisker. One without a free place
-// is left out.
-void add_numbers(Canvas& canvas, const Panel& panel, const std::vector<Point>& points) {
-  constexpr double kRadius = 7;
+// is left out. Returns a line {x, y, dx, dy} from the point to each number that isn't next to it.
+std::vector<std::vector<double>> add_numbers(Canvas& canvas, const Panel& panel, const std::vector<Point>& points) {
+  constexpr double kRadius = 7, kNear = 10;
+  std::vector<std::vector<double>> out;
   std::vector<Box> taken;
   for (const auto& point : points) {
     const double x = panel.x(point.x), y = panel.y(point.y);
@@ -40,7 +41,7 @@ void add_numbers(Canvas& canvas, const Panel& panel, const std::vector<Point>& p
     const auto words = std::to_string(point.place + 1);
     const double wide = text_width(words, kTextPx) + 2, high = kTextPx + 2;
     bool placed = false;
-    for (const double away : {10.0, 18.0, 27.0}) {
+    for (const double away : {kNear, 18.0, 27.0}) {
       for (const auto& [dx, dy] : std::array<std::pair<double, double>, 8>{
                {{1, 0}, {0, -1}, {-1, 0}, {0, 1}, {1, -1}, {-1, -1}, {1, 1}, {-1, 1}}}) {
         const double x = panel.x(point.x) + dx * (away + wide / 2), y = panel.y(point.y) + dy * (away + high / 2);
@@ -51,9 +52,14 @@ void add_numbers(Canvas& canvas, const Panel& panel, const std::vector<Point>& p
         canvas.text(x, y, words, Anchor::centre, kTextPx, "#404040");
         taken.push_back(box);
         placed = true;
+        const double share = away / (away + high / 2);  // of the way, which ends at the number
+        if (away > kNear)
+          out.push_back({point.x, point.y, share * (x - panel.x(point.x)) / panel.x_px(),
+                         -share * (y - panel.y(point.y)) / panel.y_px()});
       }
     }
   }
+  return out;
 }
 
 struct Axes {
@@ -78,7 +84,7 @@ Picture scatter(const Results& results, const Axes& what, const std::function<Po
   for (const auto& one : series.list()) legend.emplace_back(one.word, one.colour());
   canvas.legend(legend);
   canvas.line(what.y_label, kTextPx, "#404040");
-  Panel panel{.left = 80, .top = canvas.y(), .right = 970, .bottom = canvas.y() + 470, .x1 = 1e-9, .y1 = 1e-9};
+  Panel panel{.left = 80, .top = canvas.y() + 6, .right = 970, .bottom = canvas.y() + 476, .x1 = 1e-9, .y1 = 1e-9};
   for (const auto& point : points)
     panel.x1 = std::max(panel.x1, 1.06 * point.high), panel.y1 = std::max(panel.y1, 1.1 * point.y);
   std::vector<std::vector<double>> dots, ranges;
@@ -86,11 +92,14 @@ Picture scatter(const Results& results, const Axes& what, const std::function<Po
     dots.push_back({point.x, point.y, static_cast<double>(std::stoi(point.colour.substr(1), nullptr, 16))});
     ranges.push_back({point.low, point.y, point.high - point.low, 0});
   }
-  if (places.size() > 1) add_numbers(canvas, panel, points);
-  panel.script = text("set grid xtics ytics\nset border 3\n", tics('x', round_steps(0, panel.x1)),
-                      tics('y', round_steps(0, panel.y1)), block("dots", dots), block("ranges", ranges),
-                      "plot $ranges using 1:2:3:4 with vectors heads size screen 0.003,90 lw 1.2 lc rgb '#8a8a8a', "
-                      "$dots using 1:2:3 with points pt 7 ps 1.6 lc rgb variable\n");
+  std::vector<std::vector<double>> leaders;
+  if (places.size() > 1) leaders = add_numbers(canvas, panel, points);
+  panel.script =
+      text("set grid xtics ytics\nset border 3\n", tics('x', round_steps(0, panel.x1)),
+           tics('y', round_steps(0, panel.y1)), block("dots", dots), block("ranges", ranges), block("leaders", leaders),
+           "plot ", leaders.empty() ? "" : "$leaders using 1:2:3:4 with vectors nohead lw 1 lc rgb '#404040', ",
+           "$ranges using 1:2:3:4 with vectors heads size screen 0.003,90 lw 1.2 lc rgb '#8a8a8a', "
+           "$dots using 1:2:3 with points pt 7 ps 1.6 lc rgb variable\n");
   canvas.panel(panel);
   canvas.x_label(panel, what.x_label);
   std::vector<std::pair<std::string, std::string>> numbers;

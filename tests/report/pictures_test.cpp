@@ -52,6 +52,7 @@ std::vector<std::vector<double>> block_of(const std::string& script, const std::
   const auto end = script.find("EOD", begin + mark.size());
   std::vector<std::vector<double>> out;
   for (const auto& line : split(trim(script.substr(begin + mark.size(), end - begin - mark.size())), '\n')) {
+    if (line.empty()) continue;
     out.emplace_back();
     for (const auto& word : split(line, ' ')) out.back().push_back(std::stod(word));
   }
@@ -140,6 +141,18 @@ TEST(Pictures, AHeatmapHasAScaleOfItsColours) {
   EXPECT_LT(scale.front()[2], 5);
   EXPECT_GT(scale.back()[2], 95);
   EXPECT_EQ(count_labels(script, "% of the step"), 1U);
+}
+
+// Twelve rows at one point: their numbers don't have room next to it.
+TEST(Pictures, NumbersAwayFromTheirPointAreJoinedToIt) {
+  std::vector<SampleRow> rows;
+  for (int64_t i = 1; i <= 12; ++i) rows.push_back({.seq = 100 * i});
+  const auto script = script_of(json_of(rows), "memory_vs_time_tradeoff");
+  const auto lines = block_of(script, "leaders");
+  ASSERT_GE(lines.size(), 3U);
+  std::set<std::vector<double>> dots;
+  for (const auto& dot : block_of(script, "dots")) dots.insert({dot[0], dot[1]});
+  for (const auto& line : lines) EXPECT_TRUE(dots.contains({line[0], line[1]}));
 }
 
 TEST(Pictures, StepsShareOneLegend) {
