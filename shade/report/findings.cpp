@@ -311,19 +311,16 @@ void change_time(const Results& results, std::vector<Finding>& out) {
                                             worst->name, "). Time goes into computing.")});
     return;
   }
-  out.push_back(
-      {"To use less time",
-       text(waits, " of a step waits for traffic (", worst->name, "); try ",
-            worst->shard == "zero3" ? remedies_text(*worst, {{"a larger --batch-size", "", ""},
-                                                             {"--grad-accum", "", ""},
-                                                             {"--forward-prefetch", "forward_prefetch", "true"},
-                                                             {"--shard zero2 if the memory allows it", "", ""}})
-            : worst->is_private()
-                ? "a larger --batch-size or --grad-accum"
-                : remedies_text(*worst, {{"a larger --batch-size", "", ""},
-                                         {"--grad-accum", "", ""},
-                                         {"fewer bytes with --reduce-dtype bf16", "reduce_dtype", "bf16"}}),
-            ".")});
+  std::vector<Remedy> remedies{{"a larger --batch-size", "", ""},
+                               {worst->grad_accum > 1 ? "a larger --grad-accum" : "--grad-accum", "", ""}};
+  if (worst->shard == "zero3") {
+    remedies.push_back({"--forward-prefetch", "forward_prefetch", "true"});
+    remedies.push_back({"--shard zero2 if the memory allows it", "", ""});
+  } else if (!worst->is_private()) {
+    remedies.push_back({"fewer bytes with --reduce-dtype bf16", "reduce_dtype", "bf16"});
+  }
+  out.push_back({"To use less time", text(waits, " of a step waits for traffic (", worst->name, "); try ",
+                                          remedies_text(*worst, remedies), ".")});
 }
 
 // What a plan says of rows by themselves; measured ones have run.

@@ -356,6 +356,10 @@ TEST_F(Report, AdvisesNoTrafficOfABusyMachineAndNoShardingOfWhatIsSharded) {
   auto all = words_of(findings_of(read_results(folder_)));
   EXPECT_TRUE(holds(all, "waits for traffic")) << all;
   EXPECT_FALSE(holds(all, "--shard zero3")) << all;
+  EXPECT_FALSE(holds(all, "a larger --grad-accum")) << all;
+  result["config"]["bench"]["grad_accum"] = 4;
+  add("one.json", result);
+  EXPECT_TRUE(holds(words_of(findings_of(read_results(folder_))), "a larger --grad-accum")) << "it is in use";
   result["load"] = {{"others", 0.57}};
   add("one.json", result);
   all = words_of(findings_of(read_results(folder_)));
