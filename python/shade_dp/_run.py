@@ -72,6 +72,11 @@ def words(options: Mapping[str, Optional[Value]]) -> list[str]:
             word = "true" if value else "false"
         elif isinstance(value, (str, int, float, os.PathLike)):
             word = str(os.fspath(value)) if isinstance(value, os.PathLike) else str(value)
+        elif hasattr(value, "to_csv"):
+            raise TypeError(
+                f"{name}: a {type(value).__name__} was given, and the program reads files; expected a path: write the "
+                f"data first, e.g. with to_csv('records/data.csv', index=False), and pass {name}='records'"
+            )
         else:
             word = ",".join(str(part) for part in value)
         out.append(f"--{name.replace('__', '.').replace('_', '-')}={word}")

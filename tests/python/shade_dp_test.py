@@ -32,6 +32,16 @@ class Runs(unittest.TestCase):
         self.assertEqual(_run.words(given), ["--max-grad-norm=1.5", "--comm.backend=gloo", "--synthetic=true",
                                              "--shard=zero2,zero3", "--output=a b"])
 
+    def test_a_data_frame_is_not_a_path(self):
+        class Frame:  # as of pandas: iterating gives the names of its columns
+            to_csv = None
+
+            def __iter__(self):
+                return iter(["patient_id", "note"])
+
+        with self.assertRaisesRegex(TypeError, "data_folder: a Frame was given.*expected a path.*to_csv"):
+            _run.words({"data_folder": Frame()})
+
     def test_a_result_is_a_dict(self):
         result = shade_dp.run("account", sigma=1.5, rate=0.04, steps=2250, delta=1e-5)
         self.assertGreater(result["epsilon"], 1)
