@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "shade/base/error.h"
+#include "shade/base/synonyms.h"
 
 namespace shade {
 namespace {
@@ -82,11 +83,17 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
       best = &candidate;
     }
   }
-  if (best == nullptr) return std::nullopt;
-  return *best;
+  if (best != nullptr) return *best;
+  // The beginning of a name: --batch of --batch-size, the shortest of several.
+  for (const auto& candidate : candidates)
+    if (letters > 3 && candidate.starts_with(word) && candidate.find('.', word.size()) == std::string::npos &&
+        (best == nullptr || candidate.size() < best->size()))
+      best = &candidate;
+  return best == nullptr ? std::nullopt : std::optional(*best);
 }
 
 std::string suggestion(std::string_view word, std::span<const std::string> candidates) {
+  if (auto known = synonym(word, candidates); !known.empty()) return known;
   const auto near = nearest(word, candidates);
   return near ? text("; did you mean '", *near, "'?") : "";
 }

@@ -112,10 +112,29 @@ Asked from_options(AccountConfig& account, const CommandLine& line) {
   SHADE_REQUIRE((account.sigma != 0) != (account.target_epsilon != 0),
                 "expected either --sigma (to get epsilon) or --target-epsilon (to get sigma), found ",
                 account.sigma != 0 ? "both" : "neither", "; or --events FILE for mixed steps");
-  SHADE_REQUIRE(account.steps > 0, "number of steps ", account.steps, " is out of range; expected at least 1: --steps");
+  SHADE_REQUIRE(account.steps > 0, "no number of steps; set --steps N, at least 1");
   if (account.sigma == 0)
     account.sigma = privacy::calibrate(account.accountant, account.run(), account.target_epsilon, account.delta).sigma;
   return {.steps = {account.run()}};
+}
+
+// Batch and records are what shade train has; here their quotient is an option.
+void require_rate(const Arguments& arguments) {
+  std::optional<double> batch, records;
+  std::string option;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto given = given_at(arguments, i);
+    const bool is_batch = given.option == "--batch-size" || given.option == "--global-batch-size";
+    const bool is_records = given.option == "--records" || given.option == "--dataset-size";
+    if (!is_batch && !is_records) continue;
+    (is_batch ? batch : records) = parse_real(given.value.value_or(""));
+    option = given.option;
+  }
+  if (option.empty()) return;
+  const bool known = batch && records && *batch > 0 && *batch <= *records;
+  throw UsageError(text("there is no ", option, " here: the sampling rate is the batch size divided by the number of ",
+                        "records (or users): --rate ", known ? significant(*batch / *records, 6) : "R",
+                        known ? text(" for ", *batch, " of ", *records) : ""));
 }
 
 std::string nature(const privacy::Spent& spent) {
@@ -139,6 +158,7 @@ int run_account(const Arguments& arguments) {
       "  shade account --target-epsilon 8 --rate 0.04 --steps 2250 --delta 1e-5 --json out.json\n"
       "  shade account --events events.json --delta 1e-6");
   line.add(config);
+  require_rate(arguments);
   if (const auto status = line.parse(arguments)) return *status;
   SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "accounting needs one process; drop --ranks");
   line.require_effects();

@@ -7,12 +7,15 @@
 #include <cstring>
 #include <map>
 
+#include "shade/base/field_choices.h"
 #include "shade/base/log.h"
+#include "shade/base/nearby_path.h"
 #include "shade/base/output_file.h"
 #include "shade/base/strings.h"
 #include "shade/cli/describe.h"
 #include "shade/cli/help_formatter.h"
 #include "shade/cli/verb.h"
+#include "shade/data/text_files.h"
 
 namespace shade::cli {
 
@@ -128,6 +131,12 @@ Arguments CommandLine::with_values(const Arguments& arguments) const {
     const auto* field = field_of(option);
     SHADE_REQUIRE(!empty || (field != nullptr && field->may_be_empty()), "'", word,
                   "' has no value; expected one after the equals sign");
+    const bool last = i + 1 == arguments.size() || arguments[i + 1].starts_with("--");
+    if (field != nullptr && !field->is_switch() && !empty && last) {
+      const auto choices = choices_of(*field);
+      throw UsageError(text(word, " has no value; expected ",
+                            choices.empty() ? text(word, " VALUE") : text("one of ", join(choices, ", "))));
+    }
     const bool alone =
         field != nullptr && field->is_switch() && (i + 1 == arguments.size() || !parse_switch(arguments[i + 1]));
     out.push_back(alone ? option + "=true" : option);
@@ -167,11 +176,14 @@ std::optional<int> CommandLine::parse(const Arguments& arguments) {
   require_one_spelling(words);
   for (const auto& word : app_.remaining()) {
     if (word.starts_with("-")) throw UsageError(text("unknown option '", word, "'", suggestion_for(word)));
-    throw UsageError(text("unexpected argument '", word, "'"));
+    throw UsageError(text("unexpected argument '", word, "'", argument_hint(word)));
   }
   log::set_level(log::parse_level(log_level_));
   if (config_ != nullptr) {
-    if (!config_file_.empty()) config_->read_toml(config_file_);
+    if (!config_file_.empty()) {
+      require_recipe(config_file_);
+      config_->read_toml(config_file_);
+    }
     for (auto& field : config_->fields()) {
       if (!given(field.key())) continue;
       const auto& word = words_[field.key()];
@@ -180,6 +192,25 @@ std::optional<int> CommandLine::parse(const Arguments& arguments) {
   }
   json_file = json_target(json_file, starts_ranks(ranks));
   return std::nullopt;
+}
+
+void CommandLine::require_recipe(const std::string& file) const {
+  const std::filesystem::path path(file);
+  const auto option = file.substr(0, file.find('='));
+  SHADE_REQUIRE(std::filesystem::exists(path) || option == file || field_of(dashed("--" + option)) == nullptr, "'",
+                file, "' is not a file; an option begins with two dashes: --", file);
+  SHADE_REQUIRE(std::filesystem::exists(path), "cannot read the configuration ", path,
+                ": no such file; expected a TOML file", nearby(path));
+  if (std::filesystem::is_directory(path) && config_->has("model.model")) {
+    SHADE_REQUIRE(!std::filesystem::exists(path / "recipe.toml"), path, " is a folder; the recipe of that run is ",
+                  path / "recipe.toml");
+    SHADE_REQUIRE(!std::filesystem::exists(path / "config.json"), path,
+                  " is a folder, and a TOML file is expected here; ", "a model is named by an option: --model ", file);
+  }
+  const bool data = app_.get_option_no_throw("--data-folder") != nullptr && path.extension() != ".toml" &&
+                    (std::filesystem::is_directory(path) || data::is_text_file(path));
+  SHADE_REQUIRE(!data, path, std::filesystem::is_directory(path) ? " is a folder" : " is a file of data",
+                ", and a TOML file is expected here; data are named by an option: --data-folder ", file);
 }
 
 // Another field of the section may have decided the field's value: --target-epsilon makes a run private.
@@ -224,6 +255,18 @@ std::string json_target(const std::string& given, bool launcher) {
   if (kept < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
     throw Error(text("cannot write JSON to standard output: ", std::strerror(errno)));
   return text("/dev/fd/", kept);
+}
+
+std::string CommandLine::argument_hint(const std::string& word) const {
+  if (app_.get_option_no_throw("--prompt") != nullptr) return text("; a prompt is an option: --prompt '", word, "'");
+  const std::filesystem::path path(word);
+  const auto* const option = std::filesystem::exists(path / "config.json") ? "--model" : "--data-folder";
+  if (std::filesystem::exists(path) && app_.get_option_no_throw(option) != nullptr)
+    return text("; expected an option: ", option, " ", word);
+  const auto equals = word.find('=');
+  const auto* field = equals == std::string::npos ? nullptr : field_of(dashed("--" + word.substr(0, equals)));
+  if (field != nullptr) return text("; an option begins with two dashes: --", word);
+  return "; expected options, which begin with two dashes; a value with blanks needs quotes";
 }
 
 std::string CommandLine::suggestion_for(const std::string& word) const {

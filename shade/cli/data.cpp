@@ -132,7 +132,7 @@ void say_users(const std::vector<data::UnusedField>& unused) {
       std::printf("\n%s\n",
                   text("field ", io::quote(field.name), " is not used and may say whose record it is (", field.values,
                        " different values in the first ", field.rows,
-                       " rows). Epsilon is for one record, not for all of one user: ",
+                       " rows). Epsilon protects one record, not all of a user's records: ",
                        "to protect users, train with --privacy-unit user --user-field ", visible(field.name, 40))
                       .c_str());
 }

@@ -21,6 +21,15 @@ constexpr std::string_view kEpochs =
 constexpr std::string_view kGpus =
     "each rank computes on one GPU: --device cuda --ranks N uses N of them, and CUDA_VISIBLE_DEVICES selects which";
 constexpr std::string_view kOnRanks = "train bench verify audit comm";
+constexpr std::string_view kTrackers =
+    "nothing is sent to a service: shade train writes metrics.jsonl and TensorBoard's events to the run directory "
+    "(--output), and shade report RUN draws them";
+constexpr std::string_view kPrivate =
+    "a private run has --dp auto, its budget --target-epsilon E --delta D, and for users --privacy-unit user";
+constexpr std::string_view kPlanUnit =
+    "what epsilon protects is chosen in shade train and shade account; in a plan with a budget, --records is the "
+    "number "
+    "of what batches are drawn from: of users, if they are protected";
 constexpr std::string_view kNoBudget =
     "a measured or checked step has no budget; set its noise (--sigma), or see shade train and shade account";
 
@@ -54,10 +63,26 @@ constexpr ForeignWord kForeignWords[] = {
      .refusal = "the same command continues the run in its directory (--output); --resume-from CHECKPOINT goes back to "
                 "one"},
     {.word = "--report-to", .value = "tensorboard", .verbs = "train"},
-    {.word = "--report-to",
+    {.word = "--report-to", .value = kAny, .refusal = kTrackers},
+    {.word = "--wandb", .value = kAny, .refusal = kTrackers},
+    {.word = "--use-wandb", .value = kAny, .refusal = kTrackers},
+    {.word = "--wandb-project", .value = kAny, .refusal = kTrackers},
+    {.word = "--mlflow", .value = kAny, .refusal = kTrackers},
+    {.word = "--tensorboard", .value = kAny, .refusal = kTrackers, .verbs = "train"},
+    {.word = "--lora-dropout", .value = kAny, .refusal = "adapters have no dropout; drop it", .verbs = "train bench"},
+    {.word = "--warmup-ratio",
      .value = kAny,
-     .refusal =
-         "shade train always writes metrics.jsonl and TensorBoard's events; shade bench has --tensorboard FOLDER"},
+     .refusal = "the warm-up is counted in updates: --warmup-steps N",
+     .verbs = "train bench"},
+    {.word = "--config", .value = kAny, .refusal = "a recipe is an argument: shade train FILE.toml", .verbs = "train"},
+    {.word = "--eval-folder",
+     .value = kAny,
+     .refusal = "records to evaluate on are --test-folder FOLDER, or --eval-records N of the data folder",
+     .verbs = "train"},
+    {.word = "--use-lora",
+     .value = kAny,
+     .refusal = "adapters are asked for by their rank: --lora-rank 8",
+     .verbs = "train bench"},
     {.word = "--per-device-train-batch-size",
      .value = kAny,
      .refusal = "the batch of all ranks is --global-batch-size, and a rank computes --micro-batch samples at a time",
@@ -80,7 +105,13 @@ constexpr ForeignWord kForeignWords[] = {
     {.word = "--assistant-only-loss", .becomes = "--loss-on completion"},
     // Opacus
     {.word = "--max-physical-batch-size", .value = kAny, .becomes = "--batch-size", .verbs = "bench"},
+    {.word = "--private", .value = kAny, .refusal = kPrivate, .verbs = "train"},
+    {.word = "--privacy", .value = kAny, .refusal = kPrivate, .verbs = "train"},
+    {.word = "--differential-privacy", .value = kAny, .refusal = kPrivate, .verbs = "train"},
+    {.word = "--noise", .value = kAny, .refusal = "the noise multiplier is --sigma", .verbs = "train bench account"},
     // ours, in another verb
+    {.word = "--privacy-unit", .value = kAny, .refusal = kPlanUnit, .verbs = "bench"},
+    {.word = "--from-scratch", .value = kAny, .refusal = "weights are random here; drop it", .verbs = "bench"},
     {.word = "--global-batch-size",
      .value = kAny,
      .refusal = "the batch is per rank here: --batch-size; that of all ranks is for shade train",
@@ -117,7 +148,10 @@ const ForeignWord& chosen(const std::vector<const ForeignWord*>& rows, Given& gi
   throw UsageError(text(given.option, " ", given.value.value_or(""), ": expected ", rows.front()->value));
 }
 
-Words translated(const ForeignWord& row, const Given& given) {
+// An option that takes other values is there: only this value is refused.
+Words translated(const ForeignWord& row, const Given& given, bool other_values) {
+  if (!row.refusal.empty() && other_values)
+    throw UsageError(text(row.word, " ", given.value.value_or(""), ": ", row.refusal));
   if (!row.refusal.empty()) throw UsageError(text("there is no ", row.word, " here: ", row.refusal));
   if (row.value.empty() && given.value) {
     const auto on = parse_switch(*given.value);
@@ -154,7 +188,7 @@ Words in_own_words(const Words& arguments, const OwnOptions& own) {
       out.push_back(arguments[i]);
       continue;
     }
-    const auto words = translated(chosen(rows, given), given);
+    const auto words = translated(chosen(rows, given), given, rows.size() > 1);
     if (given.value && !given.joined) ++i;
     if (words.empty()) continue;
     const auto [earlier, first] = set_by.emplace(own.find(words.front()), std::pair(given.option, words));

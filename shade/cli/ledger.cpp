@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "shade/base/nearby_path.h"
 #include "shade/base/output_file.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
@@ -10,6 +11,8 @@
 #include "shade/privacy/accounting/accountant.h"
 #include "shade/privacy/accounting/events.h"
 #include "shade/train/data_ledger.h"
+#include "shade/train/run_folder.h"
+#include "shade/train/run_place.h"
 
 namespace shade::cli {
 namespace {
@@ -111,6 +114,17 @@ void print(const train::DataBooks& books, const std::vector<Spent>& runs, const 
                 left["sample_rate"].get<double>());
 }
 
+// A run's own books are not a data ledger; which one it spent from is in its recipe.
+std::string of_folder(const std::string& folder) {
+  const auto path = (std::filesystem::path(folder) / "").parent_path();
+  if (!std::filesystem::exists(path / train::kRecipeFile))
+    return text(folder, " is a folder; expected the file that shade ledger --create makes");
+  const auto data = train::recipe_of({.run = path, .checkpoint = {}}).budget.data_ledger;
+  return text(folder, " is a run of shade train; ",
+              data.empty() ? "it spent from no data ledger (--data-ledger FILE)" : text("its data ledger is ", data),
+              ", and shade report ", folder, " shows its own epsilon");
+}
+
 }  // namespace
 
 int run_ledger(const Arguments& arguments) {
@@ -130,7 +144,9 @@ int run_ledger(const Arguments& arguments) {
   SHADE_REQUIRE(!ledger.create || capped, "--create needs the cap: --epsilon and --delta");
   line.require_effects();
   SHADE_REQUIRE(ledger.create || std::filesystem::exists(file), "there is no data ledger ", file,
-                "; create it once for a data set: shade ledger --create ", file, " --epsilon E --delta D");
+                "; create it once for a data set: shade ledger --create ", file, " --epsilon E --delta D",
+                nearby(file));
+  SHADE_REQUIRE(ledger.create || !std::filesystem::is_directory(file), of_folder(file));
   if (ledger.create) train::DataLedger::create(file, ledger.cap);
   const auto books = train::DataLedger(file).read();
   const auto runs = by_run(books);

@@ -40,7 +40,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
     {"doctor", "check whether training can run on this machine, and how to fix what is missing", run_doctor},
     {"eval", "loss, accuracy, F1 and exact match of a trained model", run_eval},
     {"generate", "text from a trained model", run_generate},
-    {"launch", "start of the ranks of any command on this host", run_launch},
+    {"launch", "start any command as several ranks on this host", run_launch},
     {"ledger", "epsilon that private runs on a data set have spent, and what is left", run_ledger},
     {"plan", "memory, traffic and work of a run, before it is run", run_plan},
     {"release", "the files of a run that may be published, with the privacy statement", run_release},
@@ -58,7 +58,12 @@ void print_help() {
   std::printf(
       "\n  shade VERB --help   options and an example\n  shade --version     versions and backends\n"
       "  shade completion bash|zsh|fish   completion of verbs, options and values for a shell\n\n"
-      "Example:\n  shade comm --ranks 2\n");
+      "Examples:\n"
+      "  shade doctor\n"
+      "  shade plan --model FOLDER --dp auto --batch-size 8\n"
+      "  shade train --model FOLDER --data-folder records --dp auto --target-epsilon 8 --steps 500 --output "
+      "runs/first\n"
+      "  shade report runs/first\n");
 }
 
 const Verb& find(const std::string& name) {
@@ -67,6 +72,9 @@ const Verb& find(const std::string& name) {
     if (name == verb.name) return verb;
     names.emplace_back(verb.name);
   }
+  SHADE_REQUIRE(!name.starts_with("-"), "unknown verb '", name, "': the verb comes first, e.g. shade train ", name,
+                " (shade --help lists them)");
+  SHADE_REQUIRE(!name.ends_with(".toml"), "unknown verb '", name, "': a recipe is trained with shade train ", name);
   throw UsageError(text("unknown verb '", name, "'", suggestion(name, names), " (shade --help lists them)"));
 }
 
@@ -105,6 +113,19 @@ void require_utf8(const Arguments& words) {
   }
 }
 
+// A document or chat program made a long dash of two short ones.
+void require_plain_dashes(const Arguments& words) {
+  for (size_t i = 0; i < words.size() && words[i] != "--"; ++i) {  // what follows is not ours
+    if (i > 0 && words[i - 1].starts_with("-")) continue;          // perhaps its value, such as a prompt
+    for (const std::string_view dash : {"\u2013", "\u2014", "\u2212"}) {
+      const auto end = words[i].starts_with(dash) ? words[i].find_first_not_of('-', dash.size()) : std::string::npos;
+      SHADE_REQUIRE(end == std::string::npos, "'", words[i],
+                    "' begins with a typographic dash, as programs that format text make it of two hyphens; type --",
+                    words[i].substr(std::min(end, words[i].size())));
+    }
+  }
+}
+
 int run(const Arguments& arguments) {
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
     print_help();
@@ -122,6 +143,7 @@ int run(const Arguments& arguments) {
     const auto& found = find(arguments[0]);
     verb = found.name;
     require_utf8(arguments);
+    require_plain_dashes(rest);
     if (asks_to_describe(rest)) {
       std::printf("%s\n", description_of(found).json().dump(2).c_str());
       return 0;

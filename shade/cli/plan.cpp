@@ -40,8 +40,9 @@ std::string tera(double flops) { return text(significant(flops / 1e12), " TFLOP"
 void print(const std::vector<Planned>& rows) {
   const bool reserves =
       std::any_of(rows.begin(), rows.end(), [](const Planned& one) { return one.record.reserved.count > 0; });
-  std::vector<std::string> header{"experiment",    "ranks",    "peak memory per rank", "between steps", "sent per step",
-                                  "work per step", "launches", "what makes the peak"};
+  std::vector<std::string> header{
+      "experiment",    "ranks",    "peak memory per rank",    "between steps", "sent per step",
+      "work per step", "launches", "largest part of the peak"};
   const bool resident =
       std::any_of(rows.begin(), rows.end(), [](const Planned& one) { return one.resident().count > 0; });
   if (reserves) header.insert(header.begin() + 3, "reserved");
@@ -70,7 +71,7 @@ void print(const std::vector<Planned>& rows) {
                                    to_string(record.sent),
                                    tera(flops),
                                    std::to_string(launches),
-                                   plan::owner_text(record.owner)};
+                                   plan::largest_part(record)};
     if (reserves) cells.insert(cells.begin() + 3, to_string(record.reserved));
     if (resident) cells.insert(cells.begin() + 3, to_string(planned.resident()));
     table.add(std::move(cells));
@@ -215,6 +216,7 @@ int run_plan(const Arguments& arguments) {
   time.read();
   advice.read(time);
   run.read(time);
+  if (privacy.asked() && !advice.asked()) privacy.check(time.device().has_value(), run.asked());
   std::vector<std::string> implied;
   const auto words = bench_words(app.remaining(), implied);
   SHADE_REQUIRE(!words.empty(),

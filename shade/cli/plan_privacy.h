@@ -25,8 +25,12 @@ class PlanPrivacy {
     int64_t batch = 0, steps = 0;
   };
   plan::PrivacyPlan plan(const Step& step) const;  // throws UsageError
+  // Before anything is planned: the errors of plan() that don't depend on the step. Throws UsageError.
+  void check(bool device_known, bool whole_run) const;
 
  private:
+  plan::PrivacyQuestion question(const Step& step) const;
+
   plan::PrivacyPlanConfig options_;
   Config config_;
 };

@@ -4,6 +4,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/log.h"
+#include "shade/base/nearby_path.h"
 #include "shade/base/output_file.h"
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
@@ -11,6 +12,7 @@
 #include "shade/cli/verb.h"
 #include "shade/report/audits.h"
 #include "shade/report/report.h"
+#include "shade/train/run_place.h"
 
 namespace shade::cli {
 namespace {
@@ -23,6 +25,13 @@ report::ReferenceLine parse_line(const std::string& word) {
                 "' doesn't begin with a number; expected LOSS or LOSS=WORDS, e.g. --line '2.89=bytes by frequency'");
   return {.value = *value,
           .words = equals == std::string::npos ? "" : std::string(trim(std::string_view(word).substr(equals + 1)))};
+}
+
+bool has_json(const std::filesystem::path& folder) {
+  std::error_code fault;
+  for (std::filesystem::directory_iterator entry(folder, fault), end; !fault && entry != end; entry.increment(fault))
+    if (entry->path().extension() == ".json") return true;
+  return false;
 }
 
 }  // namespace
@@ -55,6 +64,13 @@ int run_report(const Arguments& arguments) {
   for (const auto& word : words) lines.push_back(parse_line(word));
   const bool training =
       folders.size() > 1 || report::is_training_run(folders.front());  // result folders are read one at a time
+  const auto runs =
+      training || has_json(folders.front()) ? std::vector<std::string>() : train::runs_in(folders.front());
+  SHADE_REQUIRE(runs.empty(), folders.front().string(),
+                " is a folder of runs; name those to draw together: shade report ", join(runs, " "));
+  SHADE_REQUIRE(training || std::filesystem::exists(folders.front()), "no such folder: ", folders.front().string(),
+                "; expected a run of shade train, or results of shade bench, compare, plan or audit",
+                nearby(folders.front()));
   SHADE_REQUIRE(training || lines.empty(), "--line is for runs of shade train; ", folders.front().string(),
                 " has no metrics.jsonl");
   const auto beside = [](const std::filesystem::path& file) {

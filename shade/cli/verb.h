@@ -93,7 +93,9 @@ class CommandLine {
  private:
   OwnOptions own_options() const;
   std::string suggestion_for(const std::string& word) const;
-  bool changes_section(const std::string& key) const;      // an option of the key's section was given
+  std::string argument_hint(const std::string& word) const;
+  void require_recipe(const std::string& file) const;  // throws UsageError: missing, data, a value without its dashes
+  bool changes_section(const std::string& key) const;  // an option of the key's section was given
   const Field* field_of(const std::string& option) const;  // null: none is spelled so
   Arguments with_values(const Arguments& arguments) const;
   void require_one_spelling(const Arguments& arguments) const;

@@ -88,17 +88,19 @@ std::string lower_case(std::string_view word) {
 std::string hint_for(const std::string& label, Names classes) {
   for (const auto& name : classes) {
     if (name == label) return ", because two classes have that name";
-    if (lower_case(name) == lower_case(label)) return text(" (case counts: is ", io::quote(name), " meant?)");
+    if (lower_case(name) == lower_case(label)) return text(" (case counts; did you mean ", io::quote(name), "?)");
   }
-  return whole_number(label) && std::ranges::none_of(classes, is_whole)
-             ? text(" (class numbers are 0 to ", classes.size() - 1, ")")
-             : "";
+  if (whole_number(label) && std::ranges::none_of(classes, is_whole))
+    return text(" (class numbers are 0 to ", classes.size() - 1, ")");
+  const auto near = whole_number(label) ? std::nullopt : nearest(label, classes);
+  return near ? text(" (did you mean ", io::quote(*near), "?)") : "";
 }
 
 [[noreturn]] void refuse_label(const std::string& label, Names labels, Names classes) {
-  throw UsageError(text("the data has the label ", io::quote(label), ", which is none of the ", classes.size(),
-                        " classes of the model", hint_for(label, classes), "; the model's classes: ", listed(classes),
-                        "; labels of the data: ", listed(labels), "; correct the records, or choose the model"));
+  throw UnknownLabel(label,
+                     text("the data has the label ", io::quote(label), ", which is none of the ", classes.size(),
+                          " classes of the model", hint_for(label, classes), "; the model's classes: ", listed(classes),
+                          "; labels of the data: ", listed(labels), "; correct the records, or choose the model"));
 }
 
 // Each of the stated classes is another one of the head's. Returns their numbers.
@@ -190,17 +192,21 @@ std::vector<std::string> read_classes(const std::vector<std::string>& words) {
 
 std::vector<int64_t> number_labels(Names labels, Names classes) {
   const auto found = match(labels, classes);
-  SHADE_REQUIRE(found.unknown == nullptr, "the data has the label ", io::quote(*found.unknown),
-                ", which is none of the ", classes.size(), " stated classes", hint_for(*found.unknown, classes),
-                "; correct the records, or state it too (--classes)");
+  if (found.unknown != nullptr)
+    throw UnknownLabel(*found.unknown,
+                       text("the data has the label ", io::quote(*found.unknown), ", which is none of the ",
+                            classes.size(), " stated classes", hint_for(*found.unknown, classes), ": ", listed(classes),
+                            "; correct the records, or state it too (--classes)"));
   return found.numbers;
 }
 
 NumberedClasses number_classes(Names labels, const std::vector<std::string>& stated, const HeadClasses& head) {
   // What is "sea" in one file and "sea " in another would be two classes.
   for (const auto& label : labels)
-    SHADE_REQUIRE(!label.empty() && trim(label) == label, "the data has the label ", io::quote(label),
-                  "; expected the name of a class, without white space around it; correct the records");
+    if (label.empty() || trim(label) != label)
+      throw UnknownLabel(label,
+                         text("the data has the label ", io::quote(label),
+                              "; expected the name of a class, without white space around it; correct the records"));
   const bool named = !head.names.empty() && head.names != default_names(std::ssize(head.names));
   if (named) return in_named_head(labels, stated, head);
   if (head.number > 0) return in_unnamed_head(labels, stated, head);

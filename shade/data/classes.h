@@ -18,14 +18,26 @@
 #include <string>
 #include <vector>
 
+#include "shade/base/error.h"
+
 namespace shade::data {
 
 // The names in their order. A single word "@FILE" stands for the lines of that file; empty lines are skipped. Throws
 // UsageError: no such file, fewer than two names, a name twice.
 std::vector<std::string> read_classes(const std::vector<std::string>& words);
 
+// A label of the data that is no class. The caller who knows the files adds where it stands.
+class UnknownLabel : public UsageError {
+ public:
+  UnknownLabel(std::string label, const std::string& message) : UsageError(message), label_(std::move(label)) {}
+  const std::string& label() const { return label_; }
+
+ private:
+  std::string label_;
+};
+
 // The number of each label: its place among `classes` or, if all labels are whole numbers and no name is, the label
-// itself. Throws UsageError naming the first label that is no class.
+// itself. Throws UnknownLabel naming the first label that is no class.
 std::vector<int64_t> number_labels(std::span<const std::string> labels, std::span<const std::string> classes);
 
 // The classes of a model's head.
@@ -42,8 +54,8 @@ struct NumberedClasses {
   std::string notice{};            // how labels were mapped, where that is not obvious
 };
 
-// `labels`: those that occur, sorted. `stated`: what read_classes() returned. Throws UsageError with both lists if a
-// label or a stated class is none of the head's.
+// `labels`: those that occur, sorted. `stated`: what read_classes() returned. Throws UnknownLabel or UsageError with
+// both lists if a label or a stated class is none of the head's.
 NumberedClasses number_classes(std::span<const std::string> labels, const std::vector<std::string>& stated,
                                const HeadClasses& head);
 

@@ -2,6 +2,7 @@
 
 #include "shade/base/error.h"
 #include "shade/data/classes.h"
+#include "shade/data/records.h"
 #include "shade/data/tokenizer/bpe_tokenizer.h"
 
 namespace shade::data {
@@ -10,6 +11,25 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& place) {
   if (place.empty() || place == "bytes") return std::make_shared<ByteTokenizer>();
   return read_tokenizer(place);
 }
+
+namespace {
+
+// "notes.csv:17: " of the first record with this label, or nothing.
+std::string place_of_label(const std::string& label, const std::filesystem::path& folder,
+                           const RecordOptions& options) {
+  Records records(options);
+  for (const auto& file : find_text_files(folder)) {
+    std::string found;
+    records.read(file, [&](Record&& record, uint64_t) {
+      if (record.label == label) found = text(place_in(file, record.line), ": ");
+      return found.empty();
+    });
+    if (!found.empty()) return found;
+  }
+  return {};
+}
+
+}  // namespace
 
 std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_length, Task task, const Proof& proof,
                                           const HeadClasses& head) {
@@ -22,13 +42,17 @@ std::unique_ptr<TextDataset> open_dataset(const DataConfig& config, int64_t seq_
                                  .cache = config.cache_folder,
                                  .proof = proof},
                                 *tokenizer);
-  return std::make_unique<TextDataset>(std::move(store), std::move(tokenizer),
-                                       TextOptions{.seq_length = seq_length,
-                                                   .task = task,
-                                                   .packing = config.packing,
-                                                   .loss_on = config.loss_on,
-                                                   .classes = read_classes(config.classes),
-                                                   .head = head});
+  const TextOptions options{.seq_length = seq_length,
+                            .task = task,
+                            .packing = config.packing,
+                            .loss_on = config.loss_on,
+                            .classes = read_classes(config.classes),
+                            .head = head};
+  try {
+    return std::make_unique<TextDataset>(std::move(store), std::move(tokenizer), options);
+  } catch (const UnknownLabel& fault) {
+    throw UsageError(text(place_of_label(fault.label(), config.data_folder, config.record_options()), fault.what()));
+  }
 }
 
 std::unique_ptr<ImageDataset> open_images(const DataConfig& config, const ImageOptions& options) {

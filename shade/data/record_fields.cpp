@@ -56,10 +56,18 @@ std::string found_in(const Cell& cell) {
   }
 }
 
+std::string nearest_field(const Row& row, const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& cell : row.cells) names.push_back(cell.name);
+  const auto near = nearest(name, names);
+  return near ? text(" (did you mean ", io::quote(*near), "?)") : "";
+}
+
 Cell& required(Row& row, const std::string& name) {
   auto* const cell = row.find(name);
   if (cell == nullptr)
-    throw io::FormatError(text("there is no field ", io::quote(name), "; the row has ", fields_of(row)));
+    throw io::FormatError(
+        text("there is no field ", io::quote(name), nearest_field(row, name), "; the row has ", fields_of(row)));
   return *cell;
 }
 

@@ -5,6 +5,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/explain.h"
+#include "shade/base/nearby_path.h"
 #include "shade/io/untrusted_text.h"
 
 namespace shade::data {
@@ -69,11 +70,16 @@ std::string place_in(const TextFile& file, int64_t line) {
   return text(file.path.string(), may_be_wrapped(file.format) ? ":" : ": row ", line);
 }
 
+bool is_text_file(const fs::path& file) {
+  std::error_code fault;
+  return fs::is_regular_file(file, fault) && describe_file(file, file.filename().string());
+}
+
 std::vector<TextFile> find_text_files(const fs::path& place) {
   std::error_code missing;
   const auto kind = fs::status(place, missing).type();
   SHADE_REQUIRE(kind == fs::file_type::directory || kind == fs::file_type::regular, "no data at ", place,
-                "; expected a folder of ", text_endings(), " files");
+                "; expected a folder of ", text_endings(), " files", nearby(place));
   std::vector<TextFile> files;
   try {
     if (kind == fs::file_type::directory) {

@@ -27,6 +27,8 @@ std::string place_in(const TextFile& file, int64_t line);
 // The endings that are read, for a message: ".txt, .json, ...".
 std::string text_endings();
 
+bool is_text_file(const std::filesystem::path& file);  // there, and with one of these endings
+
 // All of them, also in folders below, sorted by the bytes of their names; `place` may also be one such file. Names that
 // begin with a dot are not looked at, links to folders are not followed. Throws UsageError if there is none.
 std::vector<TextFile> find_text_files(const std::filesystem::path& place);

@@ -26,11 +26,9 @@ constexpr Family kFamilies[] = {
 };
 
 const Family& family_of(const std::string& name, const std::string& source) {
-  std::vector<std::string> names;
-  for (const auto& family : kFamilies) {
+  for (const auto& family : kFamilies)
     if (family.name == name) return family;
-    names.emplace_back(family.name);
-  }
+  const auto names = decoder_families();
   throw UsageError(text(where(source), "model_type '", name, "' is not supported; expected one of ", join(names, ", "),
                         suggestion(name, names)));
 }
@@ -59,6 +57,12 @@ void check_scaling(const nn::RopeScaling& scaling, const std::string& source) {
 }
 
 }  // namespace
+
+std::vector<std::string> decoder_families() {
+  std::vector<std::string> out;
+  for (const auto& family : kFamilies) out.emplace_back(family.name);
+  return out;
+}
 
 void DecoderConfig::check(const std::string& source) const {
   for (const auto& count : {Count{"hidden_size", "--hidden-dim", hidden, kMostWidth},

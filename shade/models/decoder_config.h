@@ -16,6 +16,8 @@ namespace shade::models {
 
 class Decoder;
 
+std::vector<std::string> decoder_families();  // the values of model_type that are supported
+
 struct DecoderConfig {
   std::string family = "llama";  // model_type; decides what config.json may say and what is written to it
   int64_t hidden = 0, layers = 0, heads = 0, kv_heads = 0, ffn = 0, vocab = 0;

@@ -62,7 +62,8 @@ std::optional<fs::path> hub_copy(std::string_view name) {
 
 std::string without_copy(std::string_view name) {
   return text("no copy of ", name, " in the Hugging Face cache ", hub_cache().string(),
-              ", and shade doesn't download: get one with `hf download ", name, "`, or name a folder (--model-folder)");
+              ", and shade doesn't download: get one with `hf download ", name,
+              "`, or name a folder (--model-folder), which `hf download ", name, " --local-dir FOLDER` makes");
 }
 
 }  // namespace shade::models

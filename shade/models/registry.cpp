@@ -13,6 +13,7 @@
 #include "shade/models/dit.h"
 #include "shade/models/hub.h"
 #include "shade/models/linear_stack.h"
+#include "shade/models/unknown_name.h"
 #include "shade/models/unsupported.h"
 
 namespace shade::models {
@@ -85,16 +86,7 @@ AnyConfig find(const std::string& given, const SizeOverrides& sizes) {
     return *found;
   }
   if (const auto folder = model_folder(name)) return from_folder(*folder, sizes);
-  const auto names = model_names();
-  if (is_hub_name(name)) {
-    std::vector<std::string> known;
-    for (const auto& [hub, size] : kHubModels) known.emplace_back(hub);
-    throw UsageError(text("model '", name, "': ", without_copy(name),
-                          ". Without a copy these are known by their sizes: ", join(known, ", "), " and the names ",
-                          join(names, ", "), suggestion(name, known)));
-  }
-  throw UsageError(text("model '", name, "' is neither known nor a folder with a config.json; known are ",
-                        join(names, ", "), suggestion(name, names)));
+  throw UsageError(describe_unknown_name(given, model_names()));
 }
 
 template <class Config>
@@ -127,6 +119,10 @@ std::optional<std::filesystem::path> model_folder(const std::string& name) {
   const auto own = own_name(name);
   if (is_size(own) || !std::filesystem::exists(std::filesystem::path(own) / "config.json")) return std::nullopt;
   return own;
+}
+
+void require_known(const std::string& name) {
+  if (!is_size(own_name(name)) && !model_folder(name)) throw UsageError(describe_unknown_name(name, model_names()));
 }
 
 std::string describe_hub_name(const std::string& name) {

@@ -14,6 +14,9 @@ std::vector<std::string> model_names();
 // The folder that a name stands for; none if it names a size of model_names(), or nothing.
 std::optional<std::filesystem::path> model_folder(const std::string& name);
 
+// Throws the UsageError of make_model() for a name that stands for neither.
+void require_known(const std::string& name);
+
 // Where a name of the Hugging Face hub (models/hub.h) leads, to be announced; empty: it is none.
 std::string describe_hub_name(const std::string& name);
 

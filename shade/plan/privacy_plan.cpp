@@ -194,8 +194,8 @@ void PrivacyPlanConfig::declare(Fields& fields) {
 void PrivacyQuestion::require_valid() const {
   SHADE_REQUIRE(records >= 1 && records <= kMostRecords, "number of records ", records,
                 " is out of range; expected 1 to ", kMostRecords, ": --records");
-  SHADE_REQUIRE(target_epsilon > 0, "target epsilon ", target_epsilon,
-                " is out of range; expected above 0: --target-epsilon");
+  SHADE_REQUIRE(target_epsilon > 0, "a plan with --records, --delta or a budget needs the epsilon to stay within: ",
+                "--target-epsilon E, above 0; found ", target_epsilon);
   privacy::require_delta(delta);
   SHADE_REQUIRE(batch >= 0 && batch <= records, "expected batch ", batch, " is out of range; expected 1 to ", records,
                 ", the number of records");

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "shade/base/error.h"
+#include "shade/base/nearby_path.h"
 #include "shade/base/strings.h"
 #include "shade/checkpoint/saved_weights.h"
 #include "shade/io/model_file.h"
@@ -99,6 +100,17 @@ OpenedModel open_run(const train::RunPlace& place, const OpenOptions& options) {
   return out;
 }
 
+constexpr const char* kExpected =
+    "expected a model folder (config.json and weights), a folder of LoRA adapters (adapter_config.json), or a run of "
+    "shade train (recipe.toml and checkpoints)";
+
+std::string no_model(const fs::path& path, const std::string& place) {
+  if (!fs::exists(path)) return text("no such folder: ", place, "; ", kExpected, nearby(place));
+  const auto runs = train::runs_in(path);
+  return runs.empty() ? text(place, " is not a model; ", kExpected)
+                      : text(place, " is a folder of runs; name one of them: ", join(runs, ", "));
+}
+
 }  // namespace
 
 data::HeadClasses OpenedModel::head() const {
@@ -114,9 +126,7 @@ OpenedModel open_model(const std::string& place, const OpenOptions& options) {
   if (adapter) return open_adapter(path, options);
   if (const auto run = train::find_run(path)) return open_run(*run, options);
   const auto folder = models::model_folder(place);
-  SHADE_REQUIRE(folder, place,
-                " is not a model: expected a model folder (config.json and weights), a folder of LoRA adapters "
-                "(adapter_config.json), or a run of shade train (recipe.toml and checkpoints)");
+  if (!folder) throw UsageError(no_model(path, place));
   return open_folder(*folder, options);
 }
 

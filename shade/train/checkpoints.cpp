@@ -1,6 +1,9 @@
 #include "shade/train/checkpoints.h"
 
+#include "shade/base/error.h"
 #include "shade/base/span.h"
+#include "shade/base/strings.h"
+#include "shade/checkpoint/reader.h"
 #include "shade/train/changes.h"
 #include "shade/train/resume.h"
 
@@ -15,13 +18,38 @@ Checkpoints::Checkpoints(comm::World& world, const RunFolder& folder, Job& job, 
       store_(world.control("checkpoint"), {.folder = folder.checkpoints(), .keep = options_.keep}) {}
 
 std::optional<Saved> Checkpoints::resume() {
-  const auto found = train::resume(store_, job_->groups().control, job_->runtime(), job_->optimizer(),
-                                   {.from = options_.resume_from, .is_private = history_ != nullptr});
+  std::optional<Resumed> found;
+  try {
+    found = train::resume(store_, job_->groups().control, job_->runtime(), job_->optimizer(),
+                          {.from = options_.resume_from, .is_private = history_ != nullptr});
+  } catch (const UsageError& fault) {
+    throw UsageError(explain_refusal(fault.what()));
+  }
   if (!found) return std::nullopt;
   saved_ = job_->steps();
   began_ = found->saved.began;
   compare(found->saved);
   return found->saved;
+}
+
+// Weights that don't fit are the consequence; the settings that another --model in an old --output changed are the
+// cause.
+std::string Checkpoints::explain_refusal(const std::string& refusal) const {
+  const auto all = store_.list();
+  if (all.empty() || !options_.resume_from.empty()) return refusal;
+  std::vector<std::string> causes;
+  try {
+    const auto before = Saved::from_json(checkpoint::read_manifest(all.back()).caller).settings;
+    for (auto& change : train::changes(before, identity_.settings))
+      if (change.starts_with("model.") || change.starts_with("optim.optimizer ") || change.starts_with("optim.ema "))
+        causes.push_back(std::move(change));
+  } catch (const Error&) {  // a damaged manifest says nothing
+    return refusal;
+  }
+  if (causes.empty()) return refusal;
+  return text("the run in ", store_.folder().parent_path().string(),
+              " was made with other settings: ", join(causes, ", "),
+              "; choose another --output for a new run, or give what that run had (its recipe.toml). ", refusal);
 }
 
 // With what was saved, by name where that is known.

@@ -41,6 +41,7 @@ class Checkpoints {
 
  private:
   void compare(const Saved& saved);
+  std::string explain_refusal(const std::string& refusal) const;
 
   Job* job_;
   History* history_;

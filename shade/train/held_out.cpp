@@ -75,8 +75,8 @@ HeldOut HeldOut::by_user(const data::Dataset& dataset, int64_t wanted) {
     users = std::make_shared<const data::Users>(dataset, training);
   }
   out.users_ = std::move(users);
-  out.how_ = text(", of ", out.users_->size(), " and ", held_out, " users",
-                  wanted > 0 ? text(" (eval_records ", wanted, " is an approximate number of users)") : "");
+  out.held_out_users_ = held_out;
+  if (wanted > 0) out.how_ = text(" (eval_records ", wanted, " is an approximate number of users)");
   return out;
 }
 
@@ -96,6 +96,12 @@ int64_t HeldOut::training_record(int64_t i) const {
   return i + (passed - evaluation_.begin());
 }
 
-std::string HeldOut::describe() const { return text(training(), " for training, ", evaluation(), " held out", how_); }
+std::string HeldOut::describe() const {
+  const auto of = [&](int64_t users) {
+    return users_ ? text(" records of ", users, users == 1 ? " user" : " users") : std::string();
+  };
+  const auto held_out = evaluation() == 0 ? "none" : text(evaluation(), of(held_out_users_));
+  return text(training(), of(users_ ? users_->size() : 0), " for training, ", held_out, " held out", how_);
+}
 
 }  // namespace shade::train

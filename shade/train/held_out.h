@@ -53,6 +53,7 @@ class HeldOut {
   std::vector<int64_t> evaluation_;
   bool by_content_ = false;  // of the record, or of its user's name
   std::shared_ptr<const data::Users> users_;
+  int64_t held_out_users_ = 0;
   std::string how_;  // for describe()
 };
 

@@ -35,13 +35,14 @@ void tell_users(Report& report, const Introduction& run) {
   if (data.data_folder.empty()) return;
   if (!data.fields.user.empty())
     report.say(text("         users by ", io::quote(data.fields.user),
-                    " are not protected: epsilon is for one record, not for all of one user (--privacy-unit user "
+                    " are not protected: epsilon protects one record, not all of a user's records (--privacy-unit user "
                     "--max-records-per-user K)"));
   for (const auto& field : data::find_unused_fields(data::find_text_files(data.data_folder), data.record_options(), 1))
     if (field.may_be_a_user())
       report.say(text("         field ", io::quote(field.name),
-                      " is not used: epsilon is for one record, not for all of one ",
-                      "user (--privacy-unit user --user-field ", visible(field.name, 40), ")"));
+                      " is not used: epsilon protects one record, not all of a user's records (--privacy-unit user "
+                      "--user-field ",
+                      visible(field.name, 40), ")"));
 }
 
 // Both options state the size of a batch, and may differ: a private run divides by the one and draws by the other.

@@ -47,9 +47,9 @@ void check_text_model(const Recipe& recipe, const models::TextTraits& model) {
 // Numbered by the labels that occur, the classes would depend on every single record, and be published.
 void check_classes(const Recipe& recipe) {
   SHADE_REQUIRE(!recipe.dp.is_private() || !recipe.data.classes.empty(),
-                "a private run on labelled records states its classes, because the labels that occur are not public; "
-                "set classes = [\"...\", \"...\"] in [data], --classes NAME,NAME or --classes @FILE with one per line "
-                "(for texts, shade data --data-folder ",
+                "a private run on labelled records must be given its classes, because the labels that occur are not "
+                "public; set classes = [\"...\", \"...\"] in [data], --classes NAME,NAME or --classes @FILE with one "
+                "per line (for texts, shade data --data-folder ",
                 recipe.data.data_folder, " shows the labels)");
 }
 

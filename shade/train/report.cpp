@@ -45,11 +45,11 @@ void Report::step(const StepReport& r) {
   const auto percent = [&](const char* name, std::optional<double> Throughput::* share) {
     if (!(r.speed.*share)) return std::string();
     const auto figure = [&](const Throughput& of) { return text(significant(100 * *(of.*share), 2), " %"); };
-    return text("  ", name, " ", figure(r.speed), pads ? text(" (", figure(r.padded), ")") : "");
+    return text("  ", figure(r.speed), " ", name, pads ? text(" (", figure(r.padded), " with padding)") : "");
   };
   say(text(line, "  memory ", to_string(r.memory), "  ", significant(r.speed.tokens_per_second), " tokens/s",
            pads ? text(" (", significant(r.padded.tokens_per_second), " with padding)") : "",
-           percent("mfu", &Throughput::mfu), percent("gemm_share", &Throughput::gemm_share), "  ",
+           percent("mfu", &Throughput::mfu), percent("of matrix-product speed", &Throughput::gemm_share), "  ",
            utc_text(std::time(nullptr)), left));
 
   Json json{{"step", r.step}, {"lr", r.record.learning_rate}};

@@ -1,5 +1,5 @@
-// What a recipe means. Nothing here is unprotected, random or synthetic by accident: what was not asked for in so many
-// words is an error with its remedy, or is announced at the start of the run.
+// What a recipe means. Random weights and synthetic data are used only on request. A run that asks for no privacy is
+// ordinary training, which the first lines of the run state.
 #include <algorithm>
 
 #include "shade/base/error.h"
@@ -25,10 +25,10 @@ std::string decide_privacy(Recipe& recipe, const Config& config) {
   const bool stated = config.given("dp.dp");
   if (!stated && !asked.empty()) dp.dp = dp.is_private() ? dp.dp : privacy::MethodName::automatic;
   if (dp.is_private())
-    return text("private because ",
-                stated || asked.empty() ? text("dp is ", to_string(dp.dp)) : text(asked, " was given"));
+    return stated || asked.empty() ? text("private: --dp ", to_string(dp.dp), " was given")
+                                   : text("private: ", asked, " was given");
   if (stated) return text("dp is none", asked.empty() ? "" : text(", and ", asked, " has no effect"));
-  return "--dp was not given";
+  return "--dp was not given, so this is ordinary training without differential privacy";
 }
 
 // Of a run that is not private: --max-grad-norm clips the whole gradient, and --grad-clip is another name for that. A
@@ -122,6 +122,7 @@ void check_private(const Recipe& recipe, const Config& config) {
 // Where training starts.
 std::string choose_weights(Recipe& recipe) {
   auto& model = recipe.model;
+  models::require_known(model.model);
   const auto folder = models::model_folder(model.model);
   SHADE_REQUIRE(model.weights.empty() || !model.from_scratch, "from_scratch is set, and so are the weights ",
                 model.weights, "; drop one of them");
@@ -176,6 +177,14 @@ bool lies_in(const fs::path& inner, const fs::path& outer) {
 // A run writes, replaces and deletes files below its folders.
 void check_places(const Recipe& recipe) {
   const auto& train = recipe.train;
+  // Reading the data goes through all folders below, so what a run writes there would be read as records.
+  const auto& data = recipe.data.data_folder;
+  if (fs::is_directory(data))
+    for (const auto& [option, place] : {std::pair("--output", train.output),
+                                        {"--export", train.export_folder},
+                                        {"--export-adapter", train.adapter_folder}})
+      SHADE_REQUIRE(place.empty() || !lies_in(place, data), option, " ", place, " lies in the data folder ", data,
+                    ": the files of the run would be read as records; choose another place for ", option);
   const auto folder = models::model_folder(recipe.model.model);
   for (const auto& source : {folder ? folder->string() : std::string(), recipe.model.weights}) {
     if (!fs::is_directory(source)) continue;

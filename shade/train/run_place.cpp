@@ -1,6 +1,9 @@
 #include "shade/train/run_place.h"
 
+#include <algorithm>
+
 #include "shade/base/error.h"
+#include "shade/base/visible_text.h"
 #include "shade/checkpoint/folder.h"
 #include "shade/checkpoint/manifest.h"
 #include "shade/train/run_folder.h"
@@ -19,6 +22,18 @@ std::optional<RunPlace> find_run(const fs::path& place) {
   SHADE_REQUIRE(latest, "the run ", place.string(), " has no checkpoint yet (LATEST in ", saved.path().string(),
                 "); a run saves one at its end, every --save-every steps, or on Ctrl-C");
   return RunPlace{place, saved.place(latest->entry)};
+}
+
+std::vector<std::string> runs_in(const fs::path& folder) {
+  constexpr size_t kMost = 10;
+  std::vector<std::string> out;
+  std::error_code fault;
+  for (fs::directory_iterator entry(folder, fault), end; !fault && entry != end; entry.increment(fault))
+    if (std::error_code unreadable; fs::exists(entry->path() / kRecipeFile, unreadable))
+      out.push_back(visible(entry->path().string()));
+  std::sort(out.begin(), out.end());
+  if (out.size() > kMost) out.resize(kMost);
+  return out;
 }
 
 Recipe recipe_of(const RunPlace& place) {

@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "shade/train/recipe.h"
 
@@ -15,6 +17,9 @@ struct RunPlace {
 // Of the folder of a run, with its latest checkpoint, or of one of its checkpoints. None: it is neither. Throws
 // UsageError if the run has no checkpoint. No slash at the end of `place`.
 std::optional<RunPlace> find_run(const std::filesystem::path& place);
+
+// Paths of the runs that lie in this folder, for messages about a folder that is no run itself; at most ten, sorted.
+std::vector<std::string> runs_in(const std::filesystem::path& folder);
 
 Recipe recipe_of(const RunPlace& place);  // as it was resolved; throws UsageError
 

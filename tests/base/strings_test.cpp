@@ -50,6 +50,16 @@ TEST(Strings, SuggestsWhatWasMeant) {
   EXPECT_EQ(nearest("--sec", short_names), "--seq");
 }
 
+TEST(Strings, SuggestsTheBeginningOfANameAndSynonyms) {
+  const std::vector<std::string> names{"--optim.lr", "--optimizer", "--batch-size", "--batch-size-limit"};
+  EXPECT_EQ(nearest("--batch", names), "--batch-size") << "the shortest";
+  EXPECT_EQ(nearest("--optim", names), "--optimizer") << "not the long spelling of an option";
+  const std::vector<std::string> verbs{"train", "eval"}, types{"fp32", "bf16"};
+  EXPECT_EQ(suggestion("fine-tune", verbs), "; did you mean 'train'?");
+  EXPECT_EQ(suggestion("generation", verbs), "") << "what it stands for is not offered";
+  EXPECT_EQ(suggestion("fp16", types), "; fp16 is not supported; the 16-bit type is bf16") << "not fp32";
+}
+
 TEST(Strings, RangesStayShort) {
   EXPECT_EQ(ranges(std::array{0, 1, 2, 5}), "0-2, 5");
   EXPECT_EQ(ranges(std::array{3, 4}), "3, 4");

@@ -48,6 +48,11 @@ void prepare(const fs::path& folder) {
   io::write_file(folder / "strange/s.jsonl", "{\"body\": \"one text\"}\n");
   io::write_file(folder / "cut/cut_result.json", "{\"mode\": ");
   fs::create_directories(folder / "nothing");
+  io::write_file(folder / "shelf/tiny/config.json", "{}");
+  for (const auto* run : {"one", "two"}) io::write_file(folder / "runs" / run / "recipe.toml", "");
+  io::write_file(folder / "wards/w.jsonl",
+                 "{\"text\": \"a\", \"label\": \"cardiology\"}\n{\"text\": \"b\", \"label\": \"Cardiology\"}\n"
+                 "{\"text\": \"c\", \"label\": \"surgery\"}\n");
   io::write_file(folder / "empty.toml", "");
   ::mkfifo((folder / "pipe").c_str(), 0600);
   io::write_file(folder / "odd/\xff.jsonl", "{\"text\": \"one text\"}\n");

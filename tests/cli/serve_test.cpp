@@ -87,7 +87,7 @@ TEST_F(Serve, ReadsPromptsFromAFileAndDrawsByTheSeed) {
 TEST_F(Serve, SaysWhatAPromptNeeds) {
   train({"--task", "lm"});
   EXPECT_TRUE(says(shade({"generate", place("run")}), "--prompt TEXT"));
-  EXPECT_TRUE(says(shade({"generate", place("nowhere"), "--prompt", "x"}), "is not a model"));
+  EXPECT_TRUE(says(shade({"generate", place("nowhere"), "--prompt", "x"}), "no such folder"));
   EXPECT_TRUE(says(shade({"generate", place("run"), "--prompt", "x", "--ranks", "2"}), "one process"));
   EXPECT_TRUE(says(shade({"generate", place("run"), "--prompt", "x", "--system", "y"}),
                    "--system has no effect without --chat"));

@@ -69,11 +69,11 @@ class Accident : public testing::Test {
 
 TEST_F(Accident, SettingsOfPrivacyMakeTheRunPrivate) {
   expect_said(train_synthetic({"--sigma", "1", "--max-grad-norm", "1", "--delta", "1e-3"}),
-              "private because sigma was given\n");
+              "private: sigma was given\n");
   EXPECT_TRUE(has_ledger());
   for (const Words& setting :
        {Words{"--target-epsilon", "8"}, {"--delta", "1e-3"}, {"--keep-key"}, {"--clip-style", "flat"}}) {
-    expect_said(train_synthetic(setting), "private because");
+    expect_said(train_synthetic(setting), "private: ");
     EXPECT_TRUE(has_ledger()) << setting[0];
   }
   expect_said(train_synthetic({"--sigma", "1", "--dp", "none"}), "privacy  none: dp is none, and sigma has no effect");
@@ -84,7 +84,7 @@ TEST_F(Accident, SettingsOfPrivacyMakeTheRunPrivate) {
   expect_said(train_synthetic({"--max-grad-norm", "0.5"}), "ordinary gradient clipping at 0.5");
   EXPECT_FALSE(has_ledger());
   const auto recipe = scratch_.write("recipe.toml", "[dp]\nsigma = 1.0\ndelta = 1e-3\n").string();
-  expect_said(train_synthetic({recipe}), "private because sigma was given");
+  expect_said(train_synthetic({recipe}), "private: sigma was given");
 }
 
 // A line of a recipe, or of the recipe.toml of a plain run, which has every field, doesn't outweigh the command line.
@@ -104,7 +104,8 @@ TEST_F(Accident, PrivacyOnTheCommandLineIsNotSilencedByTheRecipe) {
                          " was given on the command line; add --dp auto for a private run or drop " + setting[0]);
       EXPECT_FALSE(fs::exists(place("run" + std::to_string(runs_)))) << setting[0];
     }
-    expect_said(train_synthetic({recipe, "--sigma", "1", "--delta", "1e-3", "--dp", "auto"}), "private because dp is");
+    expect_said(train_synthetic({recipe, "--sigma", "1", "--delta", "1e-3", "--dp", "auto"}),
+                "private: --dp auto was given");
     expect_said(train_synthetic({recipe, "--sigma", "1", "--dp", "none"}), "dp is none, and sigma has no effect");
     expect_said(train_synthetic({recipe}), "privacy  none: dp is none");
   }
@@ -143,7 +144,7 @@ TEST_F(Accident, TheModelsTokenizerIsUsed) {
 }
 
 TEST_F(Accident, SomethingElseThanARecipeIsRefused) {
-  expect_refused(train({scratch_.path().string()}), "is a folder; expected a TOML file");
+  expect_refused(train({scratch_.path().string()}), "is a folder, and a TOML file is expected here");
   expect_refused(train({scratch_.write("empty.toml", "").string()}), "sets nothing");
   expect_refused(train({scratch_.write("steps.toml", "[train]\nsteps = 3\n").string()}), "no model to train");
   expect_refused(train({}), "name a recipe (shade train RECIPE.toml)");
@@ -196,7 +197,7 @@ TEST_F(Accident, APrivateRunStatesItsClasses) {
     return train(words);
   };
   const auto unstated = with({});
-  expect_refused(unstated, "a private run on labelled records states its classes");
+  expect_refused(unstated, "a private run on labelled records must be given its classes");
   EXPECT_EQ(unstated.output.find("hill"), std::string::npos) << "labels that occur are not said: " << unstated.output;
   EXPECT_FALSE(fs::exists(texts() + "/.shade")) << "refused before the data is read";
   expect_said(with({"--classes", "wood,hill,sea", "--export", place("exported")}), "finished");

@@ -32,9 +32,10 @@ TEST(Nccl, IsLoadedWithoutAGpu) {
 
 TEST(Nccl, WithoutAGpuItSaysSo) {
   if (nccl_devices() > 0) GTEST_SKIP() << "this machine has GPUs";
-  EXPECT_EQ(fault_of([] { nccl_device(0); }),
-            "the nccl backend needs a CUDA device and none is visible; check the driver and CUDA_VISIBLE_DEVICES, or "
-            "use --comm.backend gloo");
+  EXPECT_EQ(
+      fault_of([] { nccl_device(0); }),
+      "no CUDA device is visible, which --device cuda (the nccl backend) needs; check the driver (nvidia-smi) and "
+      "CUDA_VISIBLE_DEVICES, or compute on the CPU: --device cpu");
 }
 
 // One program runs on both flavours of libtorch.

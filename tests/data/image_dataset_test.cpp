@@ -4,6 +4,7 @@
 
 #include "folder.h"
 #include "image_files.h"
+#include "shade/data/classes.h"
 #include "shade/data/image_file.h"
 #include "shade/io/errors.h"
 
@@ -269,7 +270,8 @@ TEST_F(Images, StatedClassesAreTheClasses) {
   EXPECT_TRUE(
       data.batch(std::array<int64_t, 4>{0, 1, 2, 3}).labels.equal(at::tensor(std::vector<int64_t>{2, 2, 0, 0})));
   options_.names = {"cat", "cow"};
-  EXPECT_NE(message_of<UsageError>([&] { opened(options_); }).find("the data has the label 'dog'"), std::string::npos);
+  EXPECT_NE(message_of<UnknownLabel>([&] { opened(options_); }).find("the data has the label 'dog'"),
+            std::string::npos);
 }
 
 TEST_F(Images, NoRecordsMakeAnEmptyBatch) {

@@ -111,7 +111,7 @@ TEST(Records, MalformedFilesNameFileAndLine) {
   EXPECT_EQ(refused("a.jsonl", good + "{\"text\":\"b\""),
             "a.jsonl:2: the record is not valid JSON at byte 11, after '{\"text\":\"b\"'");
   EXPECT_EQ(refused("a.jsonl", good + good + "{\"txt\":\"b\"}"),
-            "a.jsonl:3: there is no field 'text'; the row has the fields 'txt'");
+            "a.jsonl:3: there is no field 'text' (did you mean 'txt'?); the row has the fields 'txt'");
   EXPECT_EQ(refused("a.jsonl", "[1]"), "a.jsonl:1: expected an object, found an array");
   EXPECT_EQ(refused("a.jsonl", "{\"text\":5}"), "a.jsonl:1: 'text' must be a string, found the number 5");
   EXPECT_EQ(refused("a.jsonl", "{\"text\":\"a\",\"text\":\"b\"}"), "a.jsonl:1: the record has the key 'text' twice");

@@ -180,8 +180,9 @@ TEST(TextDataset, StatedClassesAreTheClasses) {
   folder.put("b.jsonl", "{\"text\":\"c\",\"label\":\"aaa-john-doe\"}\n");
   EXPECT_EQ(
       message_of<UsageError>([&] { open_dataset(config, 4, Task::classify); }),
-      "the data has the label 'aaa-john-doe', which is none of the 3 stated classes; correct the records, or state "
-      "it too (--classes)");
+      text((folder.path() / "b.jsonl").string(),
+           ":1: the data has the label 'aaa-john-doe', which is none of the 3 stated classes: 'hill', 'sea, deep', "
+           "'sea'; correct the records, or state it too (--classes)"));
 }
 
 TEST(TextDataset, WrongClassesAreRefused) {

@@ -53,7 +53,7 @@ TEST(Classes, AsManyAsAreStated) {
     EXPECT_EQ(rows_of_head(train_in(run.path(), 1, words)), 4);
   }
   const io::Scratch run;
-  EXPECT_NE(refused(run.path(), on(folder, {{"dp.dp", "auto"}, {"dp.sigma", "1"}})).find("states its classes"),
+  EXPECT_NE(refused(run.path(), on(folder, {{"dp.dp", "auto"}, {"dp.sigma", "1"}})).find("must be given its classes"),
             std::string::npos);
 }
 
@@ -155,7 +155,7 @@ TEST_F(Trained3, RowsAndNamesInAnotherOrderAreTheSameModel) {
   const Words is_private{{"dp.dp", "auto"}, {"dp.sigma", "1"}, {"dp.sampler", "shuffled"}};
   EXPECT_NEAR(first_loss(other, with(is_private, {{"data.classes", "air,hill,sea"}})), loss, 1e-5);
   EXPECT_EQ(exported_names(), (Names{"hill", "sea", "air"}));
-  EXPECT_NE(refused_run(other, is_private).find("states its classes"), std::string::npos);
+  EXPECT_NE(refused_run(other, is_private).find("must be given its classes"), std::string::npos);
   EXPECT_NE(
       refused_run(other, with(is_private, {{"data.classes", "air,hill,lake"}})).find("must have the same classes"),
       std::string::npos);
@@ -181,7 +181,7 @@ TEST_F(Trained3, WholeNumbersAreClassNumbersAndNamesStay) {
 
 TEST_F(Trained3, OtherLabelsAreRefused) {
   put_texts(folder, {"sea", "Air", "hill"});
-  EXPECT_NE(refused_run(place("model")).find("case counts: is 'air' meant?"), std::string::npos);
+  EXPECT_NE(refused_run(place("model")).find("case counts; did you mean 'air'?"), std::string::npos);
   put_texts(folder, {"sea", "air", "lake"});
   const auto said = refused_run(place("model"));
   EXPECT_NE(said.find("the model's classes: 'sea', 'air', 'hill'; labels of the data: 'air', 'lake', 'sea'"),

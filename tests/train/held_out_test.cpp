@@ -80,8 +80,9 @@ TEST(HeldOut, ByContentApproximatelyAsManyAreHeldOut) {
 
 TEST(HeldOut, NoneAndAllHeldOut) {
   const auto none = HeldOut::by_content(Contents({~uint64_t{0}, ~uint64_t{0}}), 1);
-  EXPECT_EQ(none.describe(), "2 for training, 0 held out by content (eval_records 1 is approximate in a private run)");
-  EXPECT_EQ(HeldOut::by_content(Contents({0, 0}), 0).describe(), "2 for training, 0 held out");
+  EXPECT_EQ(none.describe(),
+            "2 for training, none held out by content (eval_records 1 is approximate in a private run)");
+  EXPECT_EQ(HeldOut::by_content(Contents({0, 0}), 0).describe(), "2 for training, none held out");
   const auto all = test::fault([] { HeldOut::by_content(Contents({0, 0}), 1); });
   EXPECT_NE(all.find("none is left for training; set --eval-records 0"), std::string::npos) << all;
   const auto many = test::fault([] { HeldOut::by_content(Contents({0, 0}), 2); });

@@ -134,8 +134,7 @@ TEST(Recipe, ASettingOfPrivacyMakesARunPrivate) {
         "accountant = \"rdp\"", "noise_seed = 0", "max_batch = 64", "population = 5000", "keep_key = true"}) {
     const Resolved implied(kRandom + (setting.starts_with("keep_key") ? "[train]\n" : "[dp]\n") + setting + "\n");
     EXPECT_EQ(implied.recipe.dp.dp, privacy::MethodName::automatic) << setting;
-    EXPECT_EQ(implied.recipe.decisions.privacy,
-              text("private because ", setting.substr(0, setting.find(' ')), " was given"));
+    EXPECT_EQ(implied.recipe.decisions.privacy, text("private: ", setting.substr(0, setting.find(' ')), " was given"));
   }
   for (const std::string setting : {"[dp]\nsigma = 0", "[dp]\nnoise_seed = -1", "[dp]\nmax_batch = 0",
                                     "[dp]\npopulation = 0", "[train]\nkeep_key = false"})
@@ -308,7 +307,7 @@ TEST(Recipe, PackedPrivateDataNeedsTheWindowAsUnit) {
       "choose --packing records, or accept that with --privacy-unit window");
   EXPECT_TRUE(has(fault_of(private_run("", window)), "--privacy-unit window is for packed data"));
   EXPECT_TRUE(has(fault_of(private_run(packed, "privacy_unit = \"record\"\n")), "packed data in a private run"));
-  EXPECT_EQ(Resolved(private_run(packed, window)).recipe.decisions.privacy, "private because dp is auto")
+  EXPECT_EQ(Resolved(private_run(packed, window)).recipe.decisions.privacy, "private: --dp auto was given")
       << "what an epsilon holds for is said with the epsilon, which there may not be";
   EXPECT_EQ(fault_of(kRandom + "[data]\n" + packed), "no error") << "a run that is not private";
 }

@@ -139,7 +139,7 @@ TEST(TrainerImages, AnotherPictureIsAnotherIncarnation) {
 TEST(TrainerImages, APrivateRunStatesItsClasses) {
   const Pictures images;
   const io::Scratch here;
-  EXPECT_NE(refused(here.path(), recipe_on(images, {{"data.classes", ""}})).find("states its classes"),
+  EXPECT_NE(refused(here.path(), recipe_on(images, {{"data.classes", ""}})).find("must be given its classes"),
             std::string::npos);
   EXPECT_NE(refused(here.path(), recipe_on(images, {{"data.classes", "bright,night"}})).find("the label 'dark'"),
             std::string::npos);

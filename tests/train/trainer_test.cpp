@@ -269,8 +269,12 @@ TEST(Trainer, RefusesWhatTheModelWasntMadeFor) {
   const Scratch here;
   EXPECT_EQ(refused(here.path() / "run", {{"train.seq_length", "131073"}, {"train.records", "1"}}),
             "--seq-length 131073 is longer than the 131072 positions of the model (max_position_embeddings)");
-  here.write("a.txt", "a text");
-  const Words pretrained{{"model.weights", "its weights"}, {"data.data_folder", here.path().string()}};
+  const auto texts = here.path() / "texts";
+  std::filesystem::create_directories(texts);
+  here.write("texts/a.txt", "a text");
+  EXPECT_NE(refused(texts / "run", {{"data.data_folder", texts.string()}}).find("lies in the data folder"),
+            std::string::npos);
+  const Words pretrained{{"model.weights", "its weights"}, {"data.data_folder", texts.string()}};
   const auto said = [&](const Words& more) { return refused(here.path() / "run", with(pretrained, more)); };
   EXPECT_NE(said({{"model.vocab_size", "1440"}}).find("a vocabulary of 1440 would read bytes"), std::string::npos);
   // Asked for, and a vocabulary of bytes: the next thing that is wrong is another one.
@@ -295,7 +299,8 @@ TEST(Trainer, ATestFolderWithOtherClassesIsRefused) {
                                                   {"model.vocab_size", "260"},
                                                   {"data.data_folder", (here.path() / "train").string()},
                                                   {"train.test_folder", (here.path() / "test").string()}});
-  EXPECT_EQ(said.find(text("--test-folder ", (here.path() / "test").string(), ": the data has the label 'air'")), 0u)
+  const auto test = (here.path() / "test").string();
+  EXPECT_EQ(said.find(text("--test-folder ", test, ": ", test, "/a.jsonl:2: the data has the label 'air'")), 0u)
       << said;
   EXPECT_NE(said.find("the model's classes: 'sea', 'sky'; labels of the data: 'air', 'sea'"), std::string::npos)
       << said;

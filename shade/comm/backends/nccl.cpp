@@ -14,11 +14,12 @@ const NcclFunctions& functions() { return CudaLibrary::get().table<NcclFunctions
 }  // namespace
 
 void require_nccl() {
-  SHADE_REQUIRE(visible_gpus() > 0,
-                "the nccl backend needs a CUDA device and none is visible; check the driver and "
-                "CUDA_VISIBLE_DEVICES, or use --comm.backend gloo");
-  SHADE_REQUIRE(nccl_built(), "the nccl backend can't be used: ", CudaLibrary::get().why_not(),
-                ". Or use --comm.backend gloo");
+  SHADE_REQUIRE(
+      visible_gpus() > 0,
+      "no CUDA device is visible, which --device cuda (the nccl backend) needs; check the driver (nvidia-smi) "
+      "and CUDA_VISIBLE_DEVICES, or compute on the CPU: --device cpu");
+  SHADE_REQUIRE(nccl_built(), "--device cuda (the nccl backend) can't be used: ", CudaLibrary::get().why_not(),
+                ". Or compute on the CPU: --device cpu");
 }
 
 c10::intrusive_ptr<c10d::Backend> make_nccl(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
