@@ -41,7 +41,7 @@ TEST(DataVerb, FaultsAreSaid) {
   const auto broken = data({"--data-folder", scratch.path().string()});
   EXPECT_EQ(broken.status, 1);
   EXPECT_EQ(broken.output, "shade data: " + (scratch.path() / "a.jsonl").string() +
-                               ":2: there is no field 'text'; the row has the fields 'txt'\n");
+                               ":2: there is no field 'text' (did you mean 'txt'?); the row has the fields 'txt'\n");
 }
 
 TEST(DataVerb, ShowsWhatIsThere) {
