@@ -23,7 +23,7 @@ FileLock::FileLock(const std::filesystem::path& file, const char* owner)
   const int fault = errno;
   ::close(descriptor_);
   SHADE_REQUIRE(fault != EWOULDBLOCK, file, " is in use by another run; ", owner,
-                " belongs to one run at a time: wait for it, or give this one a folder of its own");
+                " belongs to one run at a time: wait for it, or give this one another folder");
   throw Error(text("cannot lock ", file, ": ", std::strerror(fault)));
 }
 

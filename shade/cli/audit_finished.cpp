@@ -55,7 +55,7 @@ Canaries read_canaries(serve::OpenedModel& model, const std::string& folder) {
 void require_own_users(std::vector<data::UserId> users) {
   std::sort(users.begin(), users.end());
   SHADE_REQUIRE(std::adjacent_find(users.begin(), users.end()) == users.end(),
-                "two canaries have the same user; expected each canary to have a user of its own");
+                "two canaries have the same user; expected a different user for each canary");
 }
 
 std::vector<std::string> lines_of(const std::string& file) {

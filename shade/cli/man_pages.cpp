@@ -62,7 +62,7 @@ std::string man_page(const std::vector<VerbWords>& verbs) {
                          ".SH NAME\nshade \\- train models sharded over many ranks, with differential privacy\n"
                          ".SH SYNOPSIS\n.B shade\n.I verb\n[\\fIoptions\\fR]\n.SH DESCRIPTION\n"
                          "Shade trains large models sharded over many ranks, with or without differential privacy, and "
-                         "verifies that the private gradient is right.\nEvery verb has a page of its own, e.g. "
+                         "verifies that the private gradient is right.\nEvery verb has its own page, e.g. "
                          "\\fBman shade\\-train\\fR, and \\fBshade\\fR \\fIverb\\fR \\fB\\-\\-help\\fR.\n.SH VERBS\n");
   for (const auto& verb : verbs) out += text(".TP\n", bold(verb.name), "\n", plain(verb.summary), "\n");
   out += text(".TP\n\\fBcompletion\\fR bash|zsh|fish\ncompletion of verbs, options and values for a shell\n", kStatus,

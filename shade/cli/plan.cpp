@@ -233,8 +233,8 @@ int run_plan(const Arguments& arguments) {
   };
   if (advice.asked()) {
     SHADE_REQUIRE(!privacy.asked() && !run.asked(),
-                  "--advise is about memory and the time of a step; ask for a privacy budget or a whole run in a plan "
-                  "of its own");
+                  "--advise is about memory and the time of a step; ask for a privacy budget or a whole run in "
+                  "another plan");
     const bool found = advice.run(words, time);
     if (!csv_file.empty()) write_output(csv_file, advice.csv());
     if (!json_file.empty()) write_result(advice.json());

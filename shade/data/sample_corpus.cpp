@@ -189,7 +189,7 @@ SampleText sample_text(uint64_t seed, uint64_t n) {
 void write_sample_corpus(const std::filesystem::path& folder, Bytes size, uint64_t seed) {
   namespace fs = std::filesystem;
   fs::create_directories(folder);
-  SHADE_REQUIRE(fs::is_empty(folder), folder, " is not empty; a sample corpus gets a folder of its own");
+  SHADE_REQUIRE(fs::is_empty(folder), folder, " is not empty; choose a new folder for the sample corpus");
   fs::create_directories(folder / "labelled");
   fs::create_directories(folder / "plain");
   Progress progress(text("writing ", folder.string(), ", MB"), size.count / 1'000'000);

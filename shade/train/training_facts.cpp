@@ -37,7 +37,7 @@ TrainingFacts::Count units_of(const Recipe& recipe, std::span<const SampledSteps
     return out;
   }
   if (!takes_number_as_public(recipe)) {
-    out.not_stated = "private: the sampling rate was given, so this number is not taken as public";
+    out.not_stated = "it is private; the sampling rate was given, so this number is not taken as public";
     return out;
   }
   out.number = units_behind(recipe, steps.front());
@@ -53,7 +53,7 @@ std::vector<TrainingFacts::Count> counts_of(const Recipe& recipe, std::span<cons
   if (unit != privacy::PrivacyUnit::record)
     out.push_back({.of = "records",
                    .number = {},
-                   .not_stated = text("private: the unit of privacy is a ", to_string(unit),
+                   .not_stated = text("it is private; the unit of privacy is a ", to_string(unit),
                                       ", and no number of records is taken as public")});
   return out;
 }

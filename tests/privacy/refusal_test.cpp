@@ -69,14 +69,14 @@ TEST_P(Refusal, AWeightThatNoLayerHandsOver) {
 TEST_P(Refusal, AWeightUsedTwice) {
   EXPECT_EQ(refused({linear(), linear(), added()}),
             "weight a.weight was reported from row 0 after 2 rows: either it is used twice in one forward pass (use "
-            "a weight of its own for each layer, or freeze it), or its layer skips rows");
+            "a separate weight for each layer, or freeze it), or its layer skips rows");
   EXPECT_EQ(
       refused({linear(), added(), added()}),
       "weight positions is used twice in one forward pass, so the norms of its two gradients don't add up to that "
-      "of their sum; use a weight of its own for each layer, or freeze it");
+      "of their sum; use a separate weight for each layer, or freeze it");
   EXPECT_EQ(refused({lookup(), lookup(), added()}),
             "weight a.weight is used twice in one forward pass, so the norms of its two gradients don't add up to that "
-            "of their sum; use a weight of its own for each layer, or freeze it");
+            "of their sum; use a separate weight for each layer, or freeze it");
 }
 
 TEST_P(Refusal, RowsThatAreMissing) {
@@ -106,7 +106,7 @@ TEST_P(Refusal, ATiedTableWhoseLookupIsNotTheOneAnnounced) {
   tied.looked_up_BT = ids();
   EXPECT_EQ(refused({lookup(), tied, added()}),
             "weight a.weight is used twice in one forward pass, so the norms of its two gradients don't add up to that "
-            "of their sum; use a weight of its own for each layer, or freeze it");
+            "of their sum; use a separate weight for each layer, or freeze it");
   tied.looked_up_BT = ids().flip(1);
   EXPECT_EQ(refused({tied, added(), lookup()}),
             "table a.weight was told to look up other rows (LmLossOptions::looked_up_BT) than it did, so the cross "

@@ -85,7 +85,7 @@ TEST_F(StatedFacts, AreOnThePageAndInTheJson) {
                   "| training last started on (UTC) | not stated: ",
                   "| data set | visits |",
                   "| users in training | 20 |",
-                  "| records in training | not stated: private: the unit of privacy is a user",
+                  "| records in training | not stated: it is private; the unit of privacy is a user",
                   "random weights",
                   "shade 9.9",
                   "| optimizer | adamw |",
@@ -115,7 +115,7 @@ TEST_F(StatedFacts, WithholdNumbersThatAreNotPublic) {
   auto json = released("rate");
   EXPECT_EQ(json["data"]["counts"].size(), 1u);
   EXPECT_FALSE(json["data"]["counts"][0].contains("number"));
-  expect_on_page({"| records in training | not stated: private: the sampling rate was given"});
+  expect_on_page({"| records in training | not stated: it is private; the sampling rate was given"});
   EXPECT_EQ(page.find("40"), page.find("40", page.find("## Files"))) << "outside of digests";
   EXPECT_EQ(json["taken_as_public"].dump().find("the number of"), std::string::npos);
   train("users", [] {

@@ -26,7 +26,7 @@ void SampleNorms::begin(int64_t samples) {
 void SampleNorms::require_first(const nn::Weight& weight) const {
   SHADE_REQUIRE(!seen_[static_cast<size_t>(weight.id())].done, "weight ", weight.name(),
                 " is used twice in one forward pass, so the norms of its two gradients don't add up to that of their "
-                "sum; use a weight of its own for each layer, or freeze it");
+                "sum; use a separate weight for each layer, or freeze it");
 }
 
 void SampleNorms::finish(const nn::Weight& weight) {
@@ -40,7 +40,7 @@ void SampleNorms::admit_rows(const nn::LinearGrad& grad) {
   auto& seen = seen_[static_cast<size_t>(weight.id())];
   SHADE_REQUIRE(seen.rows == grad.row, "weight ", weight.name(), " was reported from row ", grad.row, " after ",
                 seen.rows,
-                " rows: either it is used twice in one forward pass (use a weight of its own for each "
+                " rows: either it is used twice in one forward pass (use a separate weight for each "
                 "layer, or freeze it), or its layer skips rows");
   seen.rows += grad.g_BTP.size(2);
   if (!grad.last) return;

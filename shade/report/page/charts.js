@@ -46,22 +46,25 @@ function linePlot(wide, lines, { xs, format, xLabel, zero = true, references = [
   const seen = all.flatMap(p => [p[1], p[2] ?? p[1], p[3] ?? p[1]]).filter(isFinite).concat(references.map(r => r.value));
   const y0 = zero ? Math.min(0, ...seen) : Math.min(...seen), y1 = Math.max(...seen), room = (y1 - y0 || 1) * 0.05;
   const x0 = Math.min(...all.map(p => map(p[0]))), x1 = Math.max(...all.map(p => map(p[0])));
-  const inset = xs ? 14 : 0, x = v => left + inset + (right - left - 2 * inset) * (map(v) - x0) / (x1 - x0 || 1);
+  // Whiskers of several lines at one x stand next to each other.
+  const apart = xs && all.some(p => p[3] > p[2]) ? Math.min(8, 40 / lines.length) : 0;
+  const inset = xs ? 14 + apart * (lines.length - 1) / 2 : 0, x = v => left + inset + (right - left - 2 * inset) * (map(v) - x0) / (x1 - x0 || 1);
   const low = zero && y0 === 0 ? 0 : y0 - room, y = v => bottom - (bottom - top) * (v - low) / (y1 + room - low);
   let out = axisY(roundSteps(low, y1 + room, 5), y, left, right, format);
   for (const r of references) out += `<line x1="${left}" x2="${right}" y1="${y(r.value)}" y2="${y(r.value)}" stroke="var(--soft)" stroke-dasharray="5 4"/>`;
-  for (const l of lines) {
+  lines.forEach((l, i) => {
+    const at = v => x(v) + apart * (i - (lines.length - 1) / 2);
     let path = "", pen = "M";
     for (const p of l.points) {
       if (!isFinite(p[1]) || p[1] === null) { pen = "M"; continue; }
-      path += `${pen}${x(p[0]).toFixed(1)},${y(p[1]).toFixed(1)}`;
+      path += `${pen}${at(p[0]).toFixed(1)},${y(p[1]).toFixed(1)}`;
       pen = "L";
-      if (p[3] > p[2]) out += `<path d="M${x(p[0])},${y(p[2])}V${y(p[3])}M${x(p[0]) - 3},${y(p[2])}h6M${x(p[0]) - 3},${y(p[3])}h6" stroke="${l.colour}" fill="none"/>`;
+      if (p[3] > p[2]) out += `<path d="M${at(p[0])},${y(p[2])}V${y(p[3])}M${at(p[0]) - 3},${y(p[2])}h6M${at(p[0]) - 3},${y(p[3])}h6" stroke="${l.colour}" fill="none"/>`;
     }
     out += `<path d="${path}" fill="none" stroke="${l.colour}" stroke-width="${l.thin ? 1.2 : 2.2}"${l.dashed ? ' stroke-dasharray="6 4"' : ""}/>`;
     if (!l.thin) for (const p of l.points) if (isFinite(p[1]) && p[1] !== null)
-      out += `<circle cx="${x(p[0])}" cy="${y(p[1])}" r="3.6" fill="${l.colour}" data-tip="${safe(`${l.name}\n${xLabel} ${p[0]}\n${format(p[1])}`)}"/>`;
-  }
+      out += `<circle cx="${at(p[0])}" cy="${y(p[1])}" r="3.6" fill="${l.colour}" data-tip="${safe(`${l.name}\n${xLabel} ${p[0]}\n${format(p[1])}`)}"/>`;
+  });
   out += axisX(xs ?? roundSteps(x0, x1, right / 90), x, bottom + 18, v => String(v), wide);
   return `<svg width="${wide}" height="${bottom + 44}">${out}<text class="soft" text-anchor="middle" x="${(left + right) / 2}" y="${bottom + 38}">${safe(xLabel)}</text></svg>`;
 }
