@@ -42,47 +42,24 @@ struct ReleaseConfig {
   }
 };
 
-// "epsilon 3 at delta 1e-05", of a statement that is untrusted.
-std::string stated_guarantee(const Json& statement) {
-  const auto number = [&](const char* key) {
-    return statement.contains(key) && statement[key].is_number() ? statement[key].dump() : std::string("?");
-  };
-  if (statement["guarantee"] != true) return "NO privacy guarantee";
-  return text("epsilon ", number("epsilon"), " at delta ", number("delta"));
-}
-
-std::string stated_day(const Json& statement) {
-  const auto found = statement.contains("released_on") ? statement["released_on"] : Json();
-  return found.is_string() ? visible(found.get<std::string>(), 20) : "an unknown day";
-}
-
 int check_folder(const std::string& folder, const std::string& json_file) {
-  auto checked = train::check_release(folder);
-  for (auto* names : {&checked.different, &checked.missing, &checked.extra})
-    for (auto& name : *names) name = visible(name);  // of untrusted files, perhaps no UTF-8
-  const auto say = [](const std::vector<std::string>& names, const char* what) {
-    for (const auto& name : names) std::printf("%s %s\n", name.c_str(), what);
-  };
-  say(checked.different, "differs from the statement");
-  say(checked.missing, "is missing");
-  say(checked.extra, "is not named by the statement");
-  const auto day = stated_day(checked.statement), guarantee = stated_guarantee(checked.statement);
-  const auto faults = checked.different.size() + checked.missing.size() + checked.extra.size();
-  if (checked.passed())
-    std::printf("%zu files match the statement of %s: %s\n", checked.matching, day.c_str(), guarantee.c_str());
-  else
-    std::printf("%zu %s the statement of %s, which does not hold for this folder (%zu match)\n", faults,
-                faults == 1 ? "file does not match" : "files do not match", day.c_str(), checked.matching);
+  const auto checked = train::check_release(folder);
+  for (const auto& words : lines_of(checked)) std::printf("%s\n", words.c_str());
   std::printf("privacy.json has SHA-256 %s; compare it with the publisher's\n", checked.statement_sha256.c_str());
-  if (!json_file.empty())
-    write_json(json_file, {{"folder", without_folders(folder)},
-                           {"passed", checked.passed()},
-                           {"matching", checked.matching},
-                           {"different", checked.different},
-                           {"missing", checked.missing},
-                           {"extra", checked.extra},
-                           {"statement_sha256", checked.statement_sha256},
-                           {"statement", checked.statement}});
+  if (json_file.empty()) return checked.passed() ? 0 : 1;
+  Json out{{"folder", without_folders(folder)},
+           {"passed", checked.passed()},
+           {"matching", checked.matching},
+           {"statement_sha256", checked.statement_sha256},
+           {"statement", checked.json}};
+  for (const auto& [key, names] : {std::pair("different", &checked.different),
+                                   {"missing", &checked.missing},
+                                   {"unreadable", &checked.unreadable},
+                                   {"extra", &checked.extra}}) {
+    out[key] = Json::array();
+    for (const auto& name : *names) out[key].push_back(visible(name));  // perhaps no UTF-8
+  }
+  write_json(json_file, out);
   return checked.passed() ? 0 : 1;
 }
 

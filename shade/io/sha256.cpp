@@ -24,4 +24,10 @@ std::string sha256_of(const MappedFile& file) {
   return to_hex(out);
 }
 
+std::string sha256_of(std::string_view bytes) {
+  Digest out;
+  crypto_hash_sha256(out.data(), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+  return to_hex(out);
+}
+
 }  // namespace shade::io

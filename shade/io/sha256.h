@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "shade/io/mapped_file.h"
 
@@ -10,5 +11,6 @@ namespace shade::io {
 
 // 64 hexadecimal digits in lower case, as sha256sum prints them. Pages are dropped as they are read.
 std::string sha256_of(const MappedFile& file);
+std::string sha256_of(std::string_view bytes);
 
 }  // namespace shade::io

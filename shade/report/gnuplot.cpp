@@ -14,6 +14,7 @@
 #include "shade/base/program_path.h"
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
+#include "shade/report/report_folder.h"
 
 namespace shade::report {
 namespace {
@@ -84,18 +85,22 @@ std::string run_gnuplot(const std::filesystem::path& program, const std::filesys
 
 std::optional<std::filesystem::path> find_gnuplot() { return program_in(search_path(), "gnuplot"); }
 
-std::string draw(const Picture& picture, const std::filesystem::path& folder) {
+std::string draw(const Picture& picture, const std::filesystem::path& folder, Readers readers) {
   const auto program = find_gnuplot();
   if (!program) return "gnuplot is not in PATH";
-  std::filesystem::create_directories(folder / "scripts");
+  make_report_folder(folder / "scripts", readers);
   const auto script = text("scripts/", picture.name, ".gp");
+  const auto png = folder / (picture.name + ".png");
+  make_file(folder / script, readers);
+  make_file(png, readers);  // gnuplot writes into it and leaves its mode
   write_output(folder / script,
-               text("# gnuplot ", script, ", in the folder of the pictures\n", preamble(picture), picture.script));
+               text("# gnuplot ", script, ", in the folder of the pictures\n", preamble(picture), picture.script),
+               readers);
   int status = 0;
   const auto said = run_gnuplot(*program, folder, script, status);
-  const auto png = folder / (picture.name + ".png");
   std::error_code absent;
   if (status == 0 && std::filesystem::file_size(png, absent) > 0 && !absent) return "";
+  std::filesystem::remove(png, absent);
   return text("gnuplot failed on ", folder / script, ": ", trim(said));
 }
 

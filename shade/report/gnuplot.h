@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "shade/base/private_file.h"
+
 namespace shade::report {
 
 struct Picture {
@@ -17,8 +19,9 @@ struct Picture {
 
 std::optional<std::filesystem::path> find_gnuplot();  // in PATH
 
-// Writes folder/NAME.png and folder/scripts/NAME.gp. Empty, or what gnuplot complained about.
-std::string draw(const Picture& picture, const std::filesystem::path& folder);
+// Writes folder/NAME.png and folder/scripts/NAME.gp. Empty, or what gnuplot complained about. For `owner` links are
+// refused (Error).
+std::string draw(const Picture& picture, const std::filesystem::path& folder, Readers readers = Readers::by_umask);
 
 // The only way of text into a script: a string constant in which nothing is a command, a macro, a quote or the end of a
 // line, whatever `words` hold. Control characters are shown as \xNN, and more than 160 bytes end in "...".

@@ -8,6 +8,7 @@
 #include "shade/report/audits.h"
 #include "shade/report/facts.h"
 #include "shade/report/page.h"
+#include "shade/report/report_folder.h"
 #include "shade/report/row_names.h"
 #include "shade/report/text.h"
 
@@ -15,7 +16,8 @@ namespace shade::report {
 namespace {
 
 void write_text(WrittenReport& report, const std::filesystem::path& file, const std::string& content) {
-  write_output(file, content);
+  make_file(file, report.readers);
+  write_output(file, content, report.readers);
   report.files.push_back(file);
 }
 
@@ -35,7 +37,7 @@ void draw_pictures(WrittenReport& report, const std::vector<Picture>& pictures, 
     return;
   }
   for (const auto& picture : pictures) {
-    if (auto fault = draw(picture, folder); !fault.empty())
+    if (auto fault = draw(picture, folder, report.readers); !fault.empty())
       report.warnings.push_back(std::move(fault));
     else
       report.files.push_back(folder / (picture.name + ".png"));
@@ -46,7 +48,7 @@ std::filesystem::path pictures_folder(const std::filesystem::path& output, Reade
   // Who names a folder of this name means it.
   const auto named = output.has_filename() ? output.filename() : output.parent_path().filename();
   auto folder = named == "visualizations" ? output : output / "visualizations";
-  make_folder(folder, readers);
+  make_report_folder(folder, readers);
   return folder;
 }
 
@@ -125,7 +127,6 @@ WrittenReport write_training_report(const std::vector<std::filesystem::path>& fo
   report.readers = any_private ? Readers::owner : Readers::by_umask;
   const auto pictures = pictures_folder(output, report.readers);
   write_text(report, pictures / "summary.txt", report.summary);
-  if (any_private) make_file(output / "report.html", report.readers);
   write_text(report, output / "report.html", page_of(report.json, report.summary));
   const auto picture = training_picture(runs, lines);
   remove_pictures(pictures, {picture.name});

@@ -17,7 +17,7 @@ struct WrittenReport {
   std::vector<std::filesystem::path> files;  // that were written
   std::vector<std::string> warnings;         // files that were skipped, pictures that weren't drawn
   Json json;                                 // rows, findings, colours
-  Readers readers = Readers::by_umask;       // of all that is written from it
+  Readers readers = Readers::by_umask;       // of all that is written from it, and of its files
 
   bool has_pictures() const;
 };

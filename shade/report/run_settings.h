@@ -13,8 +13,8 @@ inline constexpr const char* kNoEffect = "does not apply";  // the value of a se
 
 // "optim.lr" -> "0.01", of the recipe.toml that shade train wrote into the run directory; empty: it has none. What
 // follows from another setting is shown with it: "0.74 (found for target_epsilon)". The run directory itself is no
-// setting, and of absolute paths the last name is left: a page is shared. Lines that shade train doesn't write are
-// skipped.
+// setting, and of absolute paths and those that lead out of the working folder the last name is left: a page is shared.
+// Lines that shade train doesn't write are skipped.
 Settings read_run_settings(const std::filesystem::path& folder, const std::set<std::string>& without_effect = {});
 
 // [{"setting": "optim.lr", "values": ["0.01", "0.005"]}, ...]: a value for each run, "-" where it has none. Runs

@@ -105,17 +105,34 @@ std::string written_at(const std::filesystem::path& file) {
   return ::stat(file.c_str(), &facts) == 0 ? utc_text(facts.st_mtime) : "";
 }
 
-std::string name_of(const std::filesystem::path& folder) {
-  const auto whole = std::filesystem::absolute(folder / "").lexically_normal();  // ends with a separator
-  return whole.parent_path().filename().string();
+std::filesystem::path whole_path(const std::filesystem::path& folder) {
+  return std::filesystem::absolute(folder / "").lexically_normal().parent_path();  // without a separator at the end
 }
 
+// "y/z" of "/x/y/z", for a length of 2.
+std::string tail_of(const std::filesystem::path& whole, size_t length) {
+  std::filesystem::path out;
+  auto left = whole.relative_path();
+  for (; length > 0 && left.has_filename(); --length) {
+    out = out.empty() ? left.filename() : left.filename() / out;
+    left = left.parent_path();
+  }
+  return out.string();
+}
+
+// As few folders as tell two runs of one name apart: a page is shared, and whole paths tell of a machine.
 void name_runs(std::vector<TrainingRun>& runs, const std::vector<std::filesystem::path>& folders) {
-  std::map<std::string, int> uses;
-  for (const auto& folder : folders) ++uses[name_of(folder)];
+  std::vector<std::filesystem::path> paths;
+  for (const auto& folder : folders) paths.push_back(whole_path(folder));
   for (size_t i = 0; i < runs.size(); ++i) {
-    const auto name = name_of(folders[i]);
-    runs[i].name = uses[name] == 1 ? name : folders[i].string();
+    const auto is_taken = [&](size_t length) {
+      return std::any_of(paths.begin(), paths.end(), [&](const auto& other) {
+        return other != paths[i] && tail_of(other, length) == tail_of(paths[i], length);
+      });
+    };
+    size_t length = 1;
+    while (is_taken(length)) ++length;
+    runs[i].name = tail_of(paths[i], length);
   }
 }
 
@@ -131,7 +148,14 @@ std::string TrainingRun::privacy() const {
   if (epsilon.empty()) return "private, no epsilon";
   if (first_without) return text("private, no epsilon since step ", *first_without);
   const auto spent = text("epsilon ", rounded_up(epsilon.rbegin()->second), unit.empty() ? "" : text(" per ", unit));
-  return void_epsilon ? spent + ", void: seeded" : text(spent, " at delta ", delta);
+  if (void_epsilon) return spent + ", void: seeded";
+  // Against a reader of all runs that share the data ledger only its cap holds.
+  return text(spent, " at delta ", delta, has_data_ledger() ? " (this run alone)" : "");
+}
+
+bool TrainingRun::has_data_ledger() const {
+  const auto named = settings.find("dp.data_ledger");
+  return named != settings.end() && !named->second.empty() && named->second != kNoEffect;
 }
 
 bool is_training_run(const std::filesystem::path& folder) { return std::filesystem::exists(metrics_of(folder)); }

@@ -38,7 +38,7 @@ struct RunDetails {
 };
 
 struct TrainingRun {
-  std::string name;                     // of the directory; the path where two are called the same
+  std::string name;                     // of the directory; with those above it that tell two of one name apart
   std::string date;                     // when its metrics were last written, in UTC
   std::string task;                     // "lm", "classify", ...; empty: unknown. Losses of two tasks are not comparable
   Curve loss;                           // of the batch
@@ -57,7 +57,10 @@ struct TrainingRun {
   std::optional<int64_t> first_plain;    // a step without privacy
 
   int64_t steps() const;
-  std::string privacy() const;  // "epsilon 8.00 at delta 1e-05", "private, no epsilon since step 7", ""
+  // "epsilon 8.00 at delta 1e-05", "private, no epsilon since step 7", "". Of a run that spends from a data ledger:
+  // "epsilon 8.00 at delta 1e-05 (this run alone)".
+  std::string privacy() const;
+  bool has_data_ledger() const;
 };
 
 bool is_training_run(const std::filesystem::path& folder);  // it has metrics.jsonl

@@ -176,6 +176,8 @@ std::string summary_of(const std::vector<TrainingRun>& runs) {
   for (const auto& [about, words, is_doubt] : findings_of(runs)) out += text(about, ": ", words, "\n");
   if (std::any_of(runs.begin(), runs.end(), [](const auto& run) { return run.scores.contains("accuracy"); }))
     out += "most frequent class: the accuracy of always naming it. ";
+  if (std::any_of(runs.begin(), runs.end(), [](const auto& run) { return run.has_data_ledger(); }))
+    out += "this run alone: runs that share a data ledger are covered together by its cap. ";
   return out +
          "loss: of the last reported batch. held-out: of the last evaluation. epsilon: at the last reported step; "
          "the ledger of the run counts those after it too.\n" +

@@ -1,11 +1,11 @@
 #include "shade/train/check_release.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "shade/base/error.h"
-#include "shade/io/digest.h"
+#include "shade/base/strings.h"
+#include "shade/base/visible_text.h"
 #include "shade/io/errors.h"
 #include "shade/io/model_file.h"
 #include "shade/io/sha256.h"
@@ -16,77 +16,125 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse_statement(const fs::path& file, const std::string& why) {
-  throw io::FormatError(text(file, " is not a privacy statement of shade release: ", why));
-}
-
-// Digests by name.
-std::map<std::string, std::string> files_stated(const Json& statement, const fs::path& file) {
-  const auto field = [](const Json& json, const char* key) {
-    const auto found = json.is_object() && json.contains(key) ? json[key] : Json();
-    return found.is_string() ? found.get<std::string>() : std::string();
+// Throws UsageError if the argument is wrong, Error if the system doesn't let us look.
+void require_statement_in(const fs::path& folder) {
+  constexpr const char* kExpected = "; expected a folder that shade release wrote";
+  std::error_code fault;
+  const auto looked_at = [&](const fs::path& path, const fs::file_status& status) {
+    if (status.type() == fs::file_type::none) throw Error(text("cannot look at ", path, ": ", fault.message()));
+    return status.type();
   };
-  if (field(statement, "format") != kStatementFormat) refuse_statement(file, "its format is another one");
-  if (statement.contains("version") && statement["version"] == 1)
-    throw io::FormatError(
-        text(file, " has no digests of files: it was written by an earlier version. Release the run again"));
-  if (!statement.contains("version") || statement["version"] != kStatementVersion)
-    refuse_statement(file, text("expected version ", kStatementVersion));
-  if (!statement.contains("guarantee") || !statement["guarantee"].is_boolean())
-    refuse_statement(file, "'guarantee' must be true or false");
-  if (!statement.contains("files") || !statement["files"].is_array()) refuse_statement(file, "it has no list of files");
-  std::map<std::string, std::string> out;
-  for (const auto& entry : statement["files"]) {
-    const auto name = field(entry, "name"), digest = field(entry, "sha256");
-    if (name.empty() || name == kStatementJson || !io::digest_from_hex(digest))
-      refuse_statement(file, "each of its files needs a name and a SHA-256");
-    if (!out.emplace(name, digest).second) refuse_statement(file, "it names a file twice");
-  }
-  if (!out.contains(kStatementText)) refuse_statement(file, text("it does not name ", kStatementText));
-  return out;
+  const auto kind = looked_at(folder, fs::status(folder, fault));
+  SHADE_REQUIRE(kind != fs::file_type::not_found, "there is no folder ", folder.string(), kExpected);
+  SHADE_REQUIRE(kind == fs::file_type::directory, folder.string(), " is not a folder", kExpected);
+  const auto file = folder / kStatementJson;
+  SHADE_REQUIRE(looked_at(file, fs::symlink_status(file, fault)) != fs::file_type::not_found, folder.string(),
+                " has no ", kStatementJson, kExpected);
 }
 
-// All but folders. A link is one of them, wherever it leads.
-std::set<std::string> files_found(const fs::path& folder) {
+std::string statement_text_in(const fs::path& folder) {
+  try {
+    return io::read_model_text(folder, kStatementJson);
+  } catch (const UsageError& fault) {  // it is there: the argument is not to blame
+    throw Error(fault.what());
+  }
+}
+
+// All but folders. A link is one of them, wherever it leads. Folders that can't be read are added to `closed`.
+std::set<std::string> files_found(const fs::path& folder, std::vector<std::string>& closed) {
   std::set<std::string> out;
-  for (const auto& entry : fs::recursive_directory_iterator(folder))
-    if (entry.is_symlink() || !entry.is_directory())
-      out.insert(entry.path().lexically_relative(folder).generic_string());
+  std::vector<fs::path> open{folder};
+  while (!open.empty()) {
+    const auto place = open.back();
+    open.pop_back();
+    std::error_code fault;
+    for (fs::directory_iterator entry(place, fault), end; !fault && entry != end; entry.increment(fault)) {
+      std::error_code ignored;
+      if (entry->symlink_status(ignored).type() == fs::file_type::directory)
+        open.push_back(entry->path());
+      else
+        out.insert(entry->path().lexically_relative(folder).generic_string());
+    }
+    if (fault && place == folder) throw Error(text("cannot read the folder ", folder, ": ", fault.message()));
+    if (fault) closed.push_back(place.lexically_relative(folder).generic_string());
+  }
   out.erase(kStatementJson);
   return out;
 }
 
-bool has_digest(const fs::path& folder, const std::string& name, const std::string& digest) {
-  try {
-    return io::sha256_of(*io::open_model_file(folder, name)) == digest;
-  } catch (const io::FormatError&) {  // leads out of the folder, or is no regular file
-    return false;
-  }
+// Of PRIVACY.md, what is compared is what is read in it.
+bool matches(const fs::path& folder, const std::string& name, const std::string& digest,
+             const std::optional<StatedPromise>& promise) {
+  if (name != kStatementText) return io::sha256_of(*io::open_model_file(folder, name)) == digest;
+  const auto page = io::read_model_text(folder, name);
+  if (io::sha256_of(page) != digest) return false;
+  if (!is_stated_in(promise, page))
+    throw Error(text(folder / kStatementJson, " states ", words_of(promise), ", and the first paragraph of ",
+                     kStatementText, " another guarantee; ask the publisher which of them holds"));
+  return true;
 }
 
 }  // namespace
 
 CheckedRelease check_release(const fs::path& place) {
   const auto folder = (place / "").parent_path();
-  SHADE_REQUIRE(fs::is_directory(folder) && io::has_model_file(folder, kStatementJson), place.string(), " has no ",
-                kStatementJson, "; expected a folder that shade release wrote");
-  const auto file = io::open_model_file(folder, kStatementJson);
-  CheckedRelease out{.statement = io::read_model_json(folder, kStatementJson),
-                     .statement_sha256 = io::sha256_of(*file),
-                     .different = {},
-                     .missing = {},
-                     .extra = {}};
-  const auto stated = files_stated(out.statement, file->path());
-  auto found = files_found(folder);
-  for (const auto& [name, digest] : stated) {
-    if (found.erase(name) == 0)
-      out.missing.push_back(name);
-    else if (has_digest(folder, name, digest))
-      ++out.matching;
-    else
+  require_statement_in(folder);
+  const auto words = statement_text_in(folder);
+  CheckedRelease out;
+  out.statement_sha256 = io::sha256_of(words);
+  out.json = io::parse_model_json(words, folder / kStatementJson);
+  out.statement = read_statement(out.json, folder / kStatementJson);
+  auto found = files_found(folder, out.unreadable);
+  const auto is_in_closed = [closed = out.unreadable](const std::string& name) {
+    return std::any_of(closed.begin(), closed.end(), [&](const auto& one) { return name.starts_with(one + "/"); });
+  };
+  for (const auto& [name, digest] : out.statement.files) {
+    if (found.erase(name) == 0) {
+      (is_in_closed(name) ? out.unreadable : out.missing).push_back(name);
+      continue;
+    }
+    try {
+      if (matches(folder, name, digest, out.statement.promise))
+        ++out.matching;
+      else
+        out.different.push_back(name);
+    } catch (const io::FormatError&) {  // leads out of the folder, or is no regular file
       out.different.push_back(name);
+    } catch (const UsageError&) {  // nothing is known of it
+      out.unreadable.push_back(name);
+    }
   }
+  std::sort(out.unreadable.begin(), out.unreadable.end());
   out.extra.assign(found.begin(), found.end());
+  return out;
+}
+
+std::vector<std::string> lines_of(const CheckedRelease& checked) {
+  std::vector<std::string> out;
+  const auto say = [&](const std::vector<std::string>& names, const char* what) {
+    for (const auto& name : names) out.push_back(text(visible(name), " ", what));  // perhaps no UTF-8
+  };
+  say(checked.different, "differs from the statement");
+  say(checked.missing, "is missing");
+  say(checked.unreadable, "cannot be read");
+  say(checked.extra, "is not covered by the statement");
+  const auto count = [](size_t number, const char* one, const char* many) {
+    return text(number, " ", number == 1 ? one : many);
+  };
+  std::vector<std::string> rest;
+  if (const auto number = checked.unreadable.size(); number > 0) rest.push_back(text(number, " cannot be read"));
+  if (const auto number = checked.extra.size(); number > 0)
+    rest.push_back(count(number, "more is not covered by the statement", "more are not covered by the statement"));
+  const auto day = checked.statement.day;
+  if (const auto wrong = checked.different.size() + checked.missing.size(); wrong > 0) {
+    rest.insert(rest.begin(), count(checked.matching, "matches", "match"));
+    out.push_back(text(count(wrong, "file does not match", "files do not match"), " the statement of ", day,
+                       ", which does not hold for this folder (", join(rest, ", "), ")"));
+  } else {
+    rest.insert(rest.begin(), text(count(checked.matching, "file matches", "files match"), " the statement of ", day,
+                                   checked.passed() ? text(": ", words_of(checked.statement.promise)) : ""));
+    out.push_back(join(rest, "; "));
+  }
   return out;
 }
 

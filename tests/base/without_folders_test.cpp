@@ -5,7 +5,7 @@
 namespace shade {
 namespace {
 
-TEST(WithoutFolders, OfAnAbsolutePathTheLastNameStays) {
+TEST(WithoutFolders, OfAPathThatLeadsElsewhereTheLastNameStays) {
   for (const auto& [word, kept] : {std::pair<std::string, std::string>{"/home/ann/llama", ".../llama"},
                                    {"/home/ann/llama/", ".../llama"},
                                    {"/home/ann/llama/../qwen", ".../qwen"},
@@ -15,6 +15,14 @@ TEST(WithoutFolders, OfAnAbsolutePathTheLastNameStays) {
                                    {"--classes=@/home/ann/classes", "--classes=@.../classes"},
                                    {"nano,/home/ann/llama,/home/ann/qwen", "nano,.../llama,.../qwen"},
                                    {"--model=nano,/home/ann/llama", "--model=nano,.../llama"},
+                                   {"../../ann/llama", ".../llama"},
+                                   {"runs/../../ann/llama/", ".../llama"},
+                                   {"./../ann/llama", ".../llama"},
+                                   {"--model=../ann/llama", "--model=.../llama"},
+                                   {"nano,../ann/llama,/home/ann/qwen", "nano,.../llama,.../qwen"},
+                                   {"../..", "../.."},
+                                   {"runs/../llama", "runs/../llama"},
+                                   {"..ann/llama", "..ann/llama"},
                                    {"runs/llama", "runs/llama"},
                                    {"Qwen/Qwen2-1.5B", "Qwen/Qwen2-1.5B"},
                                    {"--model", "--model"},
@@ -30,6 +38,8 @@ TEST(WithoutFolders, FindsPathsInSentences) {
       "no data at \".../texts\"; looked in .../ann, .../x: 3 / 4 of a/b failed");
   EXPECT_EQ(without_folders_within("--data-folder=/home/ann/texts (/etc/passwd)"),
             "--data-folder=.../texts (.../passwd)");
+  EXPECT_EQ(without_folders_within("no \"../ann b/texts\" and no ../../ann/x; 3../4"),
+            "no \".../texts\" and no .../x; 3../4");
   EXPECT_EQ(without_folders_within(""), "");
 }
 

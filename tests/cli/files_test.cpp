@@ -245,8 +245,10 @@ TEST(Files, WrittenFromPrivateRunsAreReadByTheirOwnerAlone) {
   ASSERT_EQ(shade(here, words, "umask 0").status, 0) << io::content(here.path() / "err");
   ASSERT_EQ(shade(here, {"report", "run", "--json", "report.json"}, "umask 0").status, 0)
       << io::content(here.path() / "err");
-  for (const char* name : {"run/metrics.jsonl", "out.json", "report.json"})
+  for (const char* name : {"run/metrics.jsonl", "out.json", "report.json", "run/report.html"})
     EXPECT_EQ(fs::status(here.path() / name).permissions(), fs::perms(0600)) << name;
+  for (const auto& entry : fs::recursive_directory_iterator(here.path() / "run/visualizations"))
+    EXPECT_EQ(entry.status().permissions(), fs::perms(entry.is_directory() ? 0700 : 0600)) << entry.path();
 }
 
 // Results of bench are shared; losses of a batch of one are of single records.

@@ -71,7 +71,8 @@ TEST_F(ReleaseVerb, PrintsTheStatementThatEndedTheRun) {
   EXPECT_TRUE(said["statement"]["versions"]["trained_with"].contains("shade"));
   EXPECT_EQ(said["statement"]["versions"]["trained_with"], said["statement"]["versions"]["released_with"]);
   const auto shade_version = said["statement"]["versions"]["trained_with"]["shade"].get<std::string>();
-  EXPECT_NE(io::content(place("out/PRIVACY.md")).find("| trained with | shade " + shade_version), std::string::npos);
+  EXPECT_NE(io::content(place("out/PRIVACY.md")).find("| trained with (last start) | shade " + shade_version),
+            std::string::npos);
   const test::JsonSchema schema(read_json(fs::path(test::source_root()) / "docs/schema/privacy.schema.json"));
   EXPECT_EQ(join(schema.faults(said["statement"]), "\n"), "");
   EXPECT_TRUE(said["statement"]["training"].contains("last_started_on")) << said;
@@ -115,7 +116,7 @@ TEST_F(ReleaseVerb, ChecksThatTheFilesAreThoseOfTheStatement) {
   const auto good = check({"--json", place("checked.json")});
   EXPECT_EQ(good.status, 0) << good.output;
   EXPECT_TRUE(says(good, text("6 files match the statement of ", statement["released_on"].get<std::string>(),
-                              ": epsilon ", statement["epsilon"].dump(), " at delta 1e-05\n")))
+                              ": epsilon ", statement["epsilon"].dump(), " at delta 1e-05 per record\n")))
       << good.output;
   const auto told = read_json(place("checked.json"));
   EXPECT_EQ(told["passed"], true);
@@ -141,11 +142,16 @@ TEST_F(ReleaseVerb, ChecksThatTheFilesAreThoseOfTheStatement) {
   const auto bad = check({"--json", place("checked.json")});
   EXPECT_EQ(bad.status, 1) << bad.output;
   for (const auto* line : {"model.safetensors differs from the statement\n", "PRIVACY.md differs from the statement\n",
-                           "tokenizer.json is missing\n", "notes\\xff.txt is not named by the statement\n",
-                           "4 files do not match the statement of 20"})
+                           "tokenizer.json is missing\n", "notes\\xff.txt is not covered by the statement\n",
+                           "3 files do not match the statement of 20"})
     EXPECT_TRUE(says(bad, line)) << line << bad.output;
   EXPECT_FALSE(says(bad, "config.json")) << bad.output;
   EXPECT_EQ(read_json(place("checked.json"))["passed"], false);
+  EXPECT_EQ(read_json(place("checked.json"))["unreadable"], Json::array());
+  write("out/privacy.json", "{}");
+  const auto none = check();
+  EXPECT_EQ(none.status, 1) << none.output;
+  EXPECT_TRUE(says(none, "is not a privacy statement of shade release: its format is another one")) << none.output;
 }
 
 // A run that was never private says nothing about privacy at its end.

@@ -1,6 +1,8 @@
 // shade report from metrics of training: which lines count, what the picture shows, what is refused.
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
 #include <cmath>
 
 #include "shade/base/error.h"
@@ -81,8 +83,10 @@ TEST_F(Runs, ShowTheSettingsInWhichTheyDiffer) {
                  "[train]\noutput = \"runs/one\"\n[data]\nclasses = [\"a\",\"b\"]\nno line of ours\nbroken = [1,\n");
   scratch_.write("two/recipe.toml",
                  "[optim]\nlr = 0.005\nbeta1 = 0.9\n\n[dp]\ndp = \"auto\"\n[train]\noutput = \"runs/two\"\n"
-                 "[data]\ndata_folder = \"/home/ann/letters\"\nclasses = [\"a\",\"b\"]\n");
+                 "[data]\ndata_folder = \"/home/ann/letters\"\ntokenizer = \"../../ann/bytes\"\n"
+                 "classes = [\"a\",\"b\"]\n");
   const Json expected{{{"setting", "data.data_folder"}, {"values", {"-", ".../letters", "-"}}},
+                      {{"setting", "data.tokenizer"}, {"values", {"-", ".../bytes", "-"}}},
                       {{"setting", "dp.dp"}, {"values", {"none", "auto", "-"}}},
                       {{"setting", "dp.sigma"}, {"values", {"0.6 (found for target_epsilon)", "-", "-"}}},
                       {{"setting", "optim.lr"}, {"values", {"0.01", "0.005", "-"}}}};
@@ -184,9 +188,6 @@ TEST_F(Runs, AreDrawnWithACurveEach) {
   const auto plain = add_plain("plain"), secret = add_private("secret");
   const auto report = write({plain, secret});
   EXPECT_TRUE(report.warnings.empty()) << report.warnings.front();
-  EXPECT_EQ(fs::status(report.files.at(1)).permissions(), fs::perms::owner_read | fs::perms::owner_write)
-      << report.files.at(1) << " has losses of a private run";
-  EXPECT_EQ(fs::status(report.files.at(0).parent_path()).permissions(), fs::perms::owner_all);
   const auto both = picture();
   EXPECT_EQ(both.width, 1000u);
   EXPECT_GT(both.drawn, 0.01);
@@ -198,6 +199,57 @@ TEST_F(Runs, AreDrawnWithACurveEach) {
   const auto alone = picture();
   EXPECT_EQ(alone.count(kSecond), 0u);
   EXPECT_LT(alone.height, both.height) << "nothing is private: no panel for epsilon";
+}
+
+// Losses of a private run are not private, in whatever file they are.
+TEST_F(Runs, PrivateOnesAreReportedToTheirOwnerAlone) {
+  const auto out = scratch_.path() / "out";
+  const auto plain = add_plain("plain"), secret = add_private("secret");
+  const auto expect_closed = [&](const std::string& when) {
+    for (const auto& entry : fs::recursive_directory_iterator(out))
+      EXPECT_EQ(entry.status().permissions(), fs::perms(entry.is_directory() ? 0700 : 0600)) << when << entry.path();
+  };
+  const auto before = ::umask(0);
+  EXPECT_EQ(write({plain, secret}).readers, Readers::owner);
+  expect_closed("new: ");
+  write({plain});
+  for (const auto& entry : fs::recursive_directory_iterator(out))
+    if (!entry.is_directory()) fs::permissions(entry, fs::perms(0644));
+  write({plain, secret});
+  expect_closed("over open ones: ");
+  ::umask(before);
+
+  // A link leads to where others may read.
+  const auto elsewhere = scratch_.path() / "elsewhere";
+  fs::create_directory(elsewhere);
+  const auto refusal = [&](const fs::path& folder) {
+    fs::remove_all(folder);
+    fs::create_directory_symlink(elsewhere, folder);
+    return test::fault<UsageError>([&] { write({secret}); });
+  };
+  if (find_gnuplot())
+    EXPECT_NE(refusal(out / "visualizations/scripts").find("scripts is a symbolic link"), std::string::npos);
+  EXPECT_NE(refusal(out / "visualizations").find("visualizations is a symbolic link"), std::string::npos);
+  EXPECT_TRUE(fs::is_empty(elsewhere));
+  const auto named = test::fault<UsageError>([&] { write_training_report({secret}, {}, out / "visualizations" / ""); });
+  EXPECT_NE(named.find("visualizations is a symbolic link"), std::string::npos);
+  write({plain});
+  EXPECT_FALSE(fs::is_empty(elsewhere)) << "of a run that is not private it is followed";
+}
+
+// All runs of a data ledger share its cap: the epsilon of one of them is no promise.
+TEST_F(Runs, WithADataLedgerSayThatTheirEpsilonIsTheirOwn) {
+  const auto alone = [&](const std::string& recipe, const std::vector<RunDetails>& details = {}) {
+    const auto run = add("run", private_step(1, 2, 3).dump());
+    scratch_.write("run/recipe.toml", recipe);
+    return read_training_runs({run}, details).front().privacy();
+  };
+  EXPECT_EQ(alone("[dp]\ndata_ledger = \"../ann/visits.ledger\"\n"), "epsilon 3.0000 at delta 1e-05 (this run alone)");
+  EXPECT_NE(write({scratch_.path() / "run"}).summary.find("this run alone: runs that share a data ledger"),
+            std::string::npos);
+  EXPECT_EQ(alone("[dp]\ndata_ledger = \"\"\n"), "epsilon 3.0000 at delta 1e-05");
+  EXPECT_EQ(alone("[dp]\ndata_ledger = \"a\"\n", {{.statement = {}, .without_effect = {"dp.data_ledger"}}}),
+            "epsilon 3.0000 at delta 1e-05");
 }
 
 // An epsilon counts for all steps or for none.
@@ -258,7 +310,11 @@ TEST_F(Runs, AreNamedByTheirDirectory) {
   };
   const auto a = add_plain("a/run"), b = add_plain("b/run"), c = add_plain("c");
   EXPECT_EQ(names({c / "", a / "." / ""}), (std::vector<std::string>{"c", "run"}));
-  EXPECT_EQ(names({a, b, c}), (std::vector<std::string>{a.string(), b.string(), "c"}));
+  EXPECT_EQ(names({a, b, c}), (std::vector<std::string>{"a/run", "b/run", "c"})) << "no whole path";
+  const auto deep = add_plain("b/a/run");
+  EXPECT_EQ(names({deep, a, b, c}),
+            (std::vector<std::string>{"b/a/run", text(scratch_.path().filename().string(), "/a/run"), "b/run", "c"}));
+  EXPECT_EQ(names({a, a / "."}), (std::vector<std::string>{"run", "run"})) << "one run";
 }
 
 TEST_F(Runs, AnEpsilonThatProtectsNobodyIsMarked) {

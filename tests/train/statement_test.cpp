@@ -1,4 +1,4 @@
-// The facts of a statement beside its epsilon, which of them are withheld, and whether files are those it is about.
+// The facts of a statement beside its epsilon, and which of them are withheld.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -159,62 +159,6 @@ TEST_F(StatedFacts, SayIfTheKeyIsStillThere) {
   fs::rename(place("run/key"), place("elsewhere"));
   EXPECT_EQ(released("run")["noise"]["key"], "kept, not in the run directory");
   expect_on_page({"asked to keep the key", "the key of the noise, which was not deleted"});
-}
-
-TEST_F(StatedFacts, BindTheFiles) {
-  train("run");
-  released("run");
-  const auto whole = checked();
-  EXPECT_TRUE(whole.passed());
-  EXPECT_EQ(whole.matching, 6u);
-  EXPECT_EQ(whole.statement_sha256, io::sha256_of(*io::MappedFile::open(place("out/privacy.json"))));
-  const auto flip = [&](const std::string& name) {
-    auto bytes = io::content(place(name));
-    bytes[bytes.size() / 2] ^= 1;
-    std::ofstream(place(name), std::ios::binary) << bytes;
-  };
-  using Names = std::vector<std::string>;
-  flip("out/model.safetensors");
-  flip("out/PRIVACY.md");
-  EXPECT_EQ(checked().different, (Names{"PRIVACY.md", "model.safetensors"}));
-  flip("out/model.safetensors");
-  flip("out/PRIVACY.md");
-  EXPECT_TRUE(checked().passed());
-  fs::rename(place("out/config.json"), place("config.json"));
-  scratch.write("out/notes.txt", "");
-  fs::create_directory_symlink(place("visits"), place("out/more"));
-  EXPECT_EQ(checked().missing, Names{"config.json"});
-  EXPECT_EQ(checked().extra, (Names{"more", "notes.txt"})) << "a link to a folder is a thing of its own";
-  fs::remove(place("out/more"));
-  fs::remove(place("out/notes.txt"));
-  fs::create_symlink(place("config.json"), place("out/config.json"));
-  EXPECT_EQ(checked().different, Names{"config.json"}) << "the same bytes, outside of the folder";
-  fs::remove(place("out/config.json"));
-  scratch.write("out/config.json", "");
-  EXPECT_EQ(checked().different, Names{"config.json"}) << "without a byte";
-}
-
-// A statement from elsewhere is untrusted.
-TEST_F(StatedFacts, RefuseWhatIsNoStatement) {
-  train("run");
-  const auto good = released("run");
-  const auto refusal = [&](const std::function<void(Json&)>& change) {
-    auto json = good;
-    change(json);
-    fs::remove(place("out/privacy.json"));
-    scratch.write("out/privacy.json", json.dump());
-    return test::fault<io::FormatError>([&] { checked(); });
-  };
-  EXPECT_NE(refusal([](Json& json) { json["version"] = 1; }).find("by an earlier version"), std::string::npos);
-  for (const auto& change : std::vector<std::function<void(Json&)>>{
-           [](Json& json) { json["format"] = "a poem"; }, [](Json& json) { json["version"] = "2"; },
-           [](Json& json) { json.erase("files"); }, [](Json& json) { json["files"] = Json::array(); },
-           [](Json& json) { json["files"][0].erase("sha256"); }, [](Json& json) { json["files"][0]["name"] = 1; },
-           [](Json& json) { json["files"].push_back(json["files"][0]); }, [](Json& json) { json["guarantee"] = "yes"; },
-           [](Json& json) { json["files"][1]["name"] = "privacy.json"; }})
-    EXPECT_NE(refusal(change).find("is not a privacy statement"), std::string::npos);
-  fs::remove(place("out/privacy.json"));
-  EXPECT_NE(test::fault<UsageError>([&] { checked(); }).find("has no privacy.json"), std::string::npos);
 }
 
 TEST(LastName, IsNoPath) {
