@@ -12,13 +12,18 @@
 #include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
 #include "shade/comm/errors.h"
+#include "shade/io/errors.h"
 #include "shade/profile/placement.h"
 
 namespace shade::cli {
 namespace {
 
-// Set for ranks whose launcher prints a usage error, once for all of them.
+// Set for ranks whose launcher prints an error that all of them find, once.
 constexpr const char* kLauncherSpeaks = "SHADE_LAUNCHER_SPEAKS";
+
+// How such a rank ends if a file is wrong: all ranks found the same, and the launcher prints it. The user sees
+// status 1.
+constexpr int kFileStatus = 3;
 
 }  // namespace
 
@@ -49,7 +54,9 @@ std::optional<int> start_ranks(const CommandLine& line, const std::string& verb,
   const auto result = comm::launch(options);
   if (result.status == kUsageStatus && result.first && !result.first->told.empty())
     throw UsageError(result.first->told);
-  return report(result);
+  if (result.status == kFileStatus && result.first && !result.first->told.empty()) throw Error(result.first->told);
+  const auto status = report(result);
+  return status == kFileStatus ? 1 : status;
 }
 
 void use_threads(int64_t wanted, const comm::Place& place, c10::Device device) {
@@ -79,6 +86,10 @@ void in_world(std::optional<int> stated_ranks, const comm::CommConfig& config,
     world.fail(std::current_exception());
     if (std::getenv(kLauncherSpeaks) != nullptr) throw Told{kUsageStatus};
     throw RankUsageError(fault.what());
+  } catch (const io::FormatError&) {
+    world.fail(std::current_exception());
+    if (std::getenv(kLauncherSpeaks) != nullptr) throw Told{kFileStatus};
+    throw;
   } catch (...) {
     world.fail(std::current_exception());
     throw;

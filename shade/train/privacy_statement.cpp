@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
 
 #include "shade/base/error.h"
@@ -12,6 +13,7 @@
 #include "shade/train/budget.h"
 #include "shade/train/data_ledger.h"
 #include "shade/train/run_folder.h"
+#include "shade/train/run_place.h"
 
 namespace shade::train {
 namespace {
@@ -22,32 +24,47 @@ std::string digest_of_file(const fs::path& file) {
   return io::to_hex(io::digest_of(io::MappedFile::open(file)->bytes()));
 }
 
+// The steps of a ledger were made by all starts of a run, whose recipes may differ: what any of them used is stated.
+struct Starts {
+  const Recipe& last;
+  EarlierRecipes earlier;
+
+  bool any(const std::function<bool(const Recipe&)>& holds) const {
+    return holds(last) || std::any_of(earlier.recipes.begin(), earlier.recipes.end(), holds);
+  }
+};
+
 // The rate of an earlier start may have followed from the number of units, whatever that of the last one does.
 bool has_other_rate(const PrivacyStatement& statement, const Recipe& recipe) {
   return std::any_of(statement.steps.begin(), statement.steps.end(),
                      [&](const auto& kind) { return kind.mechanism.sample_rate != recipe.budget.sample_rate; });
 }
 
-std::vector<std::string> public_things(const PrivacyStatement& statement, const Recipe& recipe) {
+bool has_base(const Recipe& recipe) { return !recipe.model.weights.empty(); }
+bool holds_out(const Recipe& recipe) { return recipe.train.eval_records > 0; }
+
+std::vector<std::string> public_things(const PrivacyStatement& statement, const Starts& starts) {
+  const auto& recipe = starts.last;
   const auto unit = to_string(unit_of(recipe));
   std::vector<std::string> out{
       "the architecture of the model and all settings of the run (steps, expected batch, learning rate, clip norm, "
       "sigma, delta, lengths)"};
-  if (!recipe.model.weights.empty()) out.emplace_back("the weights that training started from");
-  if (!recipe.data.data_folder.empty()) {
+  if (starts.any(has_base)) out.emplace_back("the weights that training started from");
+  if (starts.any([](const Recipe& start) { return !start.data.data_folder.empty(); })) {
     out.emplace_back("the name of the data set");
     out.emplace_back("the format of the records and the names of their fields");
     out.emplace_back("the tokenizer and the chat template, if the model reads texts");
   }
   if (!recipe.data.classes.empty()) out.emplace_back("the names of the classes");
-  if (takes_number_as_public(recipe))
+  if (starts.any(takes_number_as_public))
     out.push_back(text("the number of ", unit, "s in training, from which the sampling follows"));
-  else if (has_other_rate(statement, recipe))
+  else if (!starts.earlier.complete || has_other_rate(statement, recipe))
     out.push_back(
         text("the number of ", unit, "s in training, if the sampling rate of an earlier start follows from it"));
-  if (recipe.train.eval_records > 0)
+  if (starts.any(holds_out))
     out.emplace_back("the rounded share of records that is held out, which follows from the number of all records");
-  if (recipe.budget.sampler == privacy::Sampler::truncated_poisson)
+  if (std::any_of(statement.steps.begin(), statement.steps.end(),
+                  [](const auto& kind) { return kind.mechanism.max_batch > 0; }))
     out.push_back(text("a bound on the number of ", unit, "s"));
   return out;
 }
@@ -63,7 +80,7 @@ std::string beyond_the_unit(privacy::PrivacyUnit unit) {
   return {};
 }
 
-std::vector<std::string> uncovered_things(const PrivacyStatement& statement, const Recipe& recipe) {
+std::vector<std::string> uncovered_things(const PrivacyStatement& statement, const Starts& starts) {
   std::vector<std::string> out{
       "losses, evaluations, counts, times and memory use of the run (`not_private` in its metrics), and what is "
       "decided by them",
@@ -73,11 +90,14 @@ std::vector<std::string> uncovered_things(const PrivacyStatement& statement, con
            ", or a checkpoint by the time at which it was saved"),
       text("other runs and releases on the same data",
            statement.data_ledger ? ", apart from runs that share the data ledger: its cap covers them together" : ""),
-      beyond_the_unit(unit_of(recipe))};
-  if (!recipe.model.weights.empty()) out.emplace_back("the data that the base model was trained on");
-  if (recipe.train.eval_records > 0)
-    out.emplace_back("records that were held out for evaluation, as configured at the last start");
-  if (!recipe.train.test_folder.empty()) out.emplace_back("records of the test set: no step was made on them");
+      beyond_the_unit(unit_of(starts.last))};
+  if (starts.any(has_base)) out.emplace_back("the data that the base model was trained on");
+  if (starts.any(holds_out))
+    out.emplace_back(starts.earlier.recipes.empty()
+                         ? "records that were held out for evaluation"
+                         : "records that were held out for evaluation, as configured at each start: those of one start "
+                           "may be trained on by another");
+  if (!starts.last.train.test_folder.empty()) out.emplace_back("records of the test set: no step was made on them");
   if (statement.key != NoiseKeyState::absent)
     out.emplace_back("the key of the noise, which was not deleted: anyone who reads it can subtract the noise");
   out.emplace_back("an observer of the training: its run directory, memory, network traffic or timing");
@@ -155,11 +175,13 @@ PrivacyStatement::DataLedger total_of(const fs::path& file, const fs::path& run)
     out.digest = digest_of_file(file);
     books = books_of(file, run);
   } while (digest_of_file(file) != out.digest);
-  std::set<std::string> runs;
-  for (const auto& entry : books.entries) runs.insert(entry.spender.run);
+  std::set<std::string> own, others;  // a run is known by the marks in its ledger, not by where its folder is
+  for (const auto& [mark, steps] : checkpoint::Ledger::counted_in(run / kLedgerFile)) own.insert(mark);
+  for (const auto& entry : books.entries)
+    if (entry.steps > 0 && !own.contains(entry.spender.stretch)) others.insert(entry.spender.run);
   out.cap = books.cap;
   out.planned = privacy::spent(privacy::Accountant::prv, books.spent(), books.cap.delta);
-  out.runs = static_cast<int64_t>(runs.size());
+  out.runs = 1 + static_cast<int64_t>(others.size());
   return out;
 }
 
@@ -194,11 +216,18 @@ PrivacyStatement state_privacy(const Recipe& recipe, const fs::path& run) {
   }
   if (out.no_guarantee.empty() && recipe.dp.seed()) out.no_guarantee = "the noise has a seed, not a secret key";
   read_ledger(out, recipe, run);
-  if (out.spent && !recipe.budget.data_ledger.empty()) out.data_ledger = total_of(recipe.budget.data_ledger, run);
-  if (recipe.train.keep_key) out.key = NoiseKeyState::kept;
+  if (out.spent) {
+    const auto seen = checkpoint::Ledger::remembered_in(run / kLedgerFile);
+    SHADE_REQUIRE(seen.is_null() || !recipe.budget.data_ledger.empty(), "the run spent from the data ledger ",
+                  seen.value("file", std::string("that its ledger names")), ", and ", (run / kRecipeFile).string(),
+                  " names none; restore that file");
+    if (!recipe.budget.data_ledger.empty()) out.data_ledger = total_of(recipe.budget.data_ledger, run);
+  }
+  const Starts starts{.last = recipe, .earlier = earlier_recipes(run)};
+  if (starts.any([](const Recipe& start) { return start.train.keep_key; })) out.key = NoiseKeyState::kept;
   if (fs::exists(run / kKeyFile)) out.key = NoiseKeyState::present;
-  out.taken_as_public = public_things(out, recipe);
-  out.not_covered = uncovered_things(out, recipe);
+  out.taken_as_public = public_things(out, starts);
+  out.not_covered = uncovered_things(out, starts);
   return out;
 }
 

@@ -125,7 +125,9 @@ void add_facts(PrivacyStatement& out, const RunPlace& place, const Recipe& recip
   for (const auto& kind : out.steps) steps.push_back({kind.mechanism, kind.divisor});
   out.trained_with = program_in(environment);
   out.released_on = utc_text(std::time(nullptr)).substr(0, 10);
-  out.facts = facts_of(recipe, steps, environment);
+  auto starts = earlier_recipes(place.run).recipes;
+  starts.push_back(recipe);
+  out.facts = facts_of(starts, steps, environment);
   out.facts.checkpoint_step = checkpoint::SavedWeights(place.checkpoint).manifest().steps;
 }
 

@@ -12,6 +12,18 @@ namespace shade::train {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+Recipe read_resolved(const fs::path& file) {
+  Recipe recipe;
+  Config config;
+  recipe.declare(config);
+  config.read_toml(file);
+  return recipe;
+}
+
+}  // namespace
+
 std::optional<RunPlace> find_run(const fs::path& place) {
   const auto above = place.parent_path().parent_path();
   if (fs::exists(place / checkpoint::kManifestFile) && fs::exists(above / kRecipeFile))
@@ -36,12 +48,19 @@ std::vector<std::string> runs_in(const fs::path& folder) {
   return out;
 }
 
-Recipe recipe_of(const RunPlace& place) {
-  Recipe recipe;
-  Config config;
-  recipe.declare(config);
-  config.read_toml(place.run / kRecipeFile);
-  return recipe;
+Recipe recipe_of(const RunPlace& place) { return read_resolved(place.run / kRecipeFile); }
+
+EarlierRecipes earlier_recipes(const fs::path& run) {
+  EarlierRecipes out;
+  for (int number = 1;; ++number) {
+    const auto file = run / text("recipe.", number, ".toml");
+    if (!fs::exists(file)) return out;
+    try {
+      out.recipes.push_back(read_resolved(file));
+    } catch (const std::exception&) {
+      out.complete = false;
+    }
+  }
 }
 
 }  // namespace shade::train

@@ -23,4 +23,11 @@ std::vector<std::string> runs_in(const std::filesystem::path& folder);
 
 Recipe recipe_of(const RunPlace& place);  // as it was resolved; throws UsageError
 
+// Of earlier starts with other settings than the last one, oldest first (recipe.1.toml, ...).
+struct EarlierRecipes {
+  std::vector<Recipe> recipes;
+  bool complete = true;  // false: one of them can't be read
+};
+EarlierRecipes earlier_recipes(const std::filesystem::path& run);
+
 }  // namespace shade::train

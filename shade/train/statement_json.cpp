@@ -98,6 +98,7 @@ Json to_json(const PrivacyStatement& s) {
   if (s.spent) add_guarantee(out, s);
   out["data"] = data_json(s.facts);
   out["base_model"] = base_json(s.facts.base);
+  for (const auto& base : s.facts.later_bases) out["later_base_models"].push_back(base_json(base));
   out["training"] = training_json(s.facts);
   out["versions"] = {{"trained_with", program_json(s.trained_with)}, {"released_with", program_json(s.released_with)}};
   if (!s.ledger_digest.empty()) out["ledger"] = {{"algorithm", "BLAKE2b-256"}, {"digest", s.ledger_digest}};

@@ -1,8 +1,10 @@
 // A privacy statement for people: the end of shade train, and PRIVACY.md.
+#include <algorithm>
 #include <cmath>
 
 #include "shade/base/strings.h"
 #include "shade/base/units.h"
+#include "shade/base/visible_text.h"
 #include "shade/train/privacy_statement.h"
 
 namespace shade::train {
@@ -16,8 +18,8 @@ std::string exact(double value) { return Json(value).dump(); }
 
 std::string unit_words(const PrivacyStatement& s) {
   if (s.unit != PrivacyUnit::user)
-    return s.unit_by.empty() ? to_string(s.unit) : text(to_string(s.unit), " (", s.unit_by, ")");
-  return text("user with all records, named by the field '", s.unit_by, "'");
+    return s.unit_by.empty() ? to_string(s.unit) : text(to_string(s.unit), " (", visible(s.unit_by), ")");
+  return text("user with all records, named by the field '", visible(s.unit_by), "'");
 }
 
 std::string whole_unit(PrivacyUnit unit) {
@@ -95,8 +97,8 @@ std::string style_words(privacy::ClipStyle style) {
 std::string key_words(NoiseKeyState state) {
   switch (state) {
     case NoiseKeyState::absent:
-      return "At the time of release the key was no longer in the run directory: shade deletes it when a run has "
-             "finished. A copy made before that cannot be ruled out.";
+      return "At the time of release the key was not in the run directory: shade deletes it when a run has finished. "
+             "A copy made before that, or a key that was moved away, cannot be ruled out.";
     case NoiseKeyState::present:
       return "**At the time of release the key was still in the run directory: anyone who reads it can subtract the "
              "noise, and the guarantee does not hold against them.**";
@@ -108,10 +110,13 @@ std::string key_words(NoiseKeyState state) {
   return {};
 }
 
-// A cell of a table: what a field is called must not end it.
+// Foreign text (names of fields, files and folders) is shown as it is written: it forges neither cells nor markup.
 std::string cell(const std::string& words) {
   std::string out;
-  for (const char c : words) out += c == '|' ? std::string("\\|") : std::string(1, c == '\n' ? ' ' : c);
+  for (const char c : visible(words)) {
+    if (std::string_view("|*`<[").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
   return out;
 }
 
@@ -154,13 +159,15 @@ std::string facts_table(const PrivacyStatement& s) {
                   row({"training last started on (UTC)", known(facts.started)}), row({"data set", known(facts.data)}));
   for (const auto& [of, number, why] : facts.counts)
     out += row({text(of, " in training"), number ? text(*number) : text("not stated: ", why)});
-  out += row({"base model", base_words(facts.base)}) +
-         row({"trained weights",
+  out += row({"base model", base_words(facts.base)});
+  for (const auto& base : facts.later_bases) out += row({"base model of a later start", base_words(base)});
+  out += row({"trained weights",
               facts.settings.contains("lora_rank")
                   ? "LoRA adapters, and the head if the model classifies; all others are the base model's"
                   : "all"}) +
          row({"released weights", text("after step ", facts.checkpoint_step, " of the run")}) +
-         row({"trained with", program_words(s.trained_with)}) + row({"released with", program_words(s.released_with)});
+         row({"trained with (last start)", program_words(s.trained_with)}) +
+         row({"released with", program_words(s.released_with)});
   if (!s.ledger_digest.empty())
     out += row({"ledger of the run", text("BLAKE2b-256 ", s.ledger_digest, " (b2sum -l 256)")});
   return out;
@@ -203,7 +210,10 @@ std::string promise_words(const PrivacyStatement& s) {
                                    " runs so far that share the data ledger of this data set, this one among them, are "
                                    "differentially private together: ")
                             : "This model was trained with differential privacy: ",
-              "**", headline_words(s), "**. This holds for each ", cell(unit_words(s)), ".");
+              "**", headline_words(s), "**. This holds for each ", cell(unit_words(s)),
+              s.key == NoiseKeyState::absent ? "."
+                                             : ", but **not against anyone who has the key of the noise**, which "
+                                               "was not deleted.");
 }
 
 std::string odds_words(const PrivacyStatement& s) {
@@ -214,8 +224,9 @@ std::string odds_words(const PrivacyStatement& s) {
   return text("What this means: suppose that someone receives this model",
               s.is_shared() ? " and all other models of these runs" : "",
               ", knows everything else about the training data, and wants to find out whether one ", whole_unit(s.unit),
-              " was in it. What they learn changes the odds by at most a factor of e^", number, about,
-              ", up or down, apart from a probability of ", exact(delta), " (delta).");
+              " was in it. Whatever they conclude, the probability of that conclusion with and without this ",
+              to_string(s.unit), " in the data differs by at most a factor of e^", number, about, ", plus ",
+              exact(delta), " (delta). So the odds change at most e^", number, "-fold, apart from delta.");
 }
 
 std::string guarantee_table(const PrivacyStatement& s) {
@@ -255,16 +266,22 @@ std::string batch_words(const PrivacyStatement& s) {
 std::string mechanism_words(const PrivacyStatement& s) {
   const auto unit = to_string(s.unit), optimizer = optimizer_name(s.optimizer);
   const bool plain = s.optimizer == optim::Algorithm::sgd;
-  auto out =
-      text("\n## Mechanism\n\n", batch_words(s), " The gradient of each ", unit,
-           " is clipped: scaled so that its norm is at most C. The clipped gradients are summed, and Gaussian noise "
-           "with standard deviation sigma x C is added to every element of the sum (the Gaussian mechanism). Only "
-           "this noisy sum, divided by a public constant (the divisor), reaches the optimizer. This is DP-SGD (Abadi "
-           "et al. 2016)",
-           plain ? "" : text(" with ", optimizer, " as its optimizer (DP-", optimizer, ")"), ".\n\n",
-           "The noise comes from ChaCha20, a cryptographic random number generator, with a secret key of 256 bits "
-           "that the operating system generated. ",
-           key_words(s.key), "\n\n");
+  const bool adaptive = std::any_of(s.steps.begin(), s.steps.end(),
+                                    [](const Steps& kind) { return kind.clip_style == privacy::ClipStyle::adaptive; });
+  auto out = text(
+      "\n## Mechanism\n\n", batch_words(s), " The gradient of each ", unit,
+      " is clipped: scaled so that its norm is at most C. The clipped gradients are summed, and Gaussian noise "
+      "with standard deviation sigma x C is added to every element of the sum (the Gaussian mechanism). Only "
+      "this noisy sum, divided by a public constant (the divisor), reaches the optimizer. ",
+      adaptive ? "Where clipping is adaptive, the number of gradients with a norm of at most C is released too, with "
+                 "Gaussian noise, and moves C; the noise of the sum is then larger than sigma x C, by so much that "
+                 "both releases together cost what one with sigma would. "
+               : "",
+      "This is DP-SGD (Abadi et al. 2016)",
+      plain ? "" : text(" with ", optimizer, " as its optimizer (DP-", optimizer, ")"), ".\n\n",
+      "The noise comes from ChaCha20, a cryptographic random number generator, with a secret key of 256 bits "
+      "that the operating system generated. ",
+      key_words(s.key), "\n\n");
   const bool users = s.unit == PrivacyUnit::user;
   std::vector<std::string> head{"steps", "sampling rate q", "sigma", "clip norm C", "clipping", "divisor"};
   if (users) head.emplace_back("K");
@@ -300,6 +317,8 @@ std::vector<std::string> short_lines(const PrivacyStatement& s) {
     out.push_back(text("privacy  ", own_words(s), neighbours));
   }
   if (!s.unit_by.empty()) more("unit: ", unit_words(s));
+  if (s.key != NoiseKeyState::absent)
+    more("the key of the noise was not deleted: this does not hold against anyone who has it");
   for (const auto& kind : s.steps) more(steps_words(kind));
   more("ledger ", s.ledger_digest);
   more("PRIVACY.md (shade release) states what is taken as public and what is not covered");

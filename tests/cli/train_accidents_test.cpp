@@ -67,6 +67,16 @@ class Accident : public testing::Test {
   int runs_ = 0;
 };
 
+TEST_F(Accident, AWrongFileIsReportedOnceForAllRanks) {
+  scratch_.write("bad.jsonl", "{\"text\": \"a\"}\n{\"text\": 3}\n");
+  const auto seen = train(
+      {"--model", "llama-nano", "--from-scratch", "--task", "lm", "--data-folder", place("bad.jsonl"), "--ranks", "2"});
+  EXPECT_EQ(seen.status, 1) << seen.output;
+  const auto at = seen.output.find("bad.jsonl:2: 'text' must be a string");
+  ASSERT_NE(at, std::string::npos) << seen.output;
+  EXPECT_EQ(seen.output.find("bad.jsonl", at + 1), std::string::npos) << seen.output;
+}
+
 TEST_F(Accident, SettingsOfPrivacyMakeTheRunPrivate) {
   expect_said(train_synthetic({"--sigma", "1", "--max-grad-norm", "1", "--delta", "1e-3"}),
               "private: sigma was given\n");

@@ -139,9 +139,10 @@ TEST_F(Release, StatesWhatTheLedgerSpent) {
   EXPECT_EQ(json["ledger"]["digest"], io::to_hex(io::digest_of(io::content(place("run/ledger")))));
   EXPECT_FALSE(json.contains("data_ledger"));
   const auto words = io::content(place("out/PRIVACY.md"));
-  for (const auto& part : {text("**epsilon ", rounded_up(trained.result.spent->epsilon), " at delta 0.0001**"),
-                           std::string("(Poisson sampling)"), std::string("held out for evaluation, as configured"),
-                           std::string("the number of records")})
+  for (const auto& part :
+       {text("**epsilon ", rounded_up(trained.result.spent->epsilon), " at delta 0.0001**"),
+        std::string("(Poisson sampling)"), std::string("records that were held out for evaluation\n"),
+        std::string("the number of records")})
     EXPECT_NE(words.find(part), std::string::npos) << part << "\n" << words;
   const auto lines = join(short_lines(released.statement), "\n");
   EXPECT_NE(lines.find(text("epsilon ", rounded_up(trained.result.spent->epsilon), " at delta 0.0001")),
@@ -365,6 +366,29 @@ TEST_F(Release, SchemaFindsWhatIsWrong) {
   EXPECT_THROW(test::JsonSchema(Json{{"oneOf", Json::array()}}), Error);
 }
 
+// A run is known by the marks in its ledger: not by a folder that another run was in before, or that was moved.
+TEST_F(Release, CountsTheRunsOfADataLedgerByTheirMarks) {
+  const auto books = place("data.ledger");
+  DataLedger::create(books, {.epsilon = 50, .delta = 1e-6});
+  train("run", {{"dp.data_ledger", books}, {"train.steps", "2"}});
+  fs::rename(place("run"), place("moved"));
+  train("moved", {{"dp.data_ledger", books}, {"train.steps", "3"}});
+  release_of("moved");
+  EXPECT_EQ(statement()["scope"], "run") << "one run, in two places";
+  EXPECT_EQ(statement()["data_ledger"]["runs"], 1);
+  fs::remove_all(place("out"));
+  fs::remove_all(place("moved"));
+  train("run", {{"dp.data_ledger", books}, {"dp.sigma", "2.5"}});
+  release_of("run");
+  EXPECT_EQ(statement()["scope"], "data ledger") << "the model of the first run may be known";
+  fs::remove_all(place("out"));
+  fs::remove_all(place("run"));
+  train("run", {{"dp.data_ledger", books}, {"dp.sigma", "3"}});
+  release_of("run");
+  EXPECT_EQ(statement()["epsilon"], 50);
+  EXPECT_GE(statement()["data_ledger"]["runs"], 2) << "the same folder, other runs";
+}
+
 TEST_F(Release, StatesWhatAllRunsOnTheDataSpend) {
   const privacy::Cap cap{.epsilon = 50, .delta = 1e-6};
   DataLedger::create(place("data.ledger"), cap);
@@ -389,6 +413,14 @@ TEST_F(Release, StatesWhatAllRunsOnTheDataSpend) {
       << "the first run too";
   EXPECT_EQ(total["digest"], io::to_hex(io::digest_of(io::content(place("data.ledger")))));
   fs::remove_all(place("out"));
+  auto recipe = io::content(place("run/recipe.toml"));
+  const auto named = recipe.find("data_ledger = ");
+  ASSERT_NE(named, std::string::npos);
+  recipe.replace(named, recipe.find('\n', named) - named, "data_ledger = \"\"");
+  fs::rename(place("run/recipe.toml"), place("recipe"));
+  scratch.write("run/recipe.toml", recipe);
+  EXPECT_NE(refusal("run").find("names none; restore that file"), std::string::npos) << "the run's ledger knows of it";
+  fs::rename(place("recipe"), place("run/recipe.toml"));
   fs::remove(place("data.ledger"));
   EXPECT_NE(refusal("run").find("which does not exist"), std::string::npos) << "what it would have to state is gone";
   DataLedger::create(place("data.ledger"), cap);

@@ -100,8 +100,9 @@ TEST_F(StatedFacts, AreOnThePageAndInTheJson) {
                   "DP-SGD (Abadi et al. 2016) with AdamW",
                   "prv: numerical composition of the privacy loss distributions",
                   "ChaCha20",
-                  "no longer in the run directory",
-                  "the odds by at most a factor of e^",
+                  "the key was not in the run directory",
+                  "with and without this user in the data differs by at most a factor of e^",
+                  "So the odds change at most e^",
                   "selecting settings, runs or checkpoints after seeing results"});
   fs::create_directories(place("run"));
   scratch.write("run/environment.json", R"({"date": "2026-01-31T12:00:00Z", "host": "secret.host", "shade": "1.0"})");
@@ -131,8 +132,7 @@ TEST_F(StatedFacts, WithholdNumbersThatAreNotPublic) {
   train("both", {{"dp.sample_rate", "0.25"}, {"train.steps", "4"}});
   json = released("both");
   EXPECT_FALSE(json["data"]["counts"][0].contains("number"));
-  EXPECT_NE(json["taken_as_public"].dump().find("if the sampling rate of an earlier start follows from it"),
-            std::string::npos);
+  EXPECT_NE(json["taken_as_public"].dump().find("the number of records in training"), std::string::npos);
   train("plain", {{"dp.dp", "none"}, {"dp.sigma", "0"}});
   EXPECT_FALSE(released("plain", {.without_privacy = true})["data"]["counts"][0].contains("number"));
   expect_on_page({"NO privacy guarantee", "| data set | visits |", "| optimizer | adamw |", "## Files"});
@@ -152,9 +152,61 @@ TEST_F(StatedFacts, NameTheBaseModelByItsDigest) {
   EXPECT_NE(page.find("  adapter/adapter_model.safetensors\n"), std::string::npos) << "files of the adapter too";
 }
 
+// Steps of all starts are in the ledger, so what any of them used is stated.
+TEST_F(StatedFacts, AreThoseOfAllStarts) {
+  train("base", {{"dp.dp", "none"}, {"dp.sigma", "0"}, {"train.export_folder", place("base_model")}});
+  fs::create_directories(place("other"));
+  fs::copy_file(place("visits/a.jsonl"), place("other/a.jsonl"));
+  const Words from_base{{"model.model", place("base_model")}, {"dp.sample_rate", "0.25"}};
+  const auto with = [&](Words more) {
+    more.insert(more.begin(), from_base.begin(), from_base.end());
+    return more;
+  };
+  train("run", with({{"model.weights", place("base_model")},
+                     {"dp.sampler", "truncated_poisson"},
+                     {"dp.max_batch", "20"},
+                     {"train.eval_records", "6"},
+                     {"train.keep_key", "true"}}));
+  fs::rename(place("run/key"), place("key"));
+  train("run", with({{"model.from_scratch", "true"}, {"data.data_folder", place("other")}, {"train.steps", "4"}}));
+  const auto json = released("run");
+  ASSERT_EQ(json["mechanisms"].size(), 2u);
+  EXPECT_GT(json["mechanisms"][0]["population"].get<int64_t>(), 1);
+  EXPECT_EQ(json["base_model"]["name"], "base_model");
+  EXPECT_EQ(json["later_base_models"], (Json{{{"random", true}}}));
+  EXPECT_EQ(json["noise"]["key"], "kept, not in the run directory");
+  EXPECT_FALSE(json["data"]["counts"][0].contains("number"));
+  expect_on_page({"| data set | visits, other |", "| base model of a later start | none",
+                  "- the number of records in training, from which the sampling follows",
+                  "- the weights that training started from", "- a bound on the number of records",
+                  "- the data that the base model was trained on",
+                  "held out for evaluation, as configured at each start",
+                  "**not against anyone who has the key of the noise**"});
+  fs::remove(place("run/recipe.1.toml"));
+  scratch.write("run/recipe.1.toml", "not a recipe");
+  released("run");
+  expect_on_page({"if the sampling rate of an earlier start follows from it"});
+}
+
+TEST_F(StatedFacts, OfAdaptiveClippingNameItsCount) {
+  train("run", {{"dp.clip_style", "adaptive"}, {"dp.count_sigma", "12"}});
+  EXPECT_EQ(released("run")["training"]["settings"]["count_sigma"], 12);
+  expect_on_page({"larger than sigma x C", "| count sigma | 12.0 |"});
+}
+
+// Names come from files of others.
+TEST_F(StatedFacts, AreShownAsTheyAreWritten) {
+  const std::string name = "v*isits*|\x1b[31m\n## <b>";
+  fs::rename(place("visits"), place(name));
+  train("run", {{"data.data_folder", place(name)}});
+  released("run");
+  expect_on_page({"| data set | v\\*isits\\*\\|\\x1b\\[31m\\x0a## \\<b> |"});
+}
+
 TEST_F(StatedFacts, SayIfTheKeyIsStillThere) {
   train("run", {{"train.keep_key", "true"}});
   EXPECT_EQ(released("run")["noise"]["key"], "in the run directory");
+  expect_on_page({"**not against anyone who has the key of the noise**"});
   expect_on_page({"the key was still in the run directory", "the key of the noise, which was not deleted"});
   fs::rename(place("run/key"), place("elsewhere"));
   EXPECT_EQ(released("run")["noise"]["key"], "kept, not in the run directory");
