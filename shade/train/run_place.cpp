@@ -1,8 +1,10 @@
 #include "shade/train/run_place.h"
 
 #include <algorithm>
+#include <map>
 
 #include "shade/base/error.h"
+#include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
 #include "shade/checkpoint/folder.h"
 #include "shade/checkpoint/manifest.h"
@@ -51,16 +53,24 @@ std::vector<std::string> runs_in(const fs::path& folder) {
 Recipe recipe_of(const RunPlace& place) { return read_resolved(place.run / kRecipeFile); }
 
 EarlierRecipes earlier_recipes(const fs::path& run) {
-  EarlierRecipes out;
-  for (int number = 1;; ++number) {
-    const auto file = run / text("recipe.", number, ".toml");
-    if (!fs::exists(file)) return out;
+  constexpr std::string_view kBegin = "recipe.", kEnd = ".toml";
+  std::map<int64_t, fs::path> files;
+  for (const auto& entry : fs::directory_iterator(run)) {
+    const auto name = entry.path().filename().string();
+    if (!name.starts_with(kBegin) || !name.ends_with(kEnd) || name.size() <= kBegin.size() + kEnd.size()) continue;
+    const auto number = name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size());
+    if (const auto value = parse_integer(number)) files[*value] = entry.path();
+  }
+  // They are numbered from 1 on: what is missing in between is not known.
+  EarlierRecipes out{.recipes = {}, .complete = files.empty() || files.rbegin()->first == std::ssize(files)};
+  for (const auto& [number, file] : files) {
     try {
       out.recipes.push_back(read_resolved(file));
     } catch (const std::exception&) {
       out.complete = false;
     }
   }
+  return out;
 }
 
 }  // namespace shade::train

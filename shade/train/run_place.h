@@ -26,7 +26,7 @@ Recipe recipe_of(const RunPlace& place);  // as it was resolved; throws UsageErr
 // Of earlier starts with other settings than the last one, oldest first (recipe.1.toml, ...).
 struct EarlierRecipes {
   std::vector<Recipe> recipes;
-  bool complete = true;  // false: one of them can't be read
+  bool complete = true;  // false: one of them is missing or can't be read
 };
 EarlierRecipes earlier_recipes(const std::filesystem::path& run);
 
