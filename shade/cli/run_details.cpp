@@ -23,7 +23,6 @@ std::vector<std::string> statement_of(const train::Recipe& recipe, const std::fi
   if (!statement.no_guarantee.empty()) return out;
   for (const auto& [about, list] :
        {std::pair("taken as public: ", &statement.taken_as_public), {"not covered: ", &statement.not_covered}}) {
-    std::erase_if(out, [prefix = about](const auto& line) { return line.starts_with(prefix); });
     if (!list->empty()) out.push_back(about + visible(join(*list, "; ")));
   }
   return out;

@@ -17,10 +17,6 @@ const char* word_for(Anchor anchor) {
   return anchor == Anchor::left ? "left" : anchor == Anchor::right ? "right" : "center";
 }
 
-std::string tics_of(char axis, const std::vector<std::string>& tics) {
-  return shade::text("set ", axis, "tics nomirror out scale 0.6 ", font(kTextPx), " (", join(tics, ", "), ")\n");
-}
-
 }  // namespace
 
 std::string font(double px) { return shade::text("font ',", px / kPointPx, "'"); }
@@ -114,6 +110,10 @@ std::string tics(char axis, const std::vector<double>& values) {
   for (const double value : values)
     out.push_back(tic_for_gnuplot(quoted_for_gnuplot(std::abs(value) < 1e-300 ? "0" : shade::text(value)), value));
   return tics_of(axis, out);
+}
+
+std::string tics_of(char axis, const std::vector<std::string>& tics) {
+  return shade::text("set ", axis, "tics nomirror out scale 0.6 ", font(kTextPx), " (", join(tics, ", "), ")\n");
 }
 
 std::string log2_tics(const Panel& panel, const std::vector<int64_t>& sizes) {

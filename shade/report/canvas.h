@@ -72,6 +72,9 @@ class Canvas {
 // Round numbers between the two, at most `most` + 1, and gnuplot's words for them; `axis` is x or y.
 std::vector<double> round_steps(double low, double high, int most = 6);
 std::string tics(char axis, const std::vector<double>& values);
+// Of tic_for_gnuplot(): all tics of an axis.
+std::string tics_of(char axis, const std::vector<std::string>& tics);
+
 // Of a panel over the logarithm of sizes that double. A number that would touch the one before has a mark only.
 std::string log2_tics(const Panel& panel, const std::vector<int64_t>& sizes);
 

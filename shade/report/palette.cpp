@@ -64,7 +64,7 @@ std::string colour_of_memory(const std::string& kind) {
   return found == kNumbers.end() ? spare_colour(kind) : distinct_colour(found->second);
 }
 
-// Light enough for dark words inside of them.
+// Light colours: dark text is written on them.
 std::string colour_of_span(const std::string& name) {
   static const std::map<std::string, std::string> kColours{
       {"forward", "#6ac7f4"},         {"backward", "#558ec4"},     {"first_backward", "#558ec4"},

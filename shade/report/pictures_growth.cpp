@@ -137,7 +137,7 @@ std::string log10_tics(double low, double high) {
     for (const int times : {1, 2, 5})
       if (const double at = power + std::log10(times); at >= low && at <= high && (times == 1 || high - low < 2.5))
         out.push_back(tic_for_gnuplot(quoted_for_gnuplot(text(times * std::pow(10, power))), at));
-  return text("set ytics nomirror out scale 0.6 ", font(kTextPx), " (", join(out, ", "), ")\n");
+  return tics_of('y', out);
 }
 
 // The name of each line at the height of its end, or as near as its neighbours allow.

@@ -85,6 +85,9 @@ PrivacyStatement::Program program_in(const Json& environment);
 // the ledger, or the data ledger that the recipe names, is damaged or changes while it is read.
 PrivacyStatement state_privacy(const Recipe& recipe, const std::filesystem::path& run);
 
+// All digits of a number that a person stated, as they wrote it: "8" for 8.0.
+std::string plain_digits(double value);
+
 // The renderings. Epsilon is rounded up in all of them.
 inline constexpr const char *kStatementText = "PRIVACY.md", *kStatementJson = "privacy.json",
                             *kStatementFormat = "shade privacy statement";

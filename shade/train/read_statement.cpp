@@ -1,12 +1,12 @@
 #include "shade/train/read_statement.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <functional>
 
 #include "shade/base/error.h"
 #include "shade/base/units.h"
+#include "shade/base/utc.h"
 #include "shade/io/digest.h"
 #include "shade/io/errors.h"
 #include "shade/train/privacy_statement.h"
@@ -24,12 +24,6 @@ const Json& member(const Json& json, const char* key) {
 }
 
 std::string word_of(const Json& json) { return json.is_string() ? json.get<std::string>() : std::string(); }
-
-bool is_day(const std::string& word) {
-  constexpr std::string_view kShape = "0000-00-00";
-  return std::equal(word.begin(), word.end(), kShape.begin(), kShape.end(),
-                    [](char c, char shape) { return shape == '0' ? c >= '0' && c <= '9' : c == shape; });
-}
 
 class StatementFields {
  public:
@@ -105,12 +99,6 @@ std::map<std::string, std::string> stated_files(const StatementFields& fields) {
   return out;
 }
 
-// All digits, "3" for 3.0.
-std::string digits_of(double value) {
-  const auto out = Json(value).dump();
-  return out.ends_with(".0") ? out.substr(0, out.size() - 2) : out;
-}
-
 std::string_view first_paragraph(std::string_view page) {
   constexpr std::string_view kEnd = "\n\n";
   while (page.starts_with('#') || page.starts_with('\n')) {  // headings
@@ -149,8 +137,8 @@ std::string words_of(const std::optional<StatedPromise>& promise) {
   const auto together = [](int64_t runs) {
     return text(", of ", runs, runs == 1 ? " run with a data ledger" : " runs together");
   };
-  return text("epsilon ", digits_of(promise->epsilon), " at delta ", digits_of(promise->delta), " per ", promise->unit,
-              promise->runs ? together(*promise->runs) : "");
+  return text("epsilon ", plain_digits(promise->epsilon), " at delta ", plain_digits(promise->delta), " per ",
+              promise->unit, promise->runs ? together(*promise->runs) : "");
 }
 
 bool is_stated_in(const std::optional<StatedPromise>& promise, std::string_view page) {

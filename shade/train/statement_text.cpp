@@ -43,14 +43,8 @@ std::string epsilon_words(double epsilon, double delta) {
   return text("epsilon ", rounded_up(epsilon), " at delta ", exact(delta));
 }
 
-// A cap was stated by a person: "8", as they wrote it.
-std::string cap_number(double epsilon) {
-  const auto out = exact(epsilon);
-  return out.ends_with(".0") ? out.substr(0, out.size() - 2) : out;
-}
-
 std::string cap_words(const privacy::Cap& cap) {
-  return text("epsilon ", cap_number(cap.epsilon), " at delta ", exact(cap.delta));
+  return text("epsilon ", plain_digits(cap.epsilon), " at delta ", exact(cap.delta));
 }
 
 std::string headline_words(const PrivacyStatement& s) {
@@ -218,7 +212,7 @@ std::string promise_words(const PrivacyStatement& s) {
 
 std::string odds_words(const PrivacyStatement& s) {
   const auto [epsilon, delta] = headline(s);
-  const auto number = s.is_shared() ? cap_number(epsilon) : rounded_up(epsilon);
+  const auto number = s.is_shared() ? plain_digits(epsilon) : rounded_up(epsilon);
   const double factor = std::exp(std::stod(number));
   const auto about = std::isfinite(factor) ? text(" (about ", significant(factor), ")") : "";
   return text("What this means: suppose that someone receives this model",
@@ -303,6 +297,11 @@ std::string mechanism_words(const PrivacyStatement& s) {
 }
 
 }  // namespace
+
+std::string plain_digits(double value) {
+  const auto out = exact(value);
+  return out.ends_with(".0") ? out.substr(0, out.size() - 2) : out;
+}
 
 std::vector<std::string> short_lines(const PrivacyStatement& s) {
   if (!s.no_guarantee.empty()) return {text("privacy  no guarantee: ", s.no_guarantee)};

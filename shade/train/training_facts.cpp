@@ -5,6 +5,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
+#include "shade/base/utc.h"
 #include "shade/io/model_file.h"
 #include "shade/io/sha256.h"
 #include "shade/io/weight_folder.h"
@@ -128,8 +129,7 @@ Json settings_stated(const Recipe& recipe) {
 std::string day_in(const Json& environment) {
   const auto date = environment.is_object() && environment.contains("date") ? environment["date"] : Json();
   const auto day = date.is_string() ? date.get<std::string>().substr(0, 10) : std::string();
-  const bool valid = day.size() == 10 && day.find_first_not_of("0123456789-") == std::string::npos;
-  return valid ? day : std::string();
+  return is_day(day) ? day : std::string();
 }
 
 std::string data_of(const Recipe& recipe) {

@@ -12,43 +12,19 @@
 #include "shade/io/sha256.h"
 #include "shade/train/release.h"
 #include "tests/io/scratch.h"
-#include "tests/train/training.h"
+#include "tests/train/visits.h"
 
 namespace shade::train {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct ReleaseCheck : testing::Test {
-  std::string place(const std::string& name) const { return (scratch.path() / name).string(); }
-  void train(const std::string& run, const Words& more = {}) const {
-    std::string lines;
-    for (int i = 0; i < 40; ++i)
-      lines += Json{{"text", text("sea ", i)}, {"from", text("user ", i % 20)}}.dump() + "\n";
-    fs::create_directories(place("visits"));
-    scratch.write("visits/a.jsonl", lines);
-    Words words{{"model.model", "llama-nano"},
-                {"model.vocab_size", "260"},
-                {"model.task", "lm"},
-                {"data.tokenizer", "bytes"},
-                {"data.data_folder", place("visits")},
-                {"data.cache_folder", place("cache")},
-                {"train.steps", "2"},
-                {"train.batch_size", "8"},
-                {"train.micro_batch", "8"},
-                {"train.seq_length", "12"},
-                {"dp.dp", "auto"},
-                {"dp.sigma", "1.5"}};
-    words.insert(words.end(), more.begin(), more.end());
-    train_in(place(run), 1, words);
-  }
+struct ReleaseCheck : VisitsTest {
   Json released(const ReleaseOptions& options = {}) const {
     release(find_run(place("run")).value(), place("out"), options);
     return read_json(place("out/privacy.json"));
   }
   CheckedRelease checked() const { return check_release(place("out")); }
-
-  io::Scratch scratch;
 };
 
 TEST_F(ReleaseCheck, BindsTheFiles) {

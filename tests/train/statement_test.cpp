@@ -12,38 +12,14 @@
 #include "tests/io/scratch.h"
 #include "tests/support/json_schema.h"
 #include "tests/support/process.h"
-#include "tests/train/training.h"
+#include "tests/train/visits.h"
 
 namespace shade::train {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct StatedFacts : testing::Test {
-  StatedFacts() {
-    std::string lines;
-    for (int i = 0; i < 40; ++i)
-      lines += Json{{"text", text("sea ", i)}, {"from", text("user ", i % 20)}}.dump() + "\n";
-    fs::create_directories(place("visits"));
-    scratch.write("visits/a.jsonl", lines);
-  }
-  std::string place(const std::string& name) const { return (scratch.path() / name).string(); }
-  void train(const std::string& run, const Words& more = {}) const {
-    Words words{{"model.model", "llama-nano"},
-                {"model.vocab_size", "260"},
-                {"model.task", "lm"},
-                {"data.tokenizer", "bytes"},
-                {"data.data_folder", place("visits")},
-                {"data.cache_folder", place("cache")},
-                {"train.steps", "2"},
-                {"train.batch_size", "8"},
-                {"train.micro_batch", "8"},
-                {"train.seq_length", "12"},
-                {"dp.dp", "auto"},
-                {"dp.sigma", "1.5"}};
-    words.insert(words.end(), more.begin(), more.end());
-    train_in(place(run), 1, words);
-  }
+struct StatedFacts : VisitsTest {
   // The statement of a new release, and its page.
   Json released(const std::string& run, const ReleaseOptions& options = {}) {
     fs::remove_all(place("out"));
@@ -60,7 +36,6 @@ struct StatedFacts : testing::Test {
   }
   CheckedRelease checked() const { return check_release(place("out")); }
 
-  io::Scratch scratch;
   std::string page;
 };
 
@@ -182,7 +157,10 @@ TEST_F(StatedFacts, AreThoseOfAllStarts) {
                   "- the data that the base model was trained on",
                   "held out for evaluation, as configured at each start",
                   "**not against anyone who has the key of the noise**"});
-  fs::remove(place("run/recipe.1.toml"));
+  fs::rename(place("run/recipe.1.toml"), place("run/recipe.2.toml"));
+  released("run");
+  expect_on_page({"| data set | visits, other |", "- the data that the base model was trained on"});
+  fs::remove(place("run/recipe.2.toml"));
   scratch.write("run/recipe.1.toml", "not a recipe");
   released("run");
   expect_on_page({"if the sampling rate of an earlier start follows from it"});
