@@ -89,7 +89,9 @@ void Runtime::initialise(uint64_t seed) {
 }
 
 void Runtime::begin_step(int64_t micro_steps) {
-  SHADE_CHECK(reducing_.empty(), "the last step was not waited for");
+  SHADE_REQUIRE(!summing_ && reducing_.empty(),
+                "the last step on these weights failed before its end, and parts of its sums may be left; start again "
+                "from the last checkpoint, with a new Job (or Runtime)");
   micro_steps_left_ = micro_steps;
   overlap_.clear();
   for (const auto& unit : units_) unit->begin_step();
@@ -106,6 +108,7 @@ void Runtime::begin_backward(BackwardOptions options) {
   backward_.begin();
   in_unit_.reset();
   SHADE_CHECK(micro_steps_left_ > 0, "more micro-steps than begin_step() announced");
+  summing_ = true;
   for (auto& use : uses_) use.outstanding = use.entries;
   for (const auto& unit : units_) unit->begin_micro_step();
 }
@@ -220,6 +223,7 @@ void Runtime::wait() {
     record.used = Clock::now();
     overlap_.push_back(std::move(record));
   }
+  summing_ = false;
 }
 
 std::vector<LocalShard> Runtime::shards() {

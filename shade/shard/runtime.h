@@ -62,7 +62,7 @@ class Runtime : public nn::UnitObserver, public nn::GradientSink {
   void fill(const Source& source);
   void initialise(uint64_t seed);
 
-  void begin_step(int64_t micro_steps = 1);
+  void begin_step(int64_t micro_steps = 1);  // throws UsageError if the last one's gradients were never waited for
   void begin_forward();
   void begin_backward(BackwardOptions options = {});
   void end_micro_step();
@@ -123,6 +123,7 @@ class Runtime : public nn::UnitObserver, public nn::GradientSink {
   UnitSpan in_unit_;
   BackwardOptions options_;
   int64_t micro_steps_left_ = 0;
+  bool summing_ = false;         // from the first backward of a step until it was waited for
   std::deque<size_t> reducing_;  // oldest first
   std::vector<OverlapRecord> overlap_;
 };

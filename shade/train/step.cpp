@@ -200,14 +200,25 @@ void Step::count_positions(const nn::Batch& batch) {
   squared_positions_ += static_cast<double>(samples * each * each);
 }
 
+void Step::require_whole() const {
+  SHADE_REQUIRE(!under_way_,
+                "a step failed before its end, and parts of its sums may be left; start again from the last "
+                "checkpoint, with a new Job (or Runtime and Step)");
+}
+
 Step::Losses Step::gradients(std::span<const nn::Batch> micro_batches) {
+  require_whole();
+  under_way_ = true;
   Readings numbers;
   const auto loss = numbers.add(sum_gradients(micro_batches), 2);
   numbers.read();
+  under_way_ = false;
   return {numbers[loss], std::llround(numbers[loss + 1])};
 }
 
 at::Tensor Step::sum_gradients(std::span<const nn::Batch> micro_batches) {
+  // Samples of gradients() before: the noise of a count that is released is made for those of one step.
+  if (is_private()) method_->drain_counted();
   const auto batches = split(micro_batches);
   runtime_->begin_step(static_cast<int64_t>(batches.size()));
   if (is_private() && !separate_) require_separate(batches);
@@ -224,10 +235,14 @@ at::Tensor Step::sum_gradients(std::span<const nn::Batch> micro_batches) {
 }
 
 // The same noise on two sums would give away their difference.
-void Step::begin_noise(int64_t step) {
+void Step::require_new_noise(int64_t step) const {
   SHADE_REQUIRE(options_.rehearsal || !noised_ || step > *noised_, "the noise of step ", step,
                 " was drawn before, or that of a later step (", noised_.value_or(0),
                 "); after going back to an earlier state make a new Step, whose key is another one");
+}
+
+void Step::begin_noise(int64_t step) {
+  require_new_noise(step);
   noised_ = step;
   ++draws_;
 }
@@ -237,6 +252,7 @@ double Step::noise_deviation() const { return clipper().gradient_sigma() * clipp
 
 void Step::add_noise() {
   SHADE_REQUIRE(is_private(), "a step that is not private has no noise; set StepOptions::privacy");
+  require_whole();
   begin_noise(optimizer_->steps());
   const auto shards = runtime_->shards();
   HostSums sums(shards, runtime_->device());
@@ -295,6 +311,7 @@ io::Digest Step::digest_of_sum(int64_t step, std::span<const shard::LocalShard> 
 }
 
 StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<double> divisor, Wishes wishes) {
+  require_whole();
   if (!divisor && is_private() && options_.privacy->divisor > 0) divisor = options_.privacy->divisor;
   SHADE_REQUIRE(!micro_batches.empty() && divisor.value_or(1) > 0,
                 "a step needs at least one micro-batch, and a positive divisor");
@@ -304,7 +321,9 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
                 "a private step in bf16 needs StepOptions::micro_shapes, the number of samples of its micro-batches: "
                 "if that followed the records that were drawn, one of them could change how the others are rounded");
   StepRecord record{.learning_rate = schedule_.learning_rate(optimizer_->steps())};
+  if (is_private()) require_new_noise(optimizer_->steps());
   if (is_private() && !options_.rehearsal) require_distinct(micro_batches);
+  under_way_ = true;
   positions_ = squared_positions_ = 0;
   const auto losses = sum_gradients(micro_batches);
   const auto shards = runtime_->shards();
@@ -366,6 +385,7 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
     optimizer_->skip();
   }
   runtime_->updated();
+  under_way_ = false;
   return record;
 }
 

@@ -64,6 +64,8 @@ void require_sound(bool repeatable, nn::DType reduce);
 // `others` with privacy as command lines say it, for measuring and checking.
 StepOptions step_options(const privacy::DpConfig& words, StepOptions others = {});
 
+// A step that throws after its arguments were accepted is broken, and so is its runtime: parts of its sums may be left
+// where the next one is added. Both refuse every further step; a new job continues from the last checkpoint.
 class Step {
  public:
   // All must outlive it. Takes over the model's tap. Collective if private: the ranks agree on the noise key.
@@ -115,6 +117,8 @@ class Step {
   void require_distinct(std::span<const nn::Batch> micro_batches) const;
   void backward(const char* phase, const at::Tensor& objective, shard::BackwardOptions options);
   void require_separate(std::span<const nn::Batch> batches);
+  void require_whole() const;
+  void require_new_noise(int64_t step) const;
 
   models::Model* model_;
   shard::Runtime* runtime_;
@@ -127,6 +131,7 @@ class Step {
   std::optional<FixedShapes> shapes_;            // of private steps in bf16
   std::optional<int64_t> noised_;                // the last step whose noise was drawn
   int64_t draws_ = 0;
+  bool under_way_ = false;                        // and, between calls: the last one failed
   double positions_ = 0, squared_positions_ = 0;  // computed by this rank since run() began
   bool separate_ = false;                         // samples were seen not to mix
 };

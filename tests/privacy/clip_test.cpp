@@ -400,6 +400,23 @@ TEST(Methods, TiedTablesThatCancelStayWithinTheNorm) {
         }
 }
 
+// A micro-batch that failed in the middle of backward leaves nothing for the next one, whose coefficients are others.
+TEST(Methods, ForgetAMicroBatchThatFailed) {
+  for (const auto name : kMethods)
+    for (size_t taken = 0; taken <= Layers().all().size(); ++taken) {
+      Layers layers;
+      const auto method = made(layers, name, 5);
+      method->begin(kB);
+      method->objective(at::ones({kB}, at::kDouble), 0);
+      auto failed = layers.all();
+      failed.resize(taken);
+      for (const auto& grad : failed) method->take(grad);
+      layers.sink.clear();
+      layers.run(*method);
+      expect_equal(layers, layers.clipped(5), 1e-12, to_string(name) + ", failed after " + std::to_string(taken));
+    }
+}
+
 // Blank samples fill a micro-batch up: their factors are in no sum, and they in no count, whatever they are.
 TEST(Methods, BlankSamplesWeighNothingAndCountNowhere) {
   for (const auto name : kMethods) {

@@ -7,6 +7,7 @@
 
 #include "shade/models/linear_stack.h"
 #include "shade/optim/config.h"
+#include "shade/privacy/clip/one_pass.h"
 #include "shade/train/step.h"
 #include "tests/support/fault.h"
 #include "tests/support/ranks.h"
@@ -56,6 +57,70 @@ TEST(PrivateStep, DrawsTheNoiseOfAStepOnce) {
   step.add_noise();
   EXPECT_NE(fault([&] { step.add_noise(); }).find("noise of step 2 was drawn before"), std::string::npos);
   EXPECT_NE(fault([&] { step.run(batch, 2); }).find("noise of step 2 was drawn before"), std::string::npos);
+}
+
+// A method whose take() fails once, as memory that runs out in backward does.
+struct FailsOnce : privacy::OnePass {
+  FailsOnce(const privacy::MethodSetup& setup, int* left)
+      : OnePass(privacy::row_of(privacy::MethodName::bookkeeping), setup, {}), takes_left(left) {}
+  void take(nn::LayerGrad grad) override {
+    if ((*takes_left)-- == 0) throw UsageError("planted");
+    OnePass::take(std::move(grad));
+  }
+  int* takes_left;
+};
+
+// What a failed step left behind must not reach the next sum: neither with the same Step nor with another one.
+TEST(PrivateStep, IsBrokenByAFailure) {
+  const std::vector batch{batch_of({0, 1}), batch_of({2})};
+  for (int taken = 0; taken < 4; ++taken)
+    for (const bool whole_step : {true, false}) {
+      auto world = comm::World::simulated(0, 1);
+      Linear one(world);
+      int left = taken;
+      auto options = private_step();
+      options.method = [&left](const privacy::MethodSetup& setup) { return std::make_unique<FailsOnce>(setup, &left); };
+      auto step = one.step(options);
+      const auto said = [&](bool whole) {
+        return fault([&] { whole ? (void)step.run(batch, 2) : (void)step.gradients(batch); });
+      };
+      ASSERT_EQ(said(whole_step), "planted") << taken;
+      const auto refused = [](const std::string& text) {
+        return text.find("failed before its end") != text.npos && text.find("last checkpoint") != text.npos;
+      };
+      EXPECT_PRED1(refused, said(true)) << taken;
+      EXPECT_PRED1(refused, said(false)) << taken;
+      EXPECT_PRED1(refused, fault([&] { step.add_noise(); })) << taken;
+      EXPECT_EQ(step.noised(), 0);
+      auto another = one.step(private_step());
+      EXPECT_PRED1(refused, fault([&] { another.run(batch, 2); })) << "the same runtime, " << taken;
+    }
+}
+
+// Refused arguments have touched nothing: the step with others may follow.
+TEST(PrivateStep, OutlivesRefusedArguments) {
+  auto world = comm::World::simulated(0, 1);
+  Linear one(world);
+  auto step = one.step(private_step());
+  EXPECT_NE(fault([&] { step.run({}, 2); }), "no error");
+  EXPECT_NE(fault([&] { step.run(std::vector{batch_of({3, 3})}, 2); }), "no error");
+  EXPECT_EQ(fault([&] { step.run(std::vector{batch_of({3, 4})}, 2); }), "no error");
+}
+
+// The count that moves C is released with noise for one step: gradients() before it must not be in it.
+TEST(PrivateStep, CountsNoSampleOfEarlierSums) {
+  const auto below = [](int before) {
+    auto world = comm::World::simulated(0, 1);
+    Linear one(world);
+    auto adaptive = words();
+    adaptive.clip_style = privacy::ClipStyle::adaptive;
+    auto step = one.step(step_options(adaptive));
+    const std::vector batch{batch_of({0, 1, 2})};
+    for (int i = 0; i < before; ++i) step.gradients(batch);
+    return step.run(batch, 3).samples.below;
+  };
+  EXPECT_NE(below(0), 0);
+  EXPECT_EQ(below(2), below(0));
 }
 
 TEST(PrivateStep, RefusesARecordThatComesTwice) {

@@ -77,6 +77,7 @@ void ClippingMethod::begin(int64_t samples, int64_t blank) {
   coefficients_.assign(clipper_.groups(), {});
   bad_B_.reset();
   weighed_B_.reset();
+  weights_ = {};
 }
 
 at::Tensor ClippingMethod::objective(const at::Tensor& losses_B, size_t) {

@@ -68,6 +68,7 @@ class Method : public nn::GradientTap {
   // How it computes, beside its clipper, as far as that decides the bits of a step; of all ranks alike.
   virtual Json settings() const { return Json::object(); }
 
+  // Forgets what is left of an earlier micro-batch, counts aside: one that failed in the middle may have left some.
   // The last `blank` of the samples are padding (train/fixed_shapes.h): they weigh nothing and are counted nowhere.
   virtual void begin(int64_t /*samples*/, int64_t /*blank*/ = 0) {}
   // What to differentiate in a pass: [B] losses, each sample's own -> a number.

@@ -18,6 +18,13 @@ std::span<const MethodPass> OnePass::passes() const {
   return kPasses;
 }
 
+// A micro-batch that failed may have left layers, which other coefficients would not bound.
+void OnePass::begin(int64_t samples, int64_t blank) {
+  ClippingMethod::begin(samples, blank);
+  kept_.assign(clipper_.groups(), {});
+  chooser_.begin();
+}
+
 void OnePass::keep(Kept kept, size_t group) {
   const auto mark = [](const at::Tensor& tensor) {
     if (tensor.defined()) MemoryUse::changed(tensor.storage().data_ptr().get_context(), MemoryKind::kept);
@@ -108,7 +115,6 @@ void OnePass::finish() {
   count();
   for (size_t group = 0; group < kept_.size(); ++group)
     if (!kept_[group].empty()) settle(group);
-  chooser_.begin();
 }
 
 }  // namespace shade::privacy

@@ -19,6 +19,7 @@ class OnePass : public ClippingMethod {
   OnePass(const MethodRow& row, const MethodSetup& setup, const ClipOptions& options);
 
   std::span<const MethodPass> passes() const override;
+  void begin(int64_t samples, int64_t blank = 0) override;
   void take(nn::LayerGrad grad) override;
   void finish() override;
 
