@@ -10,7 +10,7 @@ namespace shade::data {
 using SampleKey = std::array<uint8_t, 32>;
 
 // ChaCha20 from block 0 on, under a subkey by keyed BLAKE2b (libsodium). Streams of different purpose or index share
-// nothing; neither does the noise of the same key, whose subkeys are made from longer words (privacy/noise.cpp).
+// nothing; neither does the noise of the same key, whose subkeys have a personalisation (privacy/key.h).
 class KeyedBits {
  public:
   enum class Purpose : uint64_t { poisson = 1, shuffle = 2, records_of_user = 3 };

@@ -97,6 +97,7 @@ void Optimizer::prepare(std::span<const Slot> slots, const AllocateState& alloca
 void Optimizer::step(std::span<const Slot> slots, double learning_rate, double scale, double noise) {
   SHADE_CHECK(scale > 0 && std::isfinite(scale), "gradients can't be scaled by ", scale);
   SHADE_CHECK(noise >= 0 && std::isfinite(noise), "the noise can't have a deviation of ", noise);
+  if (before_update_) before_update_();
   if (states_.empty()) prepare(slots);
   SHADE_CHECK(slots.size() == states_.size(), "a step of ", slots.size(), " slots; ", states_.size(), " were prepared");
   for (const auto& slot : slots) {

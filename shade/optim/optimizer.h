@@ -63,6 +63,9 @@ class Optimizer {
   void prepare(std::span<const Slot> slots, const AllocateState& allocate = {});
   bool prepared() const { return !states_.empty(); }
 
+  // Called before every update; refuses it by throwing. Weights of a private job change after noise alone.
+  void before_update(std::function<void()> check) { before_update_ = std::move(check); }
+
   // One update of all slots, the same ones as in prepare(). Gradients are multiplied by `scale`: 1 / divisor, times the
   // clip factor. `noise` is the standard deviation of the noise in an element of them, before that.
   void step(std::span<const Slot> slots, double learning_rate, double scale = 1, double noise = 0);
@@ -110,6 +113,7 @@ class Optimizer {
   double average_decay_ = 0;                               // 0: no average
   std::map<std::string, std::vector<at::Tensor>> states_;  // by slot, in the order of state_names_
   int64_t steps_ = 0;
+  std::function<void()> before_update_;
 };
 
 }  // namespace shade::optim

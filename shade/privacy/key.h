@@ -2,7 +2,8 @@
 //
 //   run key            from the operating system, in the run directory until the run is finished
 //   incarnation key    derived from the run key and random bytes that the ledger keeps (checkpoint/ledger.h)
-//   purposes           derived from the incarnation key: sampler, hash of clipped sums; the noise uses it directly
+//   purposes           derived from the incarnation key: sampler, hash of clipped sums, and the noise of each step and
+//   weight
 #pragma once
 
 #include <cstddef>

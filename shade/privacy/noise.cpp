@@ -17,32 +17,26 @@
 namespace shade::privacy {
 namespace {
 
-struct Subkey {
-  uint8_t bytes[32];
-  ~Subkey() { sodium_memzero(bytes, sizeof bytes); }
-};
-
 void put(uint8_t*& to, uint64_t value) {
   for (int i = 0; i < 8; ++i) *to++ = static_cast<uint8_t>(value >> (8 * i));
 }
 
-// One for each (step, stream), and each used from block 0 on: no counter is met twice.
-Subkey subkey(const NoiseKey& key, uint64_t step, int64_t stream) {
+// One for each (step, stream), and each used from block 0 on: no counter is met twice. The purpose keeps them apart
+// from the sampler's (data/keyed_bits.h), whatever key that has.
+NoiseKey subkey(const NoiseKey& key, uint64_t step, int64_t stream) {
   uint8_t message[16];
   auto* at = message;
   put(at, step);
   put(at, static_cast<uint64_t>(stream));
-  Subkey out;
-  crypto_generichash(out.bytes, sizeof out.bytes, message, sizeof message, key.data(), key.size());
-  return out;
+  return derived_key(key, "shade noise", std::as_bytes(std::span(message)));
 }
 
 // Numbers 256 chunk .. 256 chunk + 255 of a stream, from 32 blocks.
-void fill(const Subkey& key, int64_t chunk, Normals& out) {
+void fill(const NoiseKey& key, int64_t chunk, Normals& out) {
   alignas(64) uint32_t words[kNormalWords];
   static_assert(kNormalWords == 2 * kChaChaWords);
   for (const int half : {0, 1})
-    chacha20_chunk(key.bytes, 2 * static_cast<uint64_t>(chunk) + static_cast<uint64_t>(half),
+    chacha20_chunk(key.data(), 2 * static_cast<uint64_t>(chunk) + static_cast<uint64_t>(half),
                    words + kChaChaWords * half);
   normals(words, out);
 }
@@ -108,7 +102,7 @@ void Noise::add(at::Tensor flat, double deviation, uint64_t step, int64_t weight
 NoiseTask Noise::task(double deviation, uint64_t step, int64_t weight, int64_t begin, int64_t size) const {
   const auto key = subkey(key_, step, weight);
   NoiseTask out{.key = {}, .grid = Grid(deviation), .begin = begin, .end = begin + size};
-  std::memcpy(out.key, key.bytes, sizeof out.key);  // little-endian, as in chacha20.cpp
+  std::memcpy(out.key, key.data(), sizeof out.key);  // little-endian, as in chacha20.cpp
   return out;
 }
 

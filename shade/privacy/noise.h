@@ -3,8 +3,8 @@
 // Element i of a weight gets, in a step, a number that depends on (key, step, weight, i) and nothing
 // else: the same for every world size, strategy and order, nothing drawn twice, no state to save. A rank draws what it
 // owns. The bits are ChaCha20's (chacha20.h): a subkey for each (step, weight) by keyed BLAKE2b
-// (libsodium), 32 blocks for 256 elements. Normal numbers come from Box-Muller to about 45 bits, the same on every
-// machine (normal.h), and the noisy sum is rounded to a grid (grid.h).
+// with a personalisation of its own (key.h), 32 blocks for 256 elements. Normal numbers come from Box-Muller to about
+// 45 bits, the same on every machine (normal.h), and the noisy sum is rounded to a grid (grid.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>

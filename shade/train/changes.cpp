@@ -37,6 +37,7 @@ Json settings_of(const Config& config, int ranks, const Json& identity_parts) {
            {"threads", identity_parts.at("threads")},
            {"libtorch", identity_parts.at("libtorch")},
            {"digests", Json::object()}};
+  if (const auto& job = identity_parts.at("job"); job.contains("mechanism")) out["mechanism"] = job["mechanism"];
   for (const auto& [name, key] : {std::pair("program", "program"),
                                   {"processor", "processor"},
                                   {"accelerator", "device"},
@@ -58,6 +59,8 @@ std::vector<std::string> changes(const Json& before, const Json& now) {
       compare(text(section, ".", field), field, before["recipe"][section], fields);
   }
   for (const auto* key : {"ranks", "threads", "libtorch"}) compare(key, key, before, now);
+  if (now.contains("mechanism"))  // versions before 2 don't state it
+    compare("version of clipping and noise", "mechanism", {{"mechanism", before.value("mechanism", 1)}}, now);
   const bool resharded = std::any_of(out.begin(), out.end(), [](const std::string& change) {
     return change.starts_with("ranks ") || change.starts_with("shard.");
   });

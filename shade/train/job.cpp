@@ -49,10 +49,19 @@ Job::Job(comm::World& world, JobOptions options)
   else
     runtime_->initialise(options_.seed);
   optimizer_ = prepared_optimizer(options_.optimizer, *runtime_);
+  if (is_private() && !options_.rehearsal) optimizer_->before_update([this] { require_released(); });
   if (!options_.folder.empty()) open_ledger(options_.folder);
 }
 
 Job::~Job() = default;
+
+// The ledger and spent() count noise: what an update without any would release, they couldn't state.
+void Job::require_released() const {
+  SHADE_REQUIRE(step_ && step_->released(),
+                "an update of a private job's weights outside of its step() would release a sum without noise, and no "
+                "epsilon would hold for it; call step(), or set JobOptions::rehearsal for records that need no "
+                "protection");
+}
 
 // Steps are counted before their noise is drawn, and none is made again: every job in the folder begins a stretch of
 // steps of its own. So the key has no use on disk.

@@ -100,7 +100,7 @@ class Job {
 
   models::Model& model() { return *options_.model; }
   shard::Runtime& runtime() { return *runtime_; }
-  optim::Optimizer& optimizer() { return *optimizer_; }
+  optim::Optimizer& optimizer() { return *optimizer_; }  // of a private job: throws if it updates outside of step()
   privacy::Method& method() { return stepper().method(); }
   const shard::Groups& groups() const { return runtime_->groups(); }
   at::Device device() const { return runtime_->device(); }
@@ -120,6 +120,7 @@ class Job {
   Step& stepper();
   Step& next_step();
   Step rehearsal();
+  void require_released() const;
   void try_samples(Step& trial, int64_t samples, int64_t rows);
   StepOptions step_options() const;
   bool fixes_shapes() const { return is_private() && options_.dtype == nn::DType::bf16; }

@@ -2,6 +2,7 @@
 
 #include "shade/base/config.h"
 #include "shade/io/digest.h"
+#include "shade/privacy/mechanism_version.h"
 #include "shade/train/budget.h"
 
 namespace shade::train {
@@ -29,6 +30,7 @@ Json deciding_words(const JobOptions& options) {
                 {"rehearsal", rehearsal},
                 {"noise_seed", noise_seed ? Json(*noise_seed) : Json()}};
   if (privacy) out["privacy"] = event_json(*privacy, noise_seed.has_value(), !unaccounted);
+  if (privacy) out["mechanism"] = privacy::kMechanismVersion;
   if (sampling) out["sampling"] = event_json({.mechanism = *sampling}, false);
   return out;
 }

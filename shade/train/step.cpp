@@ -377,6 +377,7 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
     scale *= optim::clip_factor(*record.gradient_norm, options_.grad_clip);
   const double noise = is_private() ? noise_deviation() : 0;  // before adaptive clipping moves the clip norm
   if (is_private()) release(shards, *sums, all.below, *divisor, record);
+  released_ = is_private();
   if (is_private() || record.samples.samples > 0) {
     const Span span("optimizer");
     const MemoryScope scope(MemoryKind::optimizer);
@@ -385,7 +386,7 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
     optimizer_->skip();
   }
   runtime_->updated();
-  under_way_ = false;
+  released_ = under_way_ = false;
   return record;
 }
 

@@ -98,7 +98,8 @@ class Step {
   void add_noise();
 
   bool is_private() const { return options_.privacy.has_value(); }
-  int64_t noised() const { return draws_; }  // how many steps' noise was drawn, or is about to be
+  int64_t noised() const { return draws_; }    // how many steps' noise was drawn, or is about to be
+  bool released() const { return released_; }  // the gradients have this step's noise, and the update is due
   privacy::Method& method() { return *method_; }
 
  private:
@@ -131,6 +132,7 @@ class Step {
   std::optional<FixedShapes> shapes_;            // of private steps in bf16
   std::optional<int64_t> noised_;                // the last step whose noise was drawn
   int64_t draws_ = 0;
+  bool released_ = false;
   bool under_way_ = false;                        // and, between calls: the last one failed
   double positions_ = 0, squared_positions_ = 0;  // computed by this rank since run() began
   bool separate_ = false;                         // samples were seen not to mix

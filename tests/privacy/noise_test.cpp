@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <sodium.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +12,7 @@
 #include <unordered_set>
 
 #include "shade/base/error.h"
+#include "shade/privacy/noise_lane.h"
 
 namespace shade::privacy {
 namespace {
@@ -124,6 +126,24 @@ TEST(Noise, AnotherStepWeightOrKeyIsOtherNoise) {
     const auto first = all[0].narrow(0, 0, kMany - lag), second = all[0].narrow(0, lag, kMany - lag);
     EXPECT_LT(std::abs((first * second.square()).mean().item<double>()), 0.01) << "lag " << lag;
     EXPECT_LT(std::abs((first.square() * second).mean().item<double>()), 0.01) << "lag " << lag;
+  }
+}
+
+// The sampler hashes 16 bytes without a personalisation (data/keyed_bits.cpp): of one key, step 1 of weight w would be
+// its draw for step w.
+TEST(Noise, SharesNoSubkeyWithTheSampler) {
+  const auto key = seeded_key(3);
+  for (const uint64_t step : {0U, 1U, 2U, 3U}) {
+    const int64_t weight = 5;
+    const std::array<uint64_t, 2> message{step, static_cast<uint64_t>(weight)};
+    const auto task = Noise(key).task(1, step, weight, 0, 1);
+    const auto subkey = std::as_bytes(std::span(task.key));
+    std::array<std::byte, 32> of_sampler;
+    crypto_generichash(reinterpret_cast<uint8_t*>(of_sampler.data()), of_sampler.size(),
+                       reinterpret_cast<const uint8_t*>(message.data()), sizeof message, key.data(), key.size());
+    EXPECT_FALSE(std::equal(subkey.begin(), subkey.end(), of_sampler.begin())) << step;
+    const auto wanted = derived_key(key, "shade noise", std::as_bytes(std::span(message)));
+    EXPECT_TRUE(std::equal(subkey.begin(), subkey.end(), std::as_bytes(std::span(wanted.bytes())).begin())) << step;
   }
 }
 

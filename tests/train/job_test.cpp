@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "shade/train/run_folder.h"
+#include "shade/train/slots.h"
 #include "tests/support/fault.h"
 #include "tests/support/ranks.h"
 #include "tests/train/job_parts.h"
@@ -153,6 +154,41 @@ TEST(Job, CountsNoiseAndNotTheOptimizersSteps) {
     EXPECT_EQ(said.find("the optimizer is at step 3 before the first step of this job") != said.npos, folder) << said;
     if (!folder) EXPECT_EQ(job.no_epsilon(), "the optimizer was at step 3 before the job's first step");
     EXPECT_EQ(job.spent().has_value(), folder) << "nothing was drawn";
+  }
+}
+
+// gradients() gives a sum without noise: nothing is updated with it, so every update is one that spent() counts.
+TEST(Job, UpdatesNoWeightsWithoutNoise) {
+  for (const bool rehearsal : {false, true}) {
+    auto world = comm::World::simulated(0, 1);
+    Parts parts;
+    auto options = parts.private_options();
+    options.noise_seed.reset();
+    options.rehearsal = rehearsal;
+    Job* made = nullptr;
+    const auto update = [&] { return fault([&] { made->optimizer().step(slots_of(made->runtime().shards()), 0.1); }); };
+    std::vector<std::string> in_hooks;
+    options.stop = [&] {
+      in_hooks.push_back(update());
+      return false;
+    };
+    options.before_noise = [&](int64_t, const io::Digest&) { in_hooks.push_back(update()); };
+    Job job(world, options);
+    made = &job;
+    const std::vector<int64_t> records{0, 1, 2};
+    const auto batch = parts.data.batch(records);
+    const auto refused = [&](const std::string& said) {
+      return said.find("a sum without noise") != said.npos ? !rehearsal : rehearsal && said == "no error";
+    };
+    job.gradients({&batch, 1});
+    EXPECT_PRED1(refused, update()) << "before the first step";
+    job.step();
+    EXPECT_EQ(in_hooks.size(), 2u);
+    for (const auto& said : in_hooks) EXPECT_PRED1(refused, said) << "during a step, before its noise";
+    job.gradients({&batch, 1});
+    EXPECT_PRED1(refused, update()) << "after a step";
+    if (!rehearsal) EXPECT_EQ(job.steps(), 1);
+    if (!rehearsal) EXPECT_TRUE(job.spent());
   }
 }
 

@@ -3,6 +3,8 @@
 #include <map>
 #include <set>
 
+#include "shade/privacy/mechanism_version.h"
+#include "shade/train/changes.h"
 #include "shade/train/identity.h"
 #include "shade/train/job_words.h"
 #include "shade/train/made_up_data.h"
@@ -296,6 +298,33 @@ TEST(JobWords, TellWhichRecordsAreHeldOut) {
 }
 
 // So that a step is never taken for one that was made on another kind of device.
+// Sums and noise of another version never meet in one step, and who continues a run is told why its steps are new ones.
+TEST(JobWords, TellTheVersionOfClippingAndNoise) {
+  const auto model = models::make_model("linear-nano", {}, {});
+  const auto words = [&](const std::optional<privacy::PrivacyEvent>& event) {
+    return deciding_words({.model = model.get(), .privacy = event});
+  };
+  EXPECT_EQ(words(privacy::PrivacyEvent{}).value("mechanism", 0), privacy::kMechanismVersion);
+  EXPECT_FALSE(words(std::nullopt).contains("mechanism"));
+  const Json parts{{"job", words(privacy::PrivacyEvent{})},
+                   {"threads", 1},
+                   {"libtorch", "2"},
+                   {"program", "p"},
+                   {"processor", "c"},
+                   {"device", Json()},
+                   {"variables", Json()},
+                   {"weights", "w"}};
+  Recipe recipe;
+  Config config;
+  recipe.declare(config);
+  const auto now = settings_of(config, 1, parts);
+  auto before = now;
+  EXPECT_TRUE(changes(before, now).empty());
+  before.erase("mechanism");  // as 0.2.0 saved it
+  EXPECT_EQ(changes(before, now),
+            (std::vector<std::string>{text("version of clipping and noise 1 -> ", privacy::kMechanismVersion)}));
+}
+
 TEST(JobWords, TellTheDevice) {
   auto world = comm::World::connect({}, {});
   const auto groups = shard::connect_groups(world, shard::policy_of({}, 1));
