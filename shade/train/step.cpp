@@ -39,6 +39,18 @@ at::Tensor summed(const at::Tensor& losses_B, const at::Tensor& counts_B, bool f
   return at::stack({wide_B.masked_fill(finite_B.logical_not(), 0).sum(), (counts_B * finite_B).sum(at::kDouble)});
 }
 
+// False again at the end of its scope, also by an exception.
+class ScopedFlag {
+ public:
+  ScopedFlag(bool& flag, bool value) : flag_(flag) { flag_ = value; }
+  ~ScopedFlag() { flag_ = false; }
+  ScopedFlag(const ScopedFlag&) = delete;
+  ScopedFlag& operator=(const ScopedFlag&) = delete;
+
+ private:
+  bool& flag_;
+};
+
 privacy::MakeMethod method_of(const StepOptions& options) {
   if (options.method) return options.method;
   return privacy::method_of(options.privacy ? privacy::MethodName::automatic : privacy::MethodName::none);
@@ -377,7 +389,7 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
     scale *= optim::clip_factor(*record.gradient_norm, options_.grad_clip);
   const double noise = is_private() ? noise_deviation() : 0;  // before adaptive clipping moves the clip norm
   if (is_private()) release(shards, *sums, all.below, *divisor, record);
-  released_ = is_private();
+  const ScopedFlag released(released_, is_private());
   if (is_private() || record.samples.samples > 0) {
     const Span span("optimizer");
     const MemoryScope scope(MemoryKind::optimizer);
@@ -386,7 +398,7 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
     optimizer_->skip();
   }
   runtime_->updated();
-  released_ = under_way_ = false;
+  under_way_ = false;
   return record;
 }
 
