@@ -63,7 +63,8 @@ std::string conditions_text(const Field& field, const Config& config) {
     const auto* decides = deciding_field(config, condition.on);
     if (decides != nullptr && (!condition.values.empty() || !on_by_default(*decides)))
       out.push_back(needed(*decides, condition));
-    else if (condition.on == kRanks || condition.on == kModelKind)  // kStepKind is a fact of one verb alone
+    else if (decides == nullptr && condition.on.find('.') == std::string::npos && condition.on != kStepKind)
+      // A fact; kStepKind is one of a single verb.
       out.push_back(join(condition.values, " or "));
   }
   return join(out, ", ");

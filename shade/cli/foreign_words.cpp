@@ -77,7 +77,7 @@ constexpr ForeignWord kForeignWords[] = {
     {.word = "--config", .value = kAny, .refusal = "a recipe is an argument: shade train FILE.toml", .verbs = "train"},
     {.word = "--eval-folder",
      .value = kAny,
-     .refusal = "records to evaluate on are --test-folder FOLDER, or --eval-records N of the data folder",
+     .refusal = "records to evaluate on are --test-folder FOLDER, or a share of the data folder: --eval-rate 0.05",
      .verbs = "train"},
     {.word = "--use-lora",
      .value = kAny,

@@ -30,7 +30,8 @@ std::vector<std::string> statement_of(const train::Recipe& recipe, const std::fi
 
 std::set<std::string> without_effect(const train::Recipe& recipe, const Config& config) {
   // --max-grad-norm of a run that is not private is the clipping of the whole gradient, shown as optim.grad_clip.
-  Facts facts{{kStepKind, {recipe.dp.is_private() ? kPrivateStep : kPlainStep, {}}}};
+  Facts facts{{kStepKind, {recipe.dp.is_private() ? kPrivateStep : kPlainStep, {}}},
+              {train::kHeldOutFact, recipe.train.held_out_fact()}};
   try {
     facts[kModelKind] = recipe.model.model_kind(recipe.sizes);
   } catch (const Error&) {

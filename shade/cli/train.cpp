@@ -72,8 +72,9 @@ int run_train(const Arguments& arguments) {
   recipe.resolve(config, expected_place(line).size);
   if (unnamed) recipe.train.output = "runs/" + run_name(config.json());
   train::require_data(recipe);
-  line.require_effects(
-      {{kModelKind, recipe.model.model_kind(recipe.sizes)}, {kRanks, ranks_fact(expected_place(line))}});
+  line.require_effects({{kModelKind, recipe.model.model_kind(recipe.sizes)},
+                        {kRanks, ranks_fact(expected_place(line))},
+                        {train::kHeldOutFact, recipe.train.held_out_fact()}});
   optim::make_schedule(recipe.optim);  // better refused now than when all data has been read
   if (!on_gpus(recipe.comm)) require_recipe_fits(recipe, expected_place(line));
   if (const auto status = start_ranks(line, "train", arguments, recipe.comm)) return *status;

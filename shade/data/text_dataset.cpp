@@ -47,6 +47,12 @@ std::optional<UserId> TextDataset::user_of(int64_t record) const {
   return store_->user_of(record);
 }
 
+TextDataset TextDataset::unpacked() const {
+  auto options = options_;
+  options.packing = Packing::records;
+  return {store_, tokenizer_, options};
+}
+
 void TextDataset::pack(PackOptions options) {
   SHADE_REQUIRE(options_.packing == Packing::packed, "these records are not packed");
   packing_ = std::move(options);

@@ -77,6 +77,8 @@ class TextDataset final : public Dataset {
   // Records without a token in the loss: all that count are cut off, or there was none. Not of packed texts.
   int64_t records_without_loss() const;
 
+  // The same records, each a sample.
+  TextDataset unpacked() const;
   // Packs anew. Throws UsageError if records are not packed.
   void pack(PackOptions options);
 

@@ -26,7 +26,7 @@ const std::vector<SettingGroup>& setting_groups() {
         "model.lora_alpha", "model.lora_targets"}},
       {"Data",
        {"data.data_folder", "train.synthetic", "data.tokenizer", "data.packing", "data.classes", "train.seq_length",
-        "train.eval_records", "train.test_folder"}},
+        "train.eval_rate", "train.eval_records", "train.test_folder"}},
       {"Steps", {"train.steps", "train.batch_size", "train.micro_batch", "dp.sampler", "train.seed"}},
       {"Optimizer",
        {"optim.optimizer", "optim.lr", "optim.schedule", "optim.warmup_steps", "optim.weight_decay",

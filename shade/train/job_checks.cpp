@@ -15,8 +15,9 @@ void require_neighbours(const JobOptions& options) {
   SHADE_REQUIRE(!options.split || options.split->records() == data.size(), "the split is of ", options.split->records(),
                 " records, the data set has ", data.size(), "; make the split from the data set");
   SHADE_REQUIRE(!options.split || options.split->each_alone(),
-                "records of a private job are held out by position, so one additional record would move others between "
-                "training and evaluation; hold them out by their content (HeldOut::by_content)");
+                "records of a private job are held out by position or number, so one additional record would move "
+                "others between training and evaluation; hold them out by their content (HeldOut::by_content), or by "
+                "user (HeldOut::by_user)");
   SHADE_REQUIRE(data.unit() != data::SampleUnit::overlapping_window,
                 "windows of a private job must not share a token, or a token would move two samples; pack the texts "
                 "with share_tokens = false");

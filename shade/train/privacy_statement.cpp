@@ -41,7 +41,18 @@ bool has_other_rate(const PrivacyStatement& statement, const Recipe& recipe) {
 }
 
 bool has_base(const Recipe& recipe) { return !recipe.model.weights.empty(); }
-bool holds_out(const Recipe& recipe) { return recipe.train.eval_records > 0; }
+bool holds_out(const Recipe& recipe) { return recipe.train.holds_out(); }
+
+// Private runs up to 0.2 derived the share from the number of records.
+bool holds_out_by_number(const Recipe& recipe) { return recipe.train.eval_records > 0; }
+
+std::set<double> held_out_rates(const Starts& starts) {
+  std::set<double> out;
+  for (const auto& start : starts.earlier.recipes) out.insert(start.train.eval_rate);
+  out.insert(starts.last.train.eval_rate);
+  out.erase(0);
+  return out;
+}
 
 std::vector<std::string> public_things(const PrivacyStatement& statement, const Starts& starts) {
   const auto& recipe = starts.last;
@@ -61,8 +72,10 @@ std::vector<std::string> public_things(const PrivacyStatement& statement, const 
   else if (!starts.earlier.complete || has_other_rate(statement, recipe))
     out.push_back(
         text("the number of ", unit, "s in training, if the sampling rate of an earlier start follows from it"));
-  if (starts.any(holds_out))
+  if (starts.any(holds_out_by_number))
     out.emplace_back("the rounded share of records that is held out, which follows from the number of all records");
+  for (const auto rate : held_out_rates(starts))
+    out.push_back(text("the share of ", unit, "s that is held out for evaluation, a setting: ", plain_digits(rate)));
   if (std::any_of(statement.steps.begin(), statement.steps.end(),
                   [](const auto& kind) { return kind.mechanism.max_batch > 0; }))
     out.push_back(text("a bound on the number of ", unit, "s"));

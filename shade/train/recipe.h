@@ -103,6 +103,10 @@ inline std::span<const Name<ExportType>> names_of(ExportType) {
   return kNames;
 }
 
+// A fact (base/effect.h): whether records of the data are held out for evaluation, and the option to do so.
+inline const std::string kHeldOutFact = "held out", kNoneHeldOut = "no held-out records",
+                         kSomeHeldOut = "--eval-rate or --eval-records";
+
 struct TrainConfig {
   int64_t steps = 100;
   int64_t batch_size = 64;  // logical, expected under Poisson sampling
@@ -115,6 +119,7 @@ struct TrainConfig {
   int64_t records = 4096;  // of synthetic data
   Bytes sample_corpus{0};
   int64_t eval_records = 0, eval_every = 100;
+  double eval_rate = 0;
   int64_t log_every = 10;
   int64_t save_every = 0, keep = 2;
   Seconds save_interval{600};
@@ -124,6 +129,11 @@ struct TrainConfig {
   int64_t seed = 0, threads = 0;
   bool keep_key = false;
   double peak_gflops = 0;
+
+  bool holds_out() const { return eval_records > 0 || eval_rate > 0; }
+  Fact held_out_fact() const {
+    return {holds_out() ? kSomeHeldOut : kNoneHeldOut, {"train.eval_rate", "train.eval_records"}};
+  }
 
   void declare(Fields& f) {
     f.add("steps", steps,
@@ -171,18 +181,25 @@ struct TrainConfig {
            .flags = {"--sample-corpus"},
            .needs = {{"data.data_folder"}, needs_texts()}});
     f.add("eval_records", eval_records,
-          {.help = "number of records held out for evaluation, spread evenly over the data; in a private run chosen by "
-                   "each record's content, and with user_field by whole users, so the number is approximate; packed "
-                   "data holds out whole records, or windows in a private run",
+          {.help = "number of records held out for evaluation in a run that is not private, spread evenly over the "
+                   "data; with user_field an approximate number of users, held out with all records; packed data holds "
+                   "out whole records",
            .unit = "records",
            .min = 0,
            .flags = {"--eval-records"}});
+    f.add("eval_rate", eval_rate,
+          {.help = "share of records held out for evaluation, each chosen by the hash of its content, so their number "
+                   "is approximate; with user_field the share of users, held out with all records; packed data holds "
+                   "out whole records, or windows in a private run",
+           .min = 0,
+           .max = 0.5,
+           .flags = {"--eval-rate"}});
     f.add("eval_every", eval_every,
           {.help = "interval between evaluations on the held-out records",
            .unit = "steps",
            .min = 1,
            .flags = {"--eval-every"},
-           .needs = {{"train.eval_records"}}});
+           .needs = {{kHeldOutFact, {kSomeHeldOut}}}});
     f.add("test_folder", test_folder,
           {.help = "folder of test records in the format of data_folder, evaluated once at the end",
            .flags = {"--test-folder"}});

@@ -10,6 +10,7 @@
 #include "shade/models/weights_config.h"
 #include "shade/train/budget.h"
 #include "shade/train/made_up_data.h"
+#include "shade/train/run_place.h"
 
 namespace shade::train {
 
@@ -71,6 +72,11 @@ data::HeadClasses head_of_weights(const Recipe& recipe, const models::TextTraits
 // another rule would let one window move the others of its document.
 data::PackOptions packing_of(const Recipe& recipe, const data::TextDataset& texts) {
   if (recipe.dp.is_private()) return {.held_out = {}, .share_tokens = false};
+  if (const auto rate = recipe.train.eval_rate; rate > 0) {
+    const auto each = texts.unpacked();
+    const auto split = recipe.data.fields.user.empty() ? HeldOut::by_content(each, rate) : HeldOut::by_user(each, rate);
+    return {.held_out = split.evaluation_records(), .share_tokens = true};
+  }
   const auto records = texts.store().records(), wanted = recipe.train.eval_records;
   SHADE_REQUIRE(wanted * 2 <= records, "eval_records is ", wanted, " of ", records,
                 " records, which packed texts are held out by; expected at most half of them. Choose smaller records "
@@ -178,8 +184,22 @@ std::optional<int64_t> classes_for(const models::Model& model, const data::Datas
   return classes;
 }
 
+void require_set_share(const Recipe& recipe) {
+  const auto [wanted, rate] = std::pair(recipe.train.eval_records, recipe.train.eval_rate);
+  SHADE_REQUIRE(wanted == 0 || rate == 0, "--eval-records ", wanted, " and --eval-rate ", rate,
+                " both say how many records are held out; drop one of them, or set it to 0");
+  if (!recipe.dp.is_private() || wanted == 0) return;
+  require_split_by_rate(recipe.train.output);
+  throw UsageError(text("--eval-records ", wanted,
+                        " in a private run: the share that is held out would follow from the number of ",
+                        to_string(unit_of(recipe)),
+                        "s, so one more could move others between training and evaluation; set the "
+                        "share itself, e.g. --eval-rate 0.05"));
+}
+
 HeldOut split_of(const Recipe& recipe, const data::Dataset& dataset) {
-  const auto wanted = recipe.train.eval_records;
+  require_set_share(recipe);
+  const auto [wanted, rate] = std::pair(recipe.train.eval_records, recipe.train.eval_rate);
   const auto* texts = dynamic_cast<const data::TextDataset*>(&dataset);
   const bool packed = texts != nullptr && texts->options().packing == data::Packing::packed;
   SHADE_REQUIRE(!packed || !recipe.dp.is_private() || !texts->windows_share_tokens(),
@@ -187,8 +207,10 @@ HeldOut split_of(const Recipe& recipe, const data::Dataset& dataset) {
   if (packed && !recipe.dp.is_private())
     return HeldOut::behind(texts->size(), texts->windows(data::Use::held_out),
                            text(" (windows; those held out are of ", texts->held_out(), " records of their own)"));
-  if (!packed && !recipe.data.fields.user.empty()) return HeldOut::by_user(dataset, wanted);
-  return recipe.dp.is_private() ? HeldOut::by_content(dataset, wanted) : HeldOut::by_position(dataset.size(), wanted);
+  if (!packed && !recipe.data.fields.user.empty())
+    return wanted > 0 ? HeldOut::about_users(dataset, wanted) : HeldOut::by_user(dataset, rate);
+  const bool by_content = recipe.dp.is_private() || rate > 0;
+  return by_content ? HeldOut::by_content(dataset, rate) : HeldOut::by_position(dataset.size(), wanted);
 }
 
 std::unique_ptr<const data::Dataset> open_test_records(const Recipe& recipe, const models::Model& model,
@@ -201,6 +223,7 @@ std::unique_ptr<const data::Dataset> open_test_records(const Recipe& recipe, con
   other.data.fields.user.clear();  // each record is evaluated by itself
   other.train.sample_corpus = Bytes{0};
   other.train.eval_records = 0;
+  other.train.eval_rate = 0;
   if (const auto* texts = dynamic_cast<const data::TextDataset*>(&trained_on)) {
     const auto names = texts->classes();
     other.data.classes.clear();

@@ -44,6 +44,10 @@ std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const mo
                                                   const comm::Place& place, const comm::Group& group,
                                                   const std::optional<data::HeadClasses>& known = std::nullopt);
 
+// Throws UsageError if both a number and a share of records are to be held out, or if a private run names a number: the
+// share would follow from how many records there are.
+void require_set_share(const Recipe& recipe);
+
 // What is trained on and what is held out of what open_records() gave. Packed texts are divided by document, before
 // they are cut into windows: no window that is evaluated has a token of a document that is trained on. Windows of
 // private runs are divided one by one, each by its own content. Where a field names the users, whole users are held

@@ -232,6 +232,7 @@ Recipe& Recipe::resolve(const Config& config, int ranks) {
   decisions.privacy = decide_privacy(*this, config);
   if (!dp.is_private()) decisions.privacy += "; " + choose_clipping(*this, config);
   choose_sampler(*this, config);
+  require_set_share(*this);
   if (dp.is_private())
     check_private(*this, config);
   else

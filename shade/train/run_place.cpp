@@ -73,4 +73,16 @@ EarlierRecipes earlier_recipes(const fs::path& run) {
   return out;
 }
 
+void require_split_by_rate(const fs::path& run) {
+  if (!fs::exists(run / kLedgerFile) || !fs::exists(run / kRecipeFile)) return;
+  auto starts = earlier_recipes(run).recipes;
+  starts.push_back(read_resolved(run / kRecipeFile));
+  for (const auto& start : starts)
+    SHADE_REQUIRE(!start.dp.is_private() || start.train.eval_records == 0, "the private run in ", run.string(),
+                  " was begun with --eval-records ", start.train.eval_records,
+                  ", so the share that it holds out follows from the number of records; such a run is not continued. "
+                  "Start a new one in another directory (--output) with --eval-rate, e.g. 0.05; shade release, eval "
+                  "and report open this one as before");
+}
+
 }  // namespace shade::train

@@ -30,4 +30,8 @@ struct EarlierRecipes {
 };
 EarlierRecipes earlier_recipes(const std::filesystem::path& run);
 
+// Private runs up to 0.2 derived the share that they held out from the number of records. They can be opened and
+// released, with a statement that says so; this throws UsageError if `run` is such a run and is to be continued.
+void require_split_by_rate(const std::filesystem::path& run);
+
 }  // namespace shade::train

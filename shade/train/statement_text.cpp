@@ -173,6 +173,7 @@ std::string settings_table(const PrivacyStatement& s) {
     auto name = key == "seq_length" ? std::string("sequence length") : key;
     std::replace(name.begin(), name.end(), '_', ' ');
     if (key == "batch_size" && s.spent) name = "expected batch size";
+    if (key == "eval_rate") name = "share held out for evaluation";
     if (key == "eps") name = "eps of the optimizer";  // not the epsilon of privacy
     std::vector<std::string> words;
     if (value.is_array())

@@ -24,6 +24,7 @@
 #include "shade/train/micro_batch.h"
 #include "shade/train/privacy_statement.h"
 #include "shade/train/records.h"
+#include "shade/train/run_place.h"
 #include "shade/train/setup.h"
 #include "shade/train/space.h"
 
@@ -128,9 +129,13 @@ std::unique_ptr<Job> Trainer::make_job() {
 void Trainer::resume(RunIdentity identity) {
   const auto& train = recipe_->train;
   const auto exact = identity.digest;
-  if (job_->is_private())
+  if (job_->is_private()) {
+    checkpoint::together(groups_.control, "looking for an earlier start", [&] {
+      if (world_->rank() == 0) require_split_by_rate(folder_->path());
+    });
     spending_ = std::make_unique<Spending>(*recipe_, event_, *folder_, groups_.control, job_->device().is_cpu(),
                                            windows_of(*dataset_));
+  }
   checkpoints_ = std::make_unique<Checkpoints>(*world_, *folder_, *job_, spending_ ? &spending_->history() : nullptr,
                                                std::move(identity),
                                                Checkpoints::Options{.resume_from = train.resume_from,

@@ -111,6 +111,7 @@ Json settings_stated(const Recipe& recipe) {
   auto out = optimizer_settings(recipe.optim);
   out["steps"] = train.steps;
   out["batch_size"] = train.batch_size;
+  if (train.eval_rate > 0) out["eval_rate"] = train.eval_rate;
   const auto kind = model.model_kind(recipe.sizes).value;
   if (kind == kLanguageModel || kind == kTextClassifier) out["seq_length"] = train.seq_length;
   out["dtype"] = to_string(model.dtype);

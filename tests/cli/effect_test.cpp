@@ -115,7 +115,8 @@ void expect_conditions_exist(const Declare& declare) {
     for (const auto& condition : field.info().needs) {
       SCOPED_TRACE(text(field.key(), " needs ", condition.on));
       if (condition.on.find('.') == std::string::npos) {
-        EXPECT_TRUE(condition.on == kRanks || condition.on == kModelKind || condition.on == kStepKind);
+        EXPECT_TRUE(condition.on == kRanks || condition.on == kModelKind || condition.on == kStepKind ||
+                    condition.on == train::kHeldOutFact);
         continue;
       }
       if (!config.has(condition.on)) continue;  // another verb's

@@ -116,9 +116,8 @@ TEST(Train, ReportDrawsItsRuns) {
   const auto recipe = scratch.write("recipe.toml", kRecipe).string();
   const auto folder = [&](const char* name) { return (scratch.path() / name).string(); };
   const auto train = [&](const char* name, std::vector<std::string> more) {
-    std::vector<std::string> command{
-        shade_binary(),   "train", recipe,         "--output", folder(name),  "--steps", "6",
-        "--eval-records", "20",    "--eval-every", "2",        "--log-every", "1"};
+    std::vector<std::string> command{shade_binary(), "train", recipe,         "--output", folder(name),  "--steps", "6",
+                                     "--eval-rate",  "0.1",   "--eval-every", "2",        "--log-every", "1"};
     command.insert(command.end(), more.begin(), more.end());
     const auto seen = run(command, kPatient);
     ASSERT_EQ(seen.status, 0) << seen.output;

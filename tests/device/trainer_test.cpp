@@ -13,7 +13,7 @@ using io::Scratch;
 // Plain descent: Adam turns the rounding of small gradients into whole steps.
 const Words kSmall{{"model.task", "lm"},       {"train.steps", "6"},    {"train.batch_size", "8"},
                    {"train.seq_length", "12"}, {"train.records", "40"}, {"train.micro_batch", "4"},
-                   {"optim.optimizer", "sgd"}, {"optim.lr", "0.1"},     {"train.eval_records", "4"},
+                   {"optim.optimizer", "sgd"}, {"optim.lr", "0.1"},     {"train.eval_rate", "0.1"},
                    {"train.eval_every", "3"}};
 const Words kPrivate{{"dp.dp", "auto"}, {"dp.sigma", "0.7"}, {"dp.noise_seed", "3"}, {"dp.delta", "1e-3"}};
 const Words kPlain{{"dp.sampler", "shuffled"}, {"optim.grad_clip", "1"}};

@@ -61,7 +61,7 @@ VARIANTS = [
     (2, "zero2", LINEAR + SEEDED + ADAPTIVE),
     (2, "zero2", LLAMA + ["--eval-records", "4", "--eval-every", "7"]),
     (2, "zero3", LINEAR + SEEDED + MOMENTUM + ADAPTIVE),
-    (2, "zero3", LLAMA + SEEDED + ["--lora-rank", "2"]),
+    (2, "zero3", LLAMA + SEEDED + ["--lora-rank", "2", "--eval-rate", "0.2", "--eval-every", "7"]),
     (2, "zero3", LINEAR + SECRET + ADAPTIVE),
     (2, "zero3", TEXTS + SECRET),
     (2, "zero3", LINEAR),

@@ -56,41 +56,54 @@ TEST(HeldOut, EveryRecordIsForOneUse) {
     std::mt19937_64 draw(static_cast<uint64_t>(records * 1000 + wanted));
     for (int64_t i = 0; i < records; ++i) contents.push_back(draw() | 1);
     contents.back() = ~uint64_t{0};  // one for training
-    expect_one_use_each(HeldOut::by_content(Contents(contents), wanted), records);
+    expect_one_use_each(HeldOut::by_content(Contents(contents), *rc::gen::element(0.0, 0.1, 0.5)), records);
   }));
   EXPECT_EQ(HeldOut::by_position(10, 3).evaluation_records(), (std::vector<int64_t>{2, 5, 8}));
 }
 
-TEST(HeldOut, ByContentApproximatelyAsManyAreHeldOut) {
-  EXPECT_EQ(HeldOut::rate(100, 0), 0);
-  EXPECT_EQ(HeldOut::rate(4096, 1024), 0.25);
-  int64_t steps = 0;
-  for (int64_t records = 1000; records < 2000; ++records) {
-    const auto rate = HeldOut::rate(records, 100);
-    EXPECT_LE(std::abs(std::log2(rate * static_cast<double>(records) / 100)), 1.0 / 16 + 1e-12);
-    steps += rate != HeldOut::rate(records + 1, 100) ? 1 : 0;
-  }
-  EXPECT_EQ(steps, 8) << "a factor of 2 in the number of records";
-
+TEST(HeldOut, ByContentApproximatelyTheShareIsHeldOut) {
   const auto model = models::make_model("llama-nano", {}, {});
-  const auto split = HeldOut::by_content(MadeUpData(*model, 100'000, 8, 1), 10'000);
-  EXPECT_NEAR(static_cast<double>(split.evaluation()), 1e5 * HeldOut::rate(100'000, 10'000), 500);  // 5 deviations
-  EXPECT_TRUE(split.describe().ends_with("held out by content (eval_records 10000 is approximate in a private run)"));
+  const auto split = HeldOut::by_content(MadeUpData(*model, 100'000, 8, 1), 0.1);
+  EXPECT_NEAR(static_cast<double>(split.evaluation()), 10'000, 500);  // 5 deviations
+  EXPECT_TRUE(split.describe().ends_with("held out by content (eval_rate 0.1)")) << split.describe();
 }
 
 TEST(HeldOut, NoneAndAllHeldOut) {
-  const auto none = HeldOut::by_content(Contents({~uint64_t{0}, ~uint64_t{0}}), 1);
-  EXPECT_EQ(none.describe(),
-            "2 for training, none held out by content (eval_records 1 is approximate in a private run)");
+  const auto none = HeldOut::by_content(Contents({~uint64_t{0}, ~uint64_t{0}}), 0.5);
+  EXPECT_EQ(none.describe(), "2 for training, none held out by content (eval_rate 0.5)");
   EXPECT_EQ(HeldOut::by_content(Contents({0, 0}), 0).describe(), "2 for training, none held out");
-  const auto all = test::fault([] { HeldOut::by_content(Contents({0, 0}), 1); });
-  EXPECT_NE(all.find("none is left for training; set --eval-records 0"), std::string::npos) << all;
-  const auto many = test::fault([] { HeldOut::by_content(Contents({0, 0}), 2); });
-  EXPECT_EQ(many, "eval_records is 2 of 2 records; expected at most half of them");
+  const auto all = test::fault([] { HeldOut::by_content(Contents({0, 0}), 0.5); });
+  EXPECT_NE(all.find("none is left for training; set --eval-rate 0"), std::string::npos) << all;
+  for (const double rate : {0.51, -0.1, 8.0, std::nan("")}) {
+    const auto said = test::fault([&] { HeldOut::by_content(Contents({0, 0}), rate); });
+    EXPECT_NE(said.find("expected 0 to 0.5"), std::string::npos) << said;
+  }
+  EXPECT_EQ(test::fault([] { HeldOut::by_position(3, 2); }),
+            "eval_records is 2 of 3 records; expected at most half of them");
+}
+
+// However many there are: at the first two numbers a share that was derived from them, rounded to a power of 2^(1/8),
+// changed with the next record, and a tenth of those held out moved.
+TEST(HeldOut, ByContentTheNumberOfRecordsMovesNone) {
+  std::mt19937_64 draw(3);
+  std::vector<uint64_t> all(5910);
+  for (auto& content : all) content = draw();
+  const auto held_out = [&](int64_t records, double rate) {
+    return HeldOut::by_content(Contents({all.begin(), all.begin() + records}), rate).evaluation_records();
+  };
+  for (const auto& [records, wanted] :
+       {std::pair<int64_t, double>{5907, 2000}, {306, 20}, {20, 2}, {128, 8}, {255, 64}}) {
+    const auto rate = wanted / static_cast<double>(records);
+    const auto without = held_out(records, rate);
+    auto with = held_out(records + 1, rate);
+    std::erase(with, records);
+    EXPECT_EQ(with, without) << records;
+    EXPECT_NEAR(static_cast<double>(without.size()), wanted, 5 * std::sqrt(wanted)) << records;
+  }
 }
 
 // The ids that are trained on, in any order.
-std::multiset<std::vector<int64_t>> trained(const std::vector<std::string>& lines, int64_t wanted, data::Task task) {
+std::multiset<std::vector<int64_t>> trained(const std::vector<std::string>& lines, double rate, data::Task task) {
   const data::Folder folder;
   std::string all;
   for (const auto& line : lines) all += line + "\n";
@@ -98,7 +111,7 @@ std::multiset<std::vector<int64_t>> trained(const std::vector<std::string>& line
   auto config = folder.config();
   config.classes = {"even", "odd"};
   const auto texts = data::open_dataset(config, 12, task);
-  const auto split = HeldOut::by_content(*texts, wanted);
+  const auto split = HeldOut::by_content(*texts, rate);
   std::multiset<std::vector<int64_t>> out;
   for (int64_t i = 0; i < split.training(); ++i) {
     const auto batch = texts->batch(std::array{split.training_record(i)});
@@ -115,21 +128,19 @@ TEST(HeldOut, ByContentOneRecordMoreMovesNoOther) {
     return text("{\"text\": \"", draw() % 1000, "\", \"label\": \"", draw() % 2 == 0 ? "even" : "odd", "\"}");
   };
   int64_t held_out = 0;
-  for (int set = 0; set < 50;) {
+  for (int set = 0; set < 50; ++set) {
     const auto task = set % 2 == 0 ? data::Task::lm : data::Task::classify;
     std::vector<std::string> lines;
     for (auto records = 20 + draw() % 40; records > 0; --records) lines.push_back(record());
     const auto records = std::ssize(lines);
-    const auto wanted = static_cast<int64_t>(2 + draw() % 8);
-    if (HeldOut::rate(records, wanted) != HeldOut::rate(records + 1, wanted)) continue;
-    ++set;
-    const auto without = trained(lines, wanted, task);
+    const auto rate = static_cast<double>(2 + draw() % 8) / static_cast<double>(records);
+    const auto without = trained(lines, rate, task);
     held_out += records - std::ssize(without);
     const auto x = record();
     for (const auto at : {int64_t{0}, records / 2, records}) {
       auto more = lines;
       more.insert(more.begin() + at, x);
-      const auto with = trained(more, wanted, task);
+      const auto with = trained(more, rate, task);
       ASSERT_TRUE(std::includes(with.begin(), with.end(), without.begin(), without.end())) << set << " at " << at;
       ASSERT_LE(with.size(), without.size() + 1) << set << " at " << at;
     }

@@ -243,7 +243,7 @@ TEST(History, ACheckpointTellsNothingOfItsRecords) {
 TEST(History, TheKeyOfAFinishedRunIsDeleted) {
   const Scratch here;
   const auto run = here.path() / "run";
-  const auto words = small(with(kEmpty, {{"train.eval_records", "4"}}));
+  const auto words = small(with(kEmpty, {{"train.eval_rate", "0.1"}}));
   train_in(run, 1, words, stop_after_two);
   EXPECT_TRUE(fs::exists(run / "key")) << "it may go on";
   const auto finished = train_in(run, 1, words);
@@ -303,7 +303,7 @@ TEST(History, ATrainerRunsOnce) {
 TEST(Trainer, WhatIsNotPrivateIsUnderThatName) {
   const Scratch here;
   const auto run = here.path() / "run";
-  const auto found = train_in(run, 1, small({{"train.eval_records", "4"}, {"train.eval_every", "2"}}));
+  const auto found = train_in(run, 1, small({{"train.eval_rate", "0.1"}, {"train.eval_every", "2"}}));
   size_t evaluations = 0;
   for (const auto& line : found.metrics) {
     for (const auto& [key, value] : line.items())

@@ -109,7 +109,7 @@ TEST(Job, RefusesDataWhoseNeighboursDifferInMoreThanASample) {
   const auto split = [&](const HeldOut& split) {
     return said([&](Parts&, JobOptions& options) { options.split = split; });
   };
-  EXPECT_EQ(split(HeldOut::by_content(Doubles(), 8)), "no error");
+  EXPECT_EQ(split(HeldOut::by_content(Doubles(), 0.2)), "no error");
   EXPECT_EQ(split(HeldOut::by_position(kRecords, 0)), "no error");
   EXPECT_NE(split(HeldOut::by_position(kRecords, 5)).find("held out by position"), std::string::npos);
   EXPECT_NE(split(HeldOut::behind(kRecords, 5, "")).find("held out by position"), std::string::npos);

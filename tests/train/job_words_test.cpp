@@ -119,6 +119,7 @@ const std::map<std::string, std::vector<std::string>> kOthers{{"model.model", {"
                                                               {"train.micro_batch", {"2"}},
                                                               {"train.padding", {"max_length"}},
                                                               {"train.eval_records", {"20"}},
+                                                              {"train.eval_rate", {"0.3"}},
                                                               {"train.export_dtype", {"bf16"}},
                                                               {"train.seq_length", {"10"}}};
 

@@ -37,7 +37,7 @@ class LargeRecipe : public testing::Test {
   std::string command(const std::string& recipe, const std::string& more) const {
     return text(shade_binary(), " train ", test::source_root(), "/recipes/", recipe, " --ranks 2 --output ",
                 place("run"), " --steps ", kSteps,
-                " --save-every 1 --log-every 1 --keep 1 --eval-records 2 --eval-every ", kSteps,
+                " --save-every 1 --log-every 1 --keep 1 --eval-rate 0.1 --eval-records 0 --eval-every ", kSteps,
                 " --warmup-steps 2 --peak-gflops 100 ", more);
   }
 

@@ -153,7 +153,10 @@ TEST(LossMean, EvaluationIsByTokenWithItsPerplexity) {
 TEST(LossMean, PerplexityOfAPrivateRunIsMarked) {
   const data::Folder folder;
   const io::Scratch run;
-  const auto found = train_in(run.path(), 1, on_texts(folder, {{"dp.dp", "auto"}, {"dp.sigma", "1"}}));
+  const auto found = train_in(
+      run.path(), 1,
+      on_texts(folder,
+               {{"dp.dp", "auto"}, {"dp.sigma", "1"}, {"train.eval_records", "0"}, {"train.eval_rate", "0.25"}}));
   ASSERT_GT(found.result.evaluation->records, 0);
   EXPECT_FALSE(found.metrics.back().contains("eval_perplexity"));
   EXPECT_GT(found.metrics.back()["not_private"].value("eval_perplexity", 0.0), 1);

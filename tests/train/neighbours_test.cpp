@@ -27,7 +27,7 @@ Words one_step(const data::Folder& folder, const Words& more) {
             {"train.steps", "1"},
             {"train.batch_size", text(kDivisor)},
             {"train.micro_batch", "16"},
-            {"train.eval_records", "12"}};
+            {"train.eval_rate", "0.3"}};
   out.insert(out.end(), more.begin(), more.end());
   return out;
 }
@@ -76,7 +76,7 @@ TEST(Neighbours, ATextOfAnotherLengthMovesTheSumByAtMostC) {
   };
   for (const std::string dtype : {"fp32", "bf16"})
     for (const std::string micro_batch : {"2", "16"}) {
-      const Words more{{"model.dtype", dtype}, {"train.micro_batch", micro_batch}, {"train.eval_records", "0"}};
+      const Words more{{"model.dtype", dtype}, {"train.micro_batch", micro_batch}, {"train.eval_rate", "0"}};
       const auto without = trained("", more);
       for (const auto& added : {std::string("x"), std::string(30, 'y'), std::string(75, 'z')}) {
         const auto share = moved(trained(added, more), without);
@@ -99,7 +99,7 @@ TEST(Neighbours, AUserMoreMovesTheSumByAtMostC) {
     folder.put("a.jsonl", lines);
     const Words words{{"model.vocab_size", "260"}, {"model.task", "lm"},        {"train.seq_length", "12"},
                       {"data.user_field", "from"}, {"dp.privacy_unit", "user"}, {"dp.max_records_per_user", "2"},
-                      {"train.eval_records", "4"}};
+                      {"train.eval_rate", "0.1"}};
     return train_in(run.path(), 1, one_step(folder, words));
   };
   const auto without = trained("", -1);

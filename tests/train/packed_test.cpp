@@ -113,7 +113,7 @@ Words on(const data::Folder& folder, const Words& more) {
             {"train.batch_size", "4"},
             {"train.micro_batch", "2"},
             {"train.seq_length", "10"},
-            {"train.eval_records", "8"},
+            {"train.eval_rate", "0.3"},
             {"train.peak_gflops", "100"}};
   out.insert(out.end(), more.begin(), more.end());
   return out;
@@ -163,11 +163,15 @@ Divided divide(const data::Folder& folder, const Words& more) {
 TEST(Packed, NoDocumentIsTrainedOnAndHeldOut) {
   const data::Folder folder;
   put_letters(folder);
-  const auto all = divide(folder, {});
-  const auto trained = letters_of(*all.texts, all.training), held_out = letters_of(*all.texts, all.held_out);
-  EXPECT_EQ(trained.size() + held_out.size(), 26u);
-  EXPECT_EQ(held_out.size(), 8u);
-  for (const auto letter : held_out) EXPECT_FALSE(trained.contains(letter)) << static_cast<char>(letter);
+  const Words by_number{{"train.eval_rate", "0"}, {"train.eval_records", "8"}};
+  for (const auto& words : {by_number, Words{}}) {
+    const auto all = divide(folder, words);
+    const auto trained = letters_of(*all.texts, all.training), held_out = letters_of(*all.texts, all.held_out);
+    EXPECT_EQ(trained.size() + held_out.size(), 26u);
+    EXPECT_GE(held_out.size(), 3u);
+    if (words == by_number) EXPECT_EQ(held_out.size(), 8u);
+    for (const auto letter : held_out) EXPECT_FALSE(trained.contains(letter)) << static_cast<char>(letter);
+  }
 }
 
 // The unit of privacy is a window: another one must neither share its tokens nor change its use.
@@ -247,7 +251,7 @@ TEST(Packed, OneLargeTextCantBeDivided) {
   const data::Folder folder;
   folder.put("a.txt", std::string(1000, 'x'));
   const io::Scratch run;
-  EXPECT_EQ(refused(run.path(), on(folder, {{"train.eval_records", "1"}})),
+  EXPECT_EQ(refused(run.path(), on(folder, {{"train.eval_rate", "0"}, {"train.eval_records", "1"}})),
             "eval_records is 1 of 1 records, which packed texts are held out by; expected at most half of them. Choose "
             "smaller records (--text-unit paragraph or line), or evaluate on a --test-folder");
 }

@@ -28,7 +28,7 @@ Words words(const data::Folder& folder, std::initializer_list<Words> more) {
             {"train.batch_size", "16"},
             {"train.seq_length", "64"},
             {"train.micro_batch", "4"},
-            {"train.eval_records", "8"},
+            {"train.eval_rate", "0.15"},
             {"optim.lr", "1e-2"}};
   for (const auto& some : more) out.insert(out.end(), some.begin(), some.end());
   return out;

@@ -320,6 +320,24 @@ TEST(Recipe, APrivateRunTakesAllRecords) {
   EXPECT_EQ(fault_of(kRandom + some), "no error") << "a run that is not private";
 }
 
+TEST(Recipe, APrivateRunHoldsOutASetShare) {
+  const std::string number = "[train]\neval_records = 20\n", share = "[train]\neval_rate = 0.1\n";
+  const std::string windows = "[data]\npacking = \"packed\"\n[dp]\nprivacy_unit = \"window\"\n";
+  const std::string users = "[data]\nuser_field = \"from\"\n[dp]\nprivacy_unit = \"user\"\nmax_records_per_user = 8\n";
+  for (const auto& [run, unit] :
+       {std::pair(std::string("[dp]\nsigma = 1\n"), "records"), {windows, "windows"}, {users, "users"}}) {
+    const auto said = fault_of(kRandom + number + run);
+    EXPECT_TRUE(has(said, text("--eval-records 20 in a private run: the share that is held out would follow from the "
+                               "number of ",
+                               unit)))
+        << said;
+    EXPECT_TRUE(has(said, "--eval-rate 0.05")) << said;
+    EXPECT_EQ(fault_of(kRandom + share + run), "no error") << unit;
+  }
+  for (const auto& held_out : {number, share}) EXPECT_EQ(fault_of(kRandom + held_out), "no error") << "not private";
+  EXPECT_TRUE(has(fault_of(kRandom + number + "eval_rate = 0.1\n"), "both say how many records are held out"));
+}
+
 TEST(Recipe, SyntheticDataOrAFolder) {
   EXPECT_TRUE(has(fault_of(kRandom + "[train]\nsynthetic = true\n[data]\ndata_folder = \"x\"\n"),
                   "synthetic data is asked for, and so is the data folder x"));

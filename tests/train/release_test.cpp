@@ -64,7 +64,7 @@ struct Release : testing::Test {
                 {"train.batch_size", "8"},
                 {"train.micro_batch", "8"},
                 {"train.seq_length", "16"},
-                {"train.eval_records", "6"},
+                {"train.eval_rate", "0.1"},
                 {"dp.dp", "auto"},
                 {"dp.sigma", "1.5"}};
     words.insert(words.end(), more.begin(), more.end());
@@ -142,6 +142,7 @@ TEST_F(Release, StatesWhatTheLedgerSpent) {
   for (const auto& part :
        {text("**epsilon ", rounded_up(trained.result.spent->epsilon), " at delta 0.0001**"),
         std::string("(Poisson sampling)"), std::string("records that were held out for evaluation\n"),
+        std::string("a setting: 0.1\n"), std::string("| share held out for evaluation | 0.1 |\n"),
         std::string("the number of records")})
     EXPECT_NE(words.find(part), std::string::npos) << part << "\n" << words;
   const auto lines = join(short_lines(released.statement), "\n");

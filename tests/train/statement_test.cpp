@@ -140,7 +140,7 @@ TEST_F(StatedFacts, AreThoseOfAllStarts) {
   train("run", with({{"model.weights", place("base_model")},
                      {"dp.sampler", "truncated_poisson"},
                      {"dp.max_batch", "20"},
-                     {"train.eval_records", "6"},
+                     {"train.eval_rate", "0.1"},
                      {"train.keep_key", "true"}}));
   fs::rename(place("run/key"), place("key"));
   train("run", with({{"model.from_scratch", "true"}, {"data.data_folder", place("other")}, {"train.steps", "4"}}));
@@ -156,6 +156,7 @@ TEST_F(StatedFacts, AreThoseOfAllStarts) {
                   "- the weights that training started from", "- a bound on the number of records",
                   "- the data that the base model was trained on",
                   "held out for evaluation, as configured at each start",
+                  "- the share of records that is held out for evaluation, a setting: 0.1\n",
                   "**not against anyone who has the key of the noise**"});
   fs::rename(place("run/recipe.1.toml"), place("run/recipe.2.toml"));
   released("run");
@@ -164,6 +165,34 @@ TEST_F(StatedFacts, AreThoseOfAllStarts) {
   scratch.write("run/recipe.1.toml", "not a recipe");
   released("run");
   expect_on_page({"if the sampling rate of an earlier start follows from it"});
+}
+
+// Private runs up to 0.2 held out a number of records, at a rate that followed from how many there are. What they made
+// stays usable; more steps of the kind are not made.
+TEST_F(StatedFacts, NameAShareThatFollowedFromANumber) {
+  train("run");
+  auto recipe = io::content(place("run/recipe.toml"));
+  const auto replace = [&](const std::string& begin, const std::string& by) {
+    const auto at = recipe.find("\n" + begin) + 1;
+    recipe.replace(at, recipe.find('\n', at) + 1 - at, by);
+  };
+  replace("eval_rate = ", "");
+  replace("eval_records = ", "eval_records = 6\n");
+  scratch.write("run/recipe.toml", recipe);
+  released("run");
+  expect_on_page({"- the rounded share of records that is held out, which follows from the number of all records\n",
+                  "- records that were held out for evaluation\n"});
+  EXPECT_EQ(page.find("a setting:"), std::string::npos) << page;
+  const auto ledger = io::content(place("run/ledger"));
+  for (const auto& held_out : {Words{{"train.eval_records", "6"}}, Words{{"train.eval_rate", "0.1"}}, Words{}}) {
+    const auto said = refused(place("run"), words(with(held_out, {{"train.steps", "9"}})));
+    for (const std::string part : {"was begun with --eval-records 6, so the share that it holds out follows from the "
+                                   "number of records; such a run is not continued",
+                                   "with --eval-rate"})
+      EXPECT_NE(said.find(part), std::string::npos) << said;
+  }
+  EXPECT_EQ(io::content(place("run/ledger")), ledger);
+  EXPECT_EQ(io::content(place("run/recipe.toml")), recipe);
 }
 
 TEST_F(StatedFacts, OfAdaptiveClippingNameItsCount) {

@@ -40,7 +40,7 @@ int run(const std::vector<std::string>& words) {
                                                         {"shard.shard", words.at(1)}, {"train.steps", "7"},
                                                         {"train.batch_size", "6"},    {"train.seq_length", "8"},
                                                         {"train.records", "30"},      {"train.micro_batch", "2"},
-                                                        {"train.eval_records", "4"},  {"train.eval_every", "3"},
+                                                        {"train.eval_rate", "0.15"},  {"train.eval_every", "3"},
                                                         {"train.save_every", "2"},    {"train.keep", "2"},
                                                         {"train.log_every", "1"},     {"train.threads", "1"},
                                                         {"train.peak_gflops", "100"}, {"dp.dp", "flash_bookkeeping"},

@@ -45,7 +45,7 @@ Words recipe_on(const data::Folder& images, const Words& more = {}) {
             {"train.steps", "6"},
             {"train.batch_size", "8"},
             {"train.micro_batch", "4"},
-            {"train.eval_records", "6"},
+            {"train.eval_rate", "0.2"},
             {"train.eval_every", "3"},
             {"train.save_every", "2"},
             {"train.log_every", "1"}};
@@ -62,7 +62,7 @@ void expect_resumed_to_the_bit(const Words& more) {
   EXPECT_EQ(wanted.result.steps, 6);
   ASSERT_TRUE(wanted.result.evaluation);
   const auto opened = data::open_images(with_classes(images), {.image_size = 16, .classes = 10});
-  EXPECT_EQ(wanted.result.evaluation->records, HeldOut::by_content(*opened, 6).evaluation());
+  EXPECT_EQ(wanted.result.evaluation->records, HeldOut::by_content(*opened, 0.2).evaluation());
   const auto stopped = train_in(parts.path(), 2, words, [](int64_t made) { return made == 2; });
   EXPECT_EQ(stopped.result.steps, 3);
   const auto found = train_in(parts.path(), 2, words);

@@ -58,7 +58,7 @@ TEST(Trainer, ResumesToTheBit) {
   for (const auto& kind : {kPrivate, kPlain}) {
     const Scratch whole, parts;
     const auto words =
-        small(with(kind, {{"shard.shard", "zero3"}, {"train.eval_records", "4"}, {"train.eval_every", "2"}}));
+        small(with(kind, {{"shard.shard", "zero3"}, {"train.eval_rate", "0.1"}, {"train.eval_every", "2"}}));
     const auto wanted = train_in(whole.path(), 2, words);
     for (int part = 0; part < 3; ++part) {
       const auto stopped = train_in(parts.path(), 2, words, [](int64_t made) { return made == 1; });
@@ -74,7 +74,7 @@ TEST(Trainer, ResumesToTheBit) {
 // A crash after step 5 of which step 4 was saved. The same world makes step 5 again, and it counts once; another world
 // would make another step 5, so it gets other noise, and both count.
 TEST(Trainer, AReplayCountsOnceAndAnythingElseAgain) {
-  const auto words = small(with(kPrivate, {{"train.save_every", "4"}, {"train.eval_records", "2"}}));
+  const auto words = small(with(kPrivate, {{"train.save_every", "4"}, {"train.eval_rate", "0.05"}}));
   const auto crash = [](int64_t made) -> bool {
     if (made == 5) throw Error("a crash");
     return false;

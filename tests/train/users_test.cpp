@@ -79,7 +79,7 @@ TEST(UserLoader, DealsEveryDrawnUserOnceWithAtMostKRecords) {
   const data::Folder folder;
   put_letters(folder);
   const auto data = letters(folder);
-  const auto split = HeldOut::by_user(*data, 6);
+  const auto split = HeldOut::by_user(*data, 0.15);
   ASSERT_GT(split.evaluation(), 0);
   const MicroShapes shapes({.samples = 4, .full = {kMost, 24}, .grid = true});
   bool fewer = false, whole = false, other_records = false, other_users = false;
@@ -129,7 +129,7 @@ TEST(UserSplit, HoldsOutWholeUsersAndOneMoreMovesNoOther) {
     auto config = folder.config();
     config.fields.user = "from";
     const auto data = data::open_dataset(config, 24, data::Task::lm);
-    const auto split = HeldOut::by_user(*data, 8);
+    const auto split = HeldOut::by_user(*data, 0.2);
     std::set<data::UserId> out, trained;
     for (const auto record : split.evaluation_records()) out.insert(*data->user_of(record));
     for (int64_t i = 0; i < split.training(); ++i) trained.insert(*data->user_of(split.training_record(i)));
@@ -156,7 +156,7 @@ Words on(const data::Folder& folder, const Words& more = {}) {
             {"train.batch_size", "10"},
             {"train.micro_batch", "3"},
             {"train.steps", "4"},
-            {"train.eval_records", "6"},
+            {"train.eval_rate", "0.15"},
             {"optim.optimizer", "sgd"},
             {"optim.lr", "0.5"},
             {"dp.dp", "auto"},
@@ -233,7 +233,11 @@ TEST(UserRun, RefusesWhatWouldProtectLess) {
   EXPECT_TRUE(has(said({{"data.packing", "packed"}}), "packed data in a private run"));
   EXPECT_TRUE(has(said({{"model.loss_mean", "token"}}), "--loss-mean token in a private run"));
   EXPECT_TRUE(has(said({{"train.batch_size", "39"}}), "users for training; choose a smaller one"));
-  EXPECT_TRUE(has(said({{"train.eval_records", "21"}}), "eval_records is 21 of 40 users"));
+  EXPECT_TRUE(has(said({{"train.eval_rate", "0"}, {"train.eval_records", "6"}}),
+                  "would follow from the number of users, so one more could move others"));
+  const Words plain{{"dp.dp", "none"}, {"dp.privacy_unit", "record"}, {"dp.max_records_per_user", "0"}};
+  EXPECT_TRUE(has(said(with(plain, {{"train.eval_rate", "0"}, {"train.eval_records", "21"}})),
+                  "eval_records is 21 of 40 users"));
   const auto unread = [&](const Words& more) { return refused<io::FormatError>(run.path(), on(folder, more)); };
   EXPECT_TRUE(has(unread({{"data.user_field", "to"}}), "a.jsonl:1: there is no field 'to'"));
   folder.put("b.jsonl", "{\"text\": \"whose?\"}\n");
@@ -251,13 +255,15 @@ TEST(UserJob, RefusesASplitThatDoesNotKnowItsUsers) {
   const auto said = [&](const std::function<void(JobOptions&)>& change) {
     auto world = comm::World::simulated(0, 1);
     JobOptions options{.model = model.get(), .data = data.get(), .privacy = event(), .noise_seed = 7, .batch_size = 8};
-    options.split = HeldOut::by_user(*data, 6);
+    options.split = HeldOut::by_user(*data, 0.15);
     options.max_records_per_user = kMost;
     change(options);
     return test::fault([&] { const Job job(world, options); });
   };
   EXPECT_EQ(said([](JobOptions&) {}), "no error");
-  EXPECT_NE(said([&](JobOptions& o) { o.split = HeldOut::by_content(*data, 6); }).find("make it by user"),
+  EXPECT_NE(said([&](JobOptions& o) { o.split = HeldOut::by_content(*data, 0.15); }).find("make it by user"),
+            std::string::npos);
+  EXPECT_NE(said([&](JobOptions& o) { o.split = HeldOut::about_users(*data, 6); }).find("by position or number"),
             std::string::npos);
   EXPECT_NE(said([&](JobOptions& o) { o.split.reset(); }).find("make it by user"), std::string::npos);
   EXPECT_NE(said([&](JobOptions& o) { o.max_records_per_user = 0; }).find("JobOptions::max_records_per_user"),

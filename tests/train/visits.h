@@ -21,22 +21,22 @@ struct VisitsTest : testing::Test {
     scratch.write("visits/a.jsonl", lines);
   }
   std::string place(const std::string& name) const { return (scratch.path() / name).string(); }
-  void train(const std::string& run, const Words& more = {}) const {
-    Words words{{"model.model", "llama-nano"},
-                {"model.vocab_size", "260"},
-                {"model.task", "lm"},
-                {"data.tokenizer", "bytes"},
-                {"data.data_folder", place("visits")},
-                {"data.cache_folder", place("cache")},
-                {"train.steps", "2"},
-                {"train.batch_size", "8"},
-                {"train.micro_batch", "8"},
-                {"train.seq_length", "12"},
-                {"dp.dp", "auto"},
-                {"dp.sigma", "1.5"}};
-    words.insert(words.end(), more.begin(), more.end());
-    train_in(place(run), 1, words);
+  Words words(const Words& more = {}) const {
+    Words out{{"model.model", "llama-nano"},
+              {"model.vocab_size", "260"},
+              {"model.task", "lm"},
+              {"data.tokenizer", "bytes"},
+              {"data.data_folder", place("visits")},
+              {"data.cache_folder", place("cache")},
+              {"train.steps", "2"},
+              {"train.batch_size", "8"},
+              {"train.micro_batch", "8"},
+              {"train.seq_length", "12"},
+              {"dp.dp", "auto"},
+              {"dp.sigma", "1.5"}};
+    return with(out, more);
   }
+  void train(const std::string& run, const Words& more = {}) const { train_in(place(run), 1, words(more)); }
 
   io::Scratch scratch;
 };
