@@ -45,12 +45,13 @@ void print(const proof::AuditResult& result, const proof::Audit& what) {
   Table table({"", "mu", "epsilon"});
   table.add({"claimed", significant(result.claimed_mu, 4), significant(result.claimed_epsilon, 4)});
   table.add({"at least", significant(result.lower_mu, 4), significant(result.lower_epsilon, 4)});
-  std::printf("%s\n%s\n%s\n", table.str().c_str(),
-              text("sigma ", what.dp.sigma, ", ", to_string(what.audit.dtype), "; delta ", what.audit.delta, "; ",
-                   result.runs, " runs of each world: ", result.false_alarms, " false alarms, ", result.misses,
-                   " misses; the canary is ", significant(result.canary, 4), " clip norms")
-                  .c_str(),
-              ending(result).c_str());
+  std::printf(
+      "%s\n%s\n%s\n%s\n", table.str().c_str(),
+      text("sigma ", what.dp.sigma, ", ", to_string(what.audit.dtype), "; delta ", result.delta, ", confidence ",
+           result.confidence, "; ", result.runs, " runs of each world: ", result.false_alarms, " false alarms, ",
+           result.misses, " misses; the canary is ", significant(result.canary, 4), " clip norms")
+          .c_str(),
+      assumptions(result).c_str(), ending(result).c_str());
 }
 
 void print(const proof::TrainingAuditResult& result, const proof::Audit& what) {

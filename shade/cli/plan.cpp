@@ -120,7 +120,7 @@ std::optional<plan::PrivacyPlan> plan_privacy(const std::vector<Planned>& rows, 
   return privacy.plan(step);
 }
 
-// Steps that a failure makes a run repeat on accelerators count again.
+// Steps that a failure makes a run repeat on accelerators count again: their expected number.
 std::optional<privacy::Spent> spent_with_failures(const std::optional<plan::PrivacyPlan>& budget,
                                                   const WholeRuns& runs) {
   if (!budget || runs.empty()) return std::nullopt;
@@ -260,13 +260,15 @@ int run_plan(const Arguments& arguments) {
   if (budget) std::printf("\n%s", budget->str().c_str());
   const auto with_failures = spent_with_failures(budget, runs);
   if (with_failures)
-    std::printf("\nwith the steps that failures repeat, which count again: epsilon %s at delta %s\n",
-                rounded_up(with_failures->epsilon).c_str(), significant(budget->question.delta).c_str());
+    std::printf(
+        "\nwith the number of steps that failures are expected to repeat, which count again: epsilon %s at delta "
+        "%s; with more failures than expected it is more\n",
+        rounded_up(with_failures->epsilon).c_str(), significant(budget->question.delta).c_str());
   if (!csv_file.empty()) write_csv(csv_file, rows);
   if (!json_file.empty()) {
     Json out{{"rows", Json::array()}};
     if (budget) out["privacy"] = budget->json();
-    if (with_failures) out["privacy"]["epsilon_with_failures"] = with_failures->epsilon;
+    if (with_failures) out["privacy"]["epsilon_with_expected_failures"] = with_failures->epsilon;
     for (const auto& planned : rows) out["rows"].push_back(planned.json());
     for (const auto& [name, whole] : runs)
       for (auto& row : out["rows"])

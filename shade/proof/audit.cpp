@@ -81,18 +81,28 @@ void Audit::declare(Config& config) {
 }
 
 Verdict AuditResult::verdict() const {
-  if (canary > longest || lower_epsilon > claimed_epsilon) return Verdict::wrong;
-  return canary >= 0.9 && visible_epsilon > claimed_epsilon ? Verdict::stands : Verdict::nothing;
+  if (canary > kLongestCanary || lower_epsilon > claimed_epsilon) return Verdict::wrong;
+  return canary >= kShortestCanary && visible_epsilon > claimed_epsilon ? Verdict::stands : Verdict::nothing;
 }
 
 std::string AuditResult::why() const {
-  if (canary > longest) return text("one ", unit, " moved the sum by ", significant(canary, 4), " clip norms");
+  if (canary > kLongestCanary)
+    return text("one ", unit, " moved the sum by ", significant(canary, canary < 1.01 ? 8 : 4), " clip norms");
   if (lower_epsilon > claimed_epsilon) return "the observer tells the worlds apart better than the claim allows";
-  if (canary < 0.9) return "a canary of less than 0.9 clip norms hides faults; lower --max-grad-norm";
+  if (canary < kShortestCanary)
+    return text("a canary of less than ", kShortestCanary, " clip norms hides faults; lower --max-grad-norm");
   if (visible_epsilon <= claimed_epsilon)
     return text("if the noise were half as large, ", runs, " runs might find an epsilon of only ",
                 significant(visible_epsilon, 4), ", which the claim allows; raise --runs, or choose a --sigma near 1");
   return {};
+}
+
+std::vector<std::string> AuditResult::assumes() const {
+  return {text("the noise of the ", 2 * runs,
+               " sums is independent, and the observer's rule was fixed before it: which "
+               "of the two sums without noise, both of which he knows, is nearer"),
+          "lower_mu and lower_epsilon are those of Gaussian noise of unknown size, without sampling",
+          text("the sums are those of one batch of synthetic records, the canary is one ", unit)};
 }
 
 Json AuditResult::json() const {
@@ -100,6 +110,8 @@ Json AuditResult::json() const {
           {"runs", runs},
           {"false_alarms", false_alarms},
           {"misses", misses},
+          {"delta", delta},
+          {"confidence", confidence},
           {"privacy_unit", unit},
           {"canary_in_clip_norms", canary},
           {"claimed_mu", claimed_mu},
@@ -107,6 +119,7 @@ Json AuditResult::json() const {
           {"lower_mu", lower_mu},
           {"lower_epsilon", lower_epsilon},
           {"visible_epsilon", visible_epsilon},
+          {"assumes", assumes()},
           {"verdict", to_string(verdict())},
           {"why", why()},
           {"pass", pass()}};
@@ -190,7 +203,8 @@ AuditResult audit(comm::World& world, const Audit& what) {
   AuditResult out{.runs = config.runs,
                   .claimed_mu = 1 / dp.sigma,
                   .claimed_epsilon = privacy::gaussian_epsilon(config.delta, 1 / dp.sigma),
-                  .longest = config.dtype == train::ComputeType::fp32 ? 1.001 : 1.02,
+                  .delta = config.delta,
+                  .confidence = config.confidence,
                   .unit = to_string(each > 1 ? privacy::PrivacyUnit::user : privacy::PrivacyUnit::record)};
   const double clip_norm = dp.max_grad_norm;
   if (config.fault == AuditFault::half_noise) dp.sigma /= 2;

@@ -71,20 +71,25 @@ inline std::span<const Name<Verdict>> names_of(Verdict) {
   return kNames;
 }
 
+// Of a canary in clip norms. The noise is made for one clip norm, and rounding has its margin below it
+// (privacy::clip_margin): a longer one is a fault, however little. A shorter one than the least hides faults.
+constexpr double kLongestCanary = 1, kShortestCanary = 0.9;
+
 struct AuditResult {
   int64_t runs = 0;  // of each world
   int64_t false_alarms = 0, misses = 0;
   double canary = 0;  // length of what it adds to the sum, in clip norms
   double claimed_mu = 0, claimed_epsilon = 0;
   double lower_mu = 0, lower_epsilon = 0;  // the mechanism has at least this, at the stated confidence
-  double visible_epsilon = 0;   // these runs would find so much at least if the noise were half of what is claimed, but
-                                // for one audit in 1,000
-  double longest = 1;           // a canary may have, in clip norms; rounding makes it more than 1
+  double visible_epsilon = 0;  // these runs would find so much at least if the noise were half of what is claimed, but
+                               // for one audit in 1,000
+  double delta = 0, confidence = 0;
   std::string unit = "record";  // what the canary is
 
   Verdict verdict() const;
   std::string why() const;  // nothing is shown, or the claim is wrong
   bool pass() const { return verdict() == Verdict::stands; }
+  std::vector<std::string> assumes() const;
   Json json() const;
 };
 

@@ -56,36 +56,39 @@ bool ObserversRules::by_last_rank(const Observations& seen) {
   return std::any_of(seen.last_rank.begin(), seen.last_rank.end(), [](double drawn) { return drawn > kMiddle; });
 }
 
-ObserversRules::ObserversRules(const privacy::Steps& claimed, const ClaimedCurve& curve, double canary,
-                               int64_t trainings, double confidence)
-    : claimed_(claimed) {
-  const auto scores = [&](bool with) {
-    std::vector<double> out;
-    for (const auto& training : simulated(claimed, claimed.mechanism.noise_multiplier / 2, with ? canary : 0,
-                                          kSimulationSeed + (with ? 1 : 0)))
-      out.push_back(likelihood(training));
-    std::sort(out.begin(), out.end());
-    return out;
-  };
-  const auto without = scores(false), with = scores(true);
+ObserversRules::ObserversRules(const privacy::Steps& claimed, const ClaimedCurve& curve, int64_t trainings,
+                               double confidence)
+    : claimed_(claimed), trainings_(trainings), confidence_(confidence), without_(half_noise_scores(0)) {
+  const auto with = half_noise_scores(kLongestCanary);
+  double best = -INFINITY;
+  for (int i = 1; i < kThresholds; ++i) {
+    const auto& from = i % 2 == 0 ? without_ : with;
+    const double threshold = from[from.size() * static_cast<size_t>(i) / kThresholds];
+    if (const double excess = curve.excess(rates_at(threshold, with)); excess > best) {
+      best = excess;
+      threshold_ = threshold;
+    }
+  }
+}
+
+std::vector<double> ObserversRules::half_noise_scores(double canary) const {
+  std::vector<double> out;
+  for (const auto& training :
+       simulated(claimed_, claimed_.mechanism.noise_multiplier / 2, canary, kSimulationSeed + (canary > 0 ? 1 : 0)))
+    out.push_back(likelihood(training));
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+ErrorRates ObserversRules::rates_at(double threshold, const std::vector<double>& with) const {
   // Rates of the simulation are themselves uncertain: by three deviations of a binomial, and a little more near 0.
   const auto rate = [](int64_t count) {
     const double n = kSimulated, p = static_cast<double>(count) / n;
     return std::min(1.0, p + 3.1 * std::sqrt(p * (1 - p) / n) + 7 / n);
   };
-  double best = -INFINITY;
-  for (int i = 1; i < kThresholds; ++i) {
-    const auto& from = i % 2 == 0 ? without : with;
-    const double threshold = from[from.size() * static_cast<size_t>(i) / kThresholds];
-    const auto alarms = most_errors(trainings, rate(above(without, threshold)));
-    const auto misses = most_errors(trainings, rate(kSimulated - above(with, threshold)));
-    const auto rates = upper_rates(alarms, misses, trainings, confidence);
-    if (const double excess = curve.excess(rates); excess > best) {
-      best = excess;
-      threshold_ = threshold;
-      visible_ = rates;
-    }
-  }
+  const auto alarms = most_errors(trainings_, rate(above(without_, threshold)));
+  const auto misses = most_errors(trainings_, rate(kSimulated - above(with, threshold)));
+  return upper_rates(alarms, misses, trainings_, confidence_);
 }
 
 void judge(TrainingAuditResult& result, const privacy::Steps& claimed, const std::vector<Observations>& without,
@@ -95,7 +98,7 @@ void judge(TrainingAuditResult& result, const privacy::Steps& claimed, const std
   const bool ranks = !with.empty() && !with.front().last_rank.empty();
   const double each = 1 - (1 - result.confidence) / (ranks ? 3 : 2);  // all rules hold together
   const ClaimedCurve curve(claimed);
-  const ObserversRules rules(claimed, curve, std::min(1.0, result.shortest), trainings, each);
+  const ObserversRules rules(claimed, curve, trainings, each);
   const auto counted = [&](const char* name, const auto& says_with) {
     TrainingAuditResult::Rule out{.name = name,
                                   .false_alarms = std::count_if(without.begin(), without.end(), says_with),
@@ -107,7 +110,7 @@ void judge(TrainingAuditResult& result, const privacy::Steps& claimed, const std
                   counted("spread", &ObserversRules::by_spread)};
   if (ranks) result.rules.push_back(counted("last_rank", &ObserversRules::by_last_rank));
   // The rule that refutes the claim best; if none does, the one that shows the largest epsilon.
-  result.half_visible = curve.excess(rules.visible()) > 0;
+  result.half_visible = curve.excess(rules.visible(std::min(kLongestCanary, result.shortest))) > 0;
   const auto best = [&](const auto& worth) {
     return *std::max_element(result.rules.begin(), result.rules.end(),
                              [&](const auto& a, const auto& b) { return worth(a.rates) < worth(b.rates); });
@@ -126,8 +129,8 @@ void state_bounds(TrainingAuditResult& result, const privacy::Steps& claimed) {
 }
 
 Verdict TrainingAuditResult::verdict() const {
-  if (longest > allowed || excluded || definition_epsilon > claimed_epsilon) return Verdict::wrong;
-  return shortest >= 0.9 && half_visible ? Verdict::stands : Verdict::nothing;
+  if (longest > kLongestCanary || excluded || definition_epsilon > claimed_epsilon) return Verdict::wrong;
+  return shortest >= kShortestCanary && half_visible ? Verdict::stands : Verdict::nothing;
 }
 
 std::string TrainingAuditResult::why() const {
@@ -136,10 +139,11 @@ std::string TrainingAuditResult::why() const {
         "the observer tells trainings with the canary from those without it better than the claim allows, by "
         "the ",
         found_by, " of what he sees");
-  if (longest > allowed) return text("one ", unit, " moved a sum by ", significant(longest, 4), " clip norms");
-  if (shortest < 0.9)
-    return text("a canary of ", significant(shortest, 4),
-                " clip norms in some step; one of less than 0.9 hides faults; lower --max-grad-norm");
+  if (longest > kLongestCanary)
+    return text("one ", unit, " moved a sum by ", significant(longest, longest < 1.01 ? 8 : 4), " clip norms");
+  if (shortest < kShortestCanary)
+    return text("a canary of ", significant(shortest, 4), " clip norms in some step; one of less than ",
+                kShortestCanary, " hides faults; lower --max-grad-norm");
   if (!half_visible)
     return text("if the noise were half as large, ", trainings,
                 " trainings of each world might not show it; raise --trainings, or choose more --steps with a larger "
@@ -148,7 +152,10 @@ std::string TrainingAuditResult::why() const {
 }
 
 std::vector<std::string> TrainingAuditResult::assumes() const {
-  return {text("the ", 2 * trainings, " trainings are independent, and the observer's rules were fixed before them"),
+  return {text("the ", 2 * trainings,
+               " trainings are independent, and the observer's rules were fixed before them, for a canary of one "
+               "clip norm"),
+          "whether half the noise would have been found is computed with the shortest canary observed",
           "the observer sees the weights after every step of plain SGD, from which any other optimizer's could be "
           "computed, and knows the other records and which of them were drawn",
           "lower_epsilon is that of Gaussian noise of unknown size at the claimed sampling rate and steps; "
@@ -229,7 +236,6 @@ TrainingAuditResult audit_training(comm::World& world, const Audit& what) {
                           .confidence = config.confidence,
                           .shortest = length.min().item<double>() / event.claimed.clip_norm,
                           .longest = length.max().item<double>() / event.claimed.clip_norm,
-                          .allowed = config.dtype == train::ComputeType::fp32 ? 1.001 : 1.02,
                           .unit = to_string(event.claimed.unit)};
   const auto numbers = [](const at::Tensor& row) {
     const auto whole = row.contiguous();

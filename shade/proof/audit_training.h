@@ -31,23 +31,27 @@ struct Observations {
 // The decision rules. Their thresholds follow from the claim and from simulation, not from what was observed.
 class ObserversRules {
  public:
-  // `curve` is that of `claimed`; the canary's length is in clip norms.
-  ObserversRules(const privacy::Steps& claimed, const ClaimedCurve& curve, double canary, int64_t trainings,
-                 double confidence);
+  // `curve` is that of `claimed`. The threshold is that for a canary of one clip norm.
+  ObserversRules(const privacy::Steps& claimed, const ClaimedCurve& curve, int64_t trainings, double confidence);
 
   bool by_likelihood(const Observations& seen) const { return likelihood(seen) > threshold_; }
   static bool by_spread(const Observations& seen);
   static bool by_last_rank(const Observations& seen);
 
-  // Error rates that 999 of 1,000 audits would find, or lower ones, if the noise were half of what is claimed.
-  const ErrorRates& visible() const { return visible_; }
+  // Error rates that 999 of 1,000 audits would find, or lower ones, if the noise were half of what is claimed and the
+  // canary had this many clip norms.
+  ErrorRates visible(double canary) const { return rates_at(threshold_, half_noise_scores(canary)); }
 
  private:
   double likelihood(const Observations& seen) const;
+  std::vector<double> half_noise_scores(double canary) const;  // of simulated trainings, ascending
+  ErrorRates rates_at(double threshold, const std::vector<double>& with) const;
 
   privacy::Steps claimed_;
+  int64_t trainings_;
+  double confidence_;
+  std::vector<double> without_;  // scores of simulated trainings without a canary
   double threshold_ = 0;
-  ErrorRates visible_;
 };
 
 struct TrainingAuditResult {
@@ -59,7 +63,6 @@ struct TrainingAuditResult {
   int64_t trainings = 0, steps = 0;  // trainings per world, steps per training
   double sample_rate = 0, sigma = 0, delta = 0, confidence = 0;
   double shortest = 0, longest = 0;  // length of the canary's gradient over all steps, in clip norms
-  double allowed = 1;                // largest length without a fault; above 1 because of rounding
   std::vector<Rule> rules;
   std::string found_by;  // name of the rule with the strongest evidence
   double claimed_epsilon = 0;

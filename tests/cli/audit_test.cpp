@@ -30,10 +30,16 @@ struct AuditVerb : testing::Test {
 };
 
 TEST_F(AuditVerb, StatesConfidenceAndAssumptionsOfEveryKind) {
-  for (const auto* kind : {"training", "one_run", "model"}) {
-    const auto seen = shade({"audit", "--kind", kind, "--model", "linear-nano", "--batch-size", "2",
-                             std::string(kind) == "training" ? "--trainings" : "--canaries", "20", "--steps", "2",
-                             "--max-grad-norm", "0.01", "--json", place("a.json")});
+  for (const std::string kind : {"step", "training", "one_run", "model"}) {
+    std::vector<std::string> arguments{"audit",         "--kind",          kind,  "--model",
+                                       "linear-nano",   "--batch-size",    "2",   "--json",
+                                       place("a.json"), "--max-grad-norm", "0.01"};
+    const std::vector<std::string> few =
+        kind == "step"
+            ? std::vector<std::string>{"--runs", "100"}
+            : std::vector<std::string>{kind == "training" ? "--trainings" : "--canaries", "20", "--steps", "2"};
+    arguments.insert(arguments.end(), few.begin(), few.end());
+    const auto seen = shade(arguments);
     EXPECT_EQ(seen.status, 1) << "so few trials show nothing\n" << seen.output;
     for (const auto* words : {"assumed:", "claimed", "at least", "confidence 0.999", "nothing is shown"})
       EXPECT_TRUE(says(seen, words)) << words << "\n" << seen.output;
@@ -43,6 +49,8 @@ TEST_F(AuditVerb, StatesConfidenceAndAssumptionsOfEveryKind) {
     EXPECT_EQ(json["pass"], false);
     EXPECT_GT(json["claimed_epsilon"], json["lower_epsilon"]) << json;
     EXPECT_GE(json["assumes"].size(), 3u);
+    EXPECT_EQ(json["confidence"], 0.999);
+    EXPECT_EQ(json["delta"], 1e-5);
     EXPECT_EQ(json["config"]["audit"]["kind"], kind);
   }
 }

@@ -95,7 +95,7 @@ TEST(PlanAtScale, WholeRunFollowsFromItsStep) {
   EXPECT_EQ(chosen.at("steps").get<double>(), steps);
   EXPECT_EQ(chosen.at("batch"), row.at("samples"));
   EXPECT_LE(chosen.at("epsilon").get<double>(), 8);
-  EXPECT_GT(json.at("privacy").at("epsilon_with_failures").get<double>(), chosen.at("epsilon").get<double>());
+  EXPECT_GT(json.at("privacy").at("epsilon_with_expected_failures").get<double>(), chosen.at("epsilon").get<double>());
 }
 
 TEST(PlanAtScale, WholeRunNeedsADevice) {

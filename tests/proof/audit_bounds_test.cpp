@@ -190,9 +190,9 @@ TEST(OneRunBound, RefusesScoresThatAreNoNumbers) {
 TEST(TrainingAudit, AShortCanaryPromisesLess) {
   const auto claimed = run_of(0.5, 1.5, 8);
   const ClaimedCurve curve(claimed);
-  const ObserversRules whole(claimed, curve, 1, 600, 0.99), part(claimed, curve, 0.6, 600, 0.99);
-  EXPECT_GT(curve.excess(whole.visible()), 0);
-  EXPECT_LT(curve.excess(part.visible()), curve.excess(whole.visible()));
+  const ObserversRules rules(claimed, curve, 600, 0.99);
+  EXPECT_GT(curve.excess(rules.visible(1)), 0);
+  EXPECT_LT(curve.excess(rules.visible(0.6)), curve.excess(rules.visible(1)));
 }
 
 TEST(TrainingAudit, TooFewTrainingsShowNothing) {

@@ -41,13 +41,16 @@ TEST(Audit, AShortCanaryShowsNothing) {
   EXPECT_EQ(verdict(0.4, 3, 6), Verdict::nothing);
   EXPECT_EQ(verdict(1, 3, 3.9), Verdict::nothing) << "half the noise would not be seen";
   EXPECT_EQ(verdict(2, 3, 6), Verdict::wrong) << "no statistics are needed";
+  EXPECT_EQ(verdict(1.0000001, 3, 6), Verdict::wrong) << "there is no tolerance";
 }
 
 // What too few runs can't find is not called right.
 TEST(Audit, TooFewRunsShowNothing) {
-  const auto few = audited(1, shard::Strategy::none, AuditFault::half_noise, 100);
+  const auto few = audited(1, shard::Strategy::none, AuditFault::none, 100);
   EXPECT_EQ(few.verdict(), Verdict::nothing) << few.json();
   EXPECT_NE(few.why().find("raise --runs"), std::string::npos) << few.why();
+  for (int64_t seed = 1; seed <= 5; ++seed)
+    EXPECT_FALSE(audited(1, shard::Strategy::none, AuditFault::half_noise, 100, seed).pass()) << seed;
 }
 
 // The fewest runs that may pass find half the noise whatever the draw.
@@ -69,7 +72,9 @@ TEST(Audit, ModelsWithoutTokensInBf16) {
       what.audit.dtype = train::ComputeType::bf16;
       what.audit.runs = 100;
       what.dp.max_grad_norm = 0.01;
-      EXPECT_GE(audit(world, what).canary, 0.9) << model;
+      const auto canary = audit(world, what).canary;
+      EXPECT_GE(canary, 0.9) << model;
+      EXPECT_LE(canary, 1) << model;
     });
 }
 

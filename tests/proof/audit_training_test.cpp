@@ -52,6 +52,7 @@ TEST(AuditTraining, FindsFaults) {
   EXPECT_EQ(right.verdict(), Verdict::nothing) << right.json().dump();
   EXPECT_NEAR(right.shortest, 1, 1e-3);
   EXPECT_NEAR(right.longest, 1, 1e-3);
+  EXPECT_LE(right.longest, 1);
   auto no_clip = trainings(small(AuditKind::training, AuditFault::no_clip));
   EXPECT_TRUE(no_clip.excluded) << no_clip.json().dump();
   EXPECT_GT(no_clip.longest, 10);
@@ -63,6 +64,7 @@ TEST(AuditTraining, FindsFaults) {
 TEST(AuditTraining, FindsMissingSamplingAndNoise) {
   auto what = small(AuditKind::training, AuditFault::no_sampling);
   what.audit.sample_rate = 0.2;
+  what.audit.trainings = 60;
   const auto all = trainings(what);
   EXPECT_TRUE(all.excluded) << all.json().dump();
   EXPECT_EQ(all.found_by, "likelihood");
@@ -109,8 +111,39 @@ TEST(AuditTraining, OfAdaptersInBf16) {
   what.dp.max_grad_norm = 0.001;
   const auto found = trainings(what);
   EXPECT_GT(found.shortest, 0.98);
-  EXPECT_LT(found.longest, 1.001);
+  EXPECT_LE(found.longest, 1) << "rounding has its margin below the clip norm";
   EXPECT_FALSE(found.excluded) << found.json().dump();
+}
+
+// A canary above the clip norm refutes the claim, however little; the rules don't follow from what was observed.
+TEST(AuditTraining, ACanaryIsAtMostOneClipNorm) {
+  const auto with = [](double shortest, double longest) {
+    TrainingAuditResult out{
+        .delta = 1e-5, .confidence = 0.95, .shortest = shortest, .longest = longest, .claimed_epsilon = 4};
+    out.half_visible = true;
+    return out;
+  };
+  EXPECT_EQ(with(1, 1).verdict(), Verdict::stands);
+  EXPECT_EQ(with(1, 1.0000001).verdict(), Verdict::wrong);
+  EXPECT_EQ(with(1, 1.0000001).why(), "one record moved a sum by 1.0000001 clip norms");
+  EXPECT_EQ(with(0.89, 1).verdict(), Verdict::nothing);
+  const privacy::Steps claimed{{.sample_rate = 0.5, .noise_multiplier = 1}, 4};
+  std::vector<Observations> without, seen;
+  for (int i = 0; i < 200; ++i) {
+    without.push_back({.all = {0.01 * i - 1, 0, 0.4, -0.3}});
+    seen.push_back({.all = {0.01 * i - 1, 1.1, 0.7, -0.2}});
+  }
+  std::vector<int64_t> alarms, misses;
+  for (const double shortest : {0.2, 0.9, 1.0}) {
+    auto result = with(shortest, 1);
+    judge(result, claimed, without, seen);
+    alarms.push_back(result.rules.at(0).false_alarms);
+    misses.push_back(result.rules.at(0).misses);
+  }
+  for (size_t i = 1; i < alarms.size(); ++i) {
+    EXPECT_EQ(alarms[i], alarms[0]);
+    EXPECT_EQ(misses[i], misses[0]);
+  }
 }
 
 TEST(AuditTraining, RefusesWhatIsNoFault) {

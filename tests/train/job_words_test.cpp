@@ -298,7 +298,6 @@ TEST(JobWords, TellWhichRecordsAreHeldOut) {
   EXPECT_NE(with(HeldOut::by_position(40, 4)), with(HeldOut::behind(40, 4, "")));
 }
 
-// So that a step is never taken for one that was made on another kind of device.
 // Sums and noise of another version never meet in one step, and who continues a run is told why its steps are new ones.
 TEST(JobWords, TellTheVersionOfClippingAndNoise) {
   const auto model = models::make_model("linear-nano", {}, {});
@@ -326,6 +325,7 @@ TEST(JobWords, TellTheVersionOfClippingAndNoise) {
             (std::vector<std::string>{text("version of clipping and noise 1 -> ", privacy::kMechanismVersion)}));
 }
 
+// So that a step is never taken for one that was made on another kind of device.
 TEST(JobWords, TellTheDevice) {
   auto world = comm::World::connect({}, {});
   const auto groups = shard::connect_groups(world, shard::policy_of({}, 1));
