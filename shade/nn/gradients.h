@@ -20,11 +20,6 @@ class GradientSink {
 // Adds the gradient, summed over samples, to the sink; the first contribution is written, not added.
 void add_gradient(const LayerGrad& grad, GradientSink& sink);
 
-// The same of each sample's gradient times c_b, multiplied and summed in fp32 at least: a sample more or less moves the
-// sum by its own c_b g_b, whatever the factors' type. (The other one rounds a sum of narrow factors once, as PyTorch
-// does.)
-void add_gradient(const LayerGrad& grad, const at::Tensor& c_B, GradientSink& sink);
-
 // Each sample's gradient, [B, the weight's shape], of each of the rule's weights. Throws UsageError if the rule gave
 // others.
 std::vector<at::Tensor> sample_gradients(const OwnGrad& grad);

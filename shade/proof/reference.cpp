@@ -17,8 +17,10 @@ namespace {
 
 at::Tensor in_fp64(const at::Tensor& gradient) { return gradient.detach().to(at::kDouble, false, /*copy=*/true); }
 
-// The share of C that a step leaves unused, for rounding (docs/privacy.md, Styles).
-double unused_share(nn::DType dtype) { return dtype == nn::DType::bf16 ? 1e-3 : 1e-5; }
+// The share of C that a step leaves unused, for rounding (docs/privacy.md, What one record can do).
+double unused_share(const nn::Parameters& parameters) {
+  return 1e-9 + std::sqrt(static_cast<double>(parameters.count_trainable())) / 8589934592.0;
+}
 
 // Weights that have a threshold together.
 std::string group_of(const nn::Weight& weight, privacy::ClipStyle style) {
@@ -124,7 +126,7 @@ std::map<nn::WeightId, double> ClipRule::factors(const nn::Parameters& parameter
     if (weight.trainable())
       squares[group_of(weight, options.style)] += sample.parts.at(weight.id()).square().sum().item<double>();
   const bool finite = sample.finite();
-  const double threshold = clip_norm * (1 - unused_share(dtype)) / std::sqrt(static_cast<double>(squares.size()));
+  const double threshold = clip_norm * (1 - unused_share(parameters)) / std::sqrt(static_cast<double>(squares.size()));
   std::map<nn::WeightId, double> out;
   for (const auto& weight : parameters.weights()) {
     if (!weight.trainable()) continue;

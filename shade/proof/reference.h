@@ -74,7 +74,6 @@ class Reference {
 struct ClipRule {
   privacy::ClipOptions options{};
   double clip_norm = 1;
-  nn::DType dtype = nn::DType::fp32;
 
   // What each trainable weight's part of a sample is multiplied with; 0 if the sample is not finite.
   std::map<nn::WeightId, double> factors(const nn::Parameters& parameters, const SampleGradient& sample) const;
@@ -91,6 +90,12 @@ struct ExpectedSum {
   std::vector<std::vector<double>> norms;                              // by rank, in the order of its samples
   std::vector<std::map<nn::WeightId, std::vector<double>>> by_weight;  // squared, by rank
   std::map<nn::WeightId, at::Tensor> sum;
+
+  size_t samples() const {
+    size_t out = 0;
+    for (const auto& of_rank : norms) out += of_rank.size();
+    return out;
+  }
 };
 ExpectedSum expected_sum(const nn::Parameters& parameters, std::span<const SampleGradient> samples,
                          const ClipRule& rule, int ranks);

@@ -48,9 +48,10 @@ Runtime::Runtime(nn::Parameters& parameters, Groups groups, const ShardConfig& c
               .device = options.device,
               .compute = compute,
               .master = master,
-              .wire = config.reduce_dtype == nn::DType::fp32 ? master : nn::scalar_type(config.reduce_dtype),
+              .gradients = master,
               .reduce_once = config.reduce_once,
               .offload = config.offload};
+  sum_exactly(false);
   for (size_t u = 0; u < layout_.units.size(); ++u) {
     units_.push_back(std::make_unique<ShardedUnit>(layout_.units[u], context_));
     const auto& flats = layout_.units[u].flats;
@@ -238,10 +239,25 @@ void Runtime::updated() {
   for (const auto& unit : units_) unit->refresh();
 }
 
+void Runtime::sum_exactly(bool exactly) {
+  const auto usual = config_.reduce_dtype == nn::DType::fp32 ? context_.master : nn::scalar_type(config_.reduce_dtype);
+  const auto type = exactly ? at::kDouble : context_.master;
+  if (context_.gradients != type)
+    for (const auto& unit : units_) unit->forget_gradients();
+  context_.gradients = type;
+  context_.wire = exactly ? at::kDouble : usual;
+}
+
+void Runtime::narrow_gradients() {
+  for (const auto& unit : units_) unit->narrow();
+}
+
 at::Tensor Runtime::whole(const nn::Weight& weight, Part part) {
   const auto& place = places_[static_cast<size_t>(weight.id())];
   const auto& flat = units_[place.unit]->flats()[place.flat];
-  const auto& owned_part = part == Part::weight ? flat.owned : flat.gradient;
+  const auto& owned_part = part == Part::weight        ? flat.owned
+                           : flat.narrowed.defined() ? flat.narrowed
+                                                     : flat.gradient;
   SHADE_CHECK(owned_part.defined(), "weight ", weight.name(), " has no gradient yet");
   const auto mine = nn::on_device(owned_part, device());  // of what is offloaded: the group's tensors are there
   auto full = mine;

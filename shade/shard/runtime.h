@@ -62,6 +62,12 @@ class Runtime : public nn::UnitObserver, public nn::GradientSink {
   void fill(const Source& source);
   void initialise(uint64_t seed);
 
+  // Gradients are summed and sent in fp64: for terms on a grid, of which no sum is rounded (privacy/clip/exact_sum.h).
+  // Or as usual, in the weights' type. Between steps.
+  void sum_exactly(bool exactly);
+  // The step's gradients to the weights' type, for the optimizer; shards() has them from now on, until updated().
+  void narrow_gradients();
+
   void begin_step(int64_t micro_steps = 1);  // throws UsageError if the last one's gradients were never waited for
   void begin_forward();
   void begin_backward(BackwardOptions options = {});

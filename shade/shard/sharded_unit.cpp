@@ -1,8 +1,10 @@
 #include "shade/shard/sharded_unit.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "shade/base/error.h"
 #include "shade/nn/device.h"
@@ -28,6 +30,31 @@ bool within_reach(const UnitContext& context, const at::Tensor& owned) {
 
 bool gradients_offloaded(const UnitContext& context, const at::Tensor& owned) {
   return context.offloaded() || (context.offload && owned.is_meta() && within_reach(context, owned));
+}
+
+// Within the memory of the wide ones, front to back: element i is written after all up to i are read. So the second half
+// of any beginning can be done at once, where the first half was read before.
+at::Tensor narrowed(const at::Tensor& wide, at::ScalarType type) {
+  if (wide.scalar_type() == type) return wide;
+  if (!wide.is_cpu() && (!wide.is_meta() || nn::few_launches(wide))) return wide.to(type);
+  SHADE_CHECK(wide.scalar_type() == at::kDouble && type == at::kFloat && wide.is_contiguous(), "exact sums are fp64");
+  const auto count = wide.numel();
+  const auto out = wide.view(type).narrow(0, 0, count);
+  if (wide.is_meta()) return out;
+  auto* const memory = static_cast<std::byte*>(wide.data_ptr());
+  const auto convert = [&](int64_t begin, int64_t end) {
+    for (auto i = begin; i < end; ++i) {
+      double value;
+      std::memcpy(&value, memory + 8 * i, 8);
+      const auto rounded = static_cast<float>(value);
+      std::memcpy(memory + 4 * i, &rounded, 4);
+    }
+  };
+  constexpr int64_t kAtOnce = 1 << 16;
+  convert(0, std::min(count, kAtOnce));
+  for (int64_t begin = kAtOnce; begin < count; begin *= 2)
+    at::parallel_for(begin, std::min(count, 2 * begin), kAtOnce, convert);
+  return out;
 }
 
 }  // namespace
@@ -114,8 +141,10 @@ void ShardedUnit::release() {
 
 void ShardedUnit::refresh() {
   // Nobody needs the gradients any more, and the next step's activations want the room. A mapped file has it anyway.
-  for (auto& flat : flats_)
+  for (auto& flat : flats_) {
+    flat.narrowed.reset();
     if (!gradients_offloaded(*context_, flat.owned)) flat.gradient.reset();
+  }
   if (resident()) {
     for (auto& flat : flats_)
       if (!flat.full.is_same(flat.owned)) flat.full.copy_(flat.owned);
@@ -132,8 +161,8 @@ void ShardedUnit::own_gradient(FlatState& flat) {
   if (flat.gradient.defined() && flat.gradient.device().type() == place.type()) return;
   const MemoryScope scope(MemoryKind::gradients);
   flat.gradient = offloaded
-                      ? context_->storage->zeros(flat.owned.numel(), context_->master, MemoryKind::gradients)
-                      : at::empty({flat.owned.numel()}, at::TensorOptions(context_->device).dtype(context_->master));
+                      ? context_->storage->zeros(flat.owned.numel(), context_->gradients, MemoryKind::gradients)
+                      : at::empty({flat.owned.numel()}, at::TensorOptions(context_->device).dtype(context_->gradients));
 }
 
 // The buffer a micro-step adds to: the owned gradient itself where nothing is sharded.
@@ -144,7 +173,7 @@ at::Tensor& ShardedUnit::local_gradient(FlatState& flat) {
   }
   const MemoryScope scope(MemoryKind::gradients);
   if (!flat.whole_gradient.defined())
-    flat.whole_gradient = at::empty({flat.layout->size}, at::TensorOptions(context_->device).dtype(context_->master));
+    flat.whole_gradient = at::empty({flat.layout->size}, at::TensorOptions(context_->device).dtype(context_->gradients));
   return flat.whole_gradient;
 }
 
@@ -243,6 +272,15 @@ void ShardedUnit::begin_step() {
   for (auto& flat : flats_) {
     flat.written.assign(flat.written.size(), false);
     flat.summed = false;
+    flat.narrowed.reset();
+    flat.whole_gradient.reset();
+  }
+}
+
+void ShardedUnit::forget_gradients() {
+  for (auto& flat : flats_) {
+    flat.narrowed.reset();
+    flat.gradient.reset();
     flat.whole_gradient.reset();
   }
 }
@@ -251,11 +289,30 @@ void ShardedUnit::begin_micro_step() {
   for (auto& flat : flats_) flat.final.assign(flat.final.size(), false);
 }
 
+void ShardedUnit::narrow() {
+  for (auto& flat : flats_)
+    if (flat.layout->trainable && flat.gradient.defined()) flat.narrowed = narrowed(flat.gradient, context_->master);
+}
+
+void ShardedUnit::append(const FlatState& flat, std::vector<LocalShard>& out) const {
+  size_t i = 0;
+  for (const auto& [segment, mine, local] : shares(flat))
+    out.push_back({.name = flat.layout->shard_name(i++),
+                   .master = flat.owned.narrow(0, local, mine.size),
+                   .gradient = (flat.narrowed.defined() ? flat.narrowed : flat.gradient).narrow(0, local, mine.size),
+                   .offset = mine.begin,
+                   .runs = runs_in(*flat.layout, mine)});
+}
+
 std::vector<LocalShard> ShardedUnit::shards() {
   std::vector<LocalShard> out;
   for (auto& flat : flats_) {
     if (!flat.layout->trainable) continue;
     if (!flat.gradient.defined()) own_gradient(flat);
+    if (flat.narrowed.defined()) {  // as it is: the memory of `gradient` is in use for it
+      append(flat, out);
+      continue;
+    }
     // What nobody used has a gradient of zero.
     if (!resident() && !flat.summed) flat.gradient.zero_();
     for (size_t i = 0; resident() && i < flat.written.size(); ++i)
@@ -266,13 +323,7 @@ std::vector<LocalShard> ShardedUnit::shards() {
           flat.gradient, nn::host_empty(flat.gradient.numel(), flat.gradient.scalar_type(), flat.gradient.device()));
       flat.gradient.copy_(there, /*non_blocking=*/true);
     }
-    size_t i = 0;
-    for (const auto& [segment, mine, local] : shares(flat))
-      out.push_back({.name = flat.layout->shard_name(i++),
-                     .master = flat.owned.narrow(0, local, mine.size),
-                     .gradient = flat.gradient.narrow(0, local, mine.size),
-                     .offset = mine.begin,
-                     .runs = runs_in(*flat.layout, mine)});
+    append(flat, out);
   }
   return out;
 }

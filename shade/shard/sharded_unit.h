@@ -22,7 +22,7 @@ namespace shade::shard {
 struct LocalShard {
   std::string name;         // stable for a wrap policy and segment size
   at::Tensor master;        // fp32, flat
-  at::Tensor gradient;      // fp32, flat: the sum over all ranks' samples
+  at::Tensor gradient;      // flat: the sum over all ranks' samples. Fp32, or fp64 of exact sums until they are narrowed
   int64_t offset = 0;       // of the first element in the flat buffer
   std::vector<Run> runs{};  // which elements of which weights these are
 };
@@ -33,8 +33,9 @@ struct UnitContext {
   Storage* storage = nullptr;
   at::Device device = at::kCPU;
   at::ScalarType compute = at::kFloat;  // of gathered weights
-  at::ScalarType master = at::kFloat;   // of what is owned, and of gradients
-  at::ScalarType wire = at::kFloat;     // of gradients on the way
+  at::ScalarType master = at::kFloat;     // of what is owned
+  at::ScalarType gradients = at::kFloat;  // of their sums
+  at::ScalarType wire = at::kFloat;       // of gradients on the way
   bool reduce_once = false;
   bool offload = false;
 
@@ -69,8 +70,11 @@ class ShardedUnit {
   void collect();           // blocks until the owners have this micro-step's; frees the whole gradient
   void settle();            // blocks until the owned gradient is complete
   void begin_step();        // gradients of the last step are forgotten
+  void forget_gradients();  // and their memory is given up
   void begin_micro_step();  // nothing is final
   std::vector<comm::TrafficRecord> drain_reductions() { return std::exchange(reduced_, {}); }
+
+  void narrow();  // the gradients of this step to the type of what is owned; nothing more is added to them
 
   // Of trainable weights. Gradients on their way from a device to offloaded weights may not have arrived: the caller
   // waits, once for all units.
@@ -81,6 +85,7 @@ class ShardedUnit {
     at::Tensor owned;             // master values of this rank, segment after segment
     at::Tensor full{};            // while gathering or gathered
     at::Tensor gradient{};        // owned; summed over micro-steps
+    at::Tensor narrowed{};        // the same in the weights' type, once nothing more is added
     at::Tensor whole_gradient{};  // of this micro-step (of all, with reduce_once); undefined while there is none
     at::Tensor incoming{}, wire{};
     bool summed = false;  // `gradient` holds the sum of earlier micro-steps
@@ -92,6 +97,7 @@ class ShardedUnit {
 
  private:
   void bind(FlatState& flat);
+  void append(const FlatState& flat, std::vector<LocalShard>& out) const;
   void own_gradient(FlatState& flat);
   at::Tensor& local_gradient(FlatState& flat);
   void scatter(FlatState& flat);

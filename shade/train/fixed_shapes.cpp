@@ -8,7 +8,7 @@ namespace shade::train {
 
 FixedShapes::FixedShapes(const MicroShapes& shapes) : shapes_(shapes) {
   SHADE_REQUIRE(!shapes.vary() || shapes.grid(),
-                "lengths of a private bf16 step that follow the longest sample of a micro-batch; set "
+                "lengths of a private step that follow the longest sample of a micro-batch; set "
                 "MicroShapes::Options::grid, so that no record changes how others are rounded");
 }
 
@@ -16,7 +16,7 @@ SampleShape FixedShapes::shape_of(const nn::Batch& batch) const {
   if (!shapes_.vary()) return {};
   const SampleShape shape{batch.rows_per_sample, batch.ids_BT.defined() ? batch.ids_BT.size(1) : 0};
   SHADE_REQUIRE(shapes_.padded(shape) == shape, "samples of ", shape.rows, " x ", shape.length,
-                " tokens in a private bf16 step; pad them to the next shape of its grid, ", shapes_.padded(shape).rows,
+                " tokens in a private step; pad them to the next shape of its grid, ", shapes_.padded(shape).rows,
                 " x ", shapes_.padded(shape).length);
   return shape;
 }
@@ -24,7 +24,7 @@ SampleShape FixedShapes::shape_of(const nn::Batch& batch) const {
 nn::Batch FixedShapes::padded(const nn::Batch& batch) {
   const auto shape = shape_of(batch);
   const auto samples = shapes_.samples(shape), blank = samples - batch.samples();
-  SHADE_REQUIRE(blank >= 0, "a micro-batch of ", batch.samples(), " samples in a private bf16 step of ", samples,
+  SHADE_REQUIRE(blank >= 0, "a micro-batch of ", batch.samples(), " samples in a private step of ", samples,
                 " at a time; cut it into smaller ones, or raise StepOptions::micro_shapes");
   std::vector<std::vector<int64_t>> fields{{batch.rows_per_sample}};
   batch.each([&](const at::Tensor& tensor) {
@@ -33,7 +33,7 @@ nn::Batch FixedShapes::padded(const nn::Batch& batch) {
   });
   const auto first = fields_.try_emplace(shape, fields).first;
   SHADE_REQUIRE(fields == first->second,
-                "the samples of a private bf16 step have another shape than those of the first one; pad texts to one "
+                "the samples of a private step have another shape than those of the first one; pad texts to one "
                 "length, so that no record changes how others are rounded");
   if (blank == 0) return batch;
   const auto with_blanks = [&](const at::Tensor& tensor) {

@@ -1,9 +1,9 @@
 // Micro-batches of known shapes, whatever records were drawn.
 //
-// In bf16 a kernel that is chosen by the size of its input rounds differently from another one, by up to 2^-8. If the
+// A kernel that is chosen by the size of its input rounds differently from another one, in bf16 by up to 2^-8. If the
 // number of samples followed the drawn batch, one record more would change how all others are rounded, and the sum
-// would move by more than that record's clipped gradient. So private steps in bf16 compute every micro-batch at one
-// size or, if samples differ in length, at one size for each length of the grid (train/micro_shapes.h).
+// would move by more than that record's clipped gradient. So private steps compute every micro-batch at one size or, if
+// samples differ in length, at one size for each length of the grid (train/micro_shapes.h).
 #pragma once
 
 #include <map>

@@ -189,9 +189,9 @@ void Job::use_micro_batch(int64_t samples) {
   shapes_.reset();
 }
 
-// Of a private job in bf16, whose micro-batches are filled up with blank samples: at each length that occurs half a
-// micro-batch of them, on average.
-int64_t Job::most_fixed() const { return std::max<int64_t>(1, options_.batch_size / (4 * ranks_)); }
+// Of a private job, whose micro-batches are filled up with blank samples: at each length that occurs half a micro-batch
+// of them, on average.
+int64_t Job::most_fixed() const { return std::max<int64_t>(1, options_.batch_size / (8 * ranks_)); }
 
 int64_t Job::rows_of_sample() const {
   const bool users = is_private() && options_.privacy->unit == privacy::PrivacyUnit::user;
@@ -203,7 +203,7 @@ const MicroShapes& Job::shapes() {
   const auto length = options_.data != nullptr ? options_.data->max_length() : 0;
   MicroShapes::Options out{
       .samples = micro_batch_, .full = {rows_of_sample(), length}, .padding = options_.padding, .grid = is_private()};
-  if (fixes_shapes()) out.most = most_fixed();
+  if (is_private()) out.most = most_fixed();
   if (MicroShapes(out).vary() && !rehearsal().method().grows_with_positions()) out.most = micro_batch_;
   return shapes_.emplace(out);
 }
@@ -253,8 +253,7 @@ void Job::find_micro_batch(Bytes limit) {
   SHADE_REQUIRE(options_.data != nullptr, "a micro-batch is found by trying records; set JobOptions::data");
   require_memory_of_users(limit);
   auto trial = rehearsal();
-  const bool fills = fixes_shapes() && options_.padding == Padding::longest && options_.data->max_length() > 0;
-  const auto most = fills ? most_fixed() : (options_.batch_size + ranks_ - 1) / ranks_;
+  const auto most = is_private() ? most_fixed() : (options_.batch_size + ranks_ - 1) / ranks_;
   const auto choice = choose_micro_batch(groups().control, most, {limit, device()},
                                          [&](int64_t samples) { try_samples(trial, samples, rows_of_sample()); });
   use_micro_batch(choice.samples);

@@ -123,7 +123,6 @@ class Job {
   void require_released() const;
   void try_samples(Step& trial, int64_t samples, int64_t rows);
   StepOptions step_options() const;
-  bool fixes_shapes() const { return is_private() && options_.dtype == nn::DType::bf16; }
   int64_t most_fixed() const;
   int64_t rows_of_sample() const;  // at most
   std::unique_ptr<Loader> make_loader();

@@ -89,8 +89,9 @@ Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& opti
   if (is_private() && !options_.key)
     options_.key = [key = agreed_key(runtime.groups().control, options_.noise_seed)](int64_t) { return key; };
   if (is_private()) noise_ = privacy::independent_noise(options_.key);
+  runtime.sum_exactly(is_private());
   const auto& shapes = options_.micro_shapes;
-  if (is_private() && runtime.compute() == at::kBFloat16 && shapes.most() > 0)
+  if (is_private() && shapes.most() > 0)
     shapes_.emplace(method_->micro_batch() > 0 ? shapes.at_most(method_->micro_batch()) : shapes);
   model.parameters().wiring.tap = method_.get();
 }
@@ -329,9 +330,9 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
                 "a step needs at least one micro-batch, and a positive divisor");
   SHADE_REQUIRE(!is_private() || divisor,
                 "a private step needs a divisor that is public: a number of samples or tokens tells about the records");
-  SHADE_REQUIRE(!is_private() || runtime_->compute() != at::kBFloat16 || shapes_,
-                "a private step in bf16 needs StepOptions::micro_shapes, the number of samples of its micro-batches: "
-                "if that followed the records that were drawn, one of them could change how the others are rounded");
+  SHADE_REQUIRE(!is_private() || options_.rehearsal || shapes_,
+                "a private step needs StepOptions::micro_shapes, the number of samples of its micro-batches: if that "
+                "followed the records that were drawn, one of them could change how the others are rounded");
   StepRecord record{.learning_rate = schedule_.learning_rate(optimizer_->steps())};
   if (is_private()) require_new_noise(optimizer_->steps());
   if (is_private() && !options_.rehearsal) require_distinct(micro_batches);
@@ -339,13 +340,12 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
   positions_ = squared_positions_ = 0;
   const auto losses = sum_gradients(micro_batches);
   const auto shards = runtime_->shards();
-  const auto slots = slots_of(shards);
   const bool normed = !is_private() && (options_.grad_clip > 0 || options_.gradient_norm);
   std::optional<HostSums> sums;
   if (is_private()) sums.emplace(shards, runtime_->device());
   Readings numbers;  // where the host waits for its device; `sums` are there then
   const auto loss = numbers.add(losses, 2), counts = numbers.add(method_->drain_counted(), 4);
-  const auto square = numbers.add(normed ? optim::squared_norm(slots) : at::Tensor());
+  const auto square = numbers.add(normed ? optim::squared_norm(slots_of(shards)) : at::Tensor());
   std::vector<std::pair<size_t, size_t>> tokens;  // of each sample: where they begin and end
   for (const auto& batch : micro_batches) {
     const auto tokens_B = models::real_tokens(*model_, batch);
@@ -388,12 +388,18 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
   if (normed && options_.grad_clip > 0 && std::isfinite(*record.gradient_norm))
     scale *= optim::clip_factor(*record.gradient_norm, options_.grad_clip);
   const double noise = is_private() ? noise_deviation() : 0;  // before adaptive clipping moves the clip norm
-  if (is_private()) release(shards, *sums, all.below, *divisor, record);
+  SHADE_REQUIRE(!is_private() || record.samples.samples <= privacy::kMostSummed, "a private step of ",
+                record.samples.samples, " samples; of more than ", privacy::kMostSummed,
+                " the sum would not be exact. Choose a smaller batch");
+  if (is_private()) {
+    release(shards, *sums, all.below, *divisor, record);
+    runtime_->narrow_gradients();
+  }
   const ScopedFlag released(released_, is_private());
   if (is_private() || record.samples.samples > 0) {
     const Span span("optimizer");
     const MemoryScope scope(MemoryKind::optimizer);
-    optimizer_->step(slots, record.learning_rate, scale, noise);
+    optimizer_->step(slots_of(runtime_->shards()), record.learning_rate, scale, noise);
   } else {  // momentum and weight decay would move the weights
     optimizer_->skip();
   }

@@ -188,27 +188,5 @@ TEST(Gradients, AccumulateOverBackwardsAndClear) {
   EXPECT_TRUE(at::allclose(gradients.of(layer.weight()), once)) << "the first contribution is written, not added";
 }
 
-// Two positions that nearly cancel: rounded to bf16, 0.505 of each would leave twice 0.505 of the sum.
-TEST(Gradients, NarrowFactorsAreWeightedAndSummedWide) {
-  Bench bench;
-  auto& matrix = bench.parameters.add("matrix", {5, 3}, {});
-  auto& table = bench.parameters.add("table", {4, 5}, {});
-  auto& bias = bench.parameters.add("bias", {5}, {});
-  auto& scale = bench.parameters.add("scale", {5}, {});
-  bind_all(bench.parameters, at::TensorOptions(at::kFloat), 1);
-  const auto ones = [](at::IntArrayRef shape) { return at::ones(shape, at::kBFloat16); };
-  const auto g = at::cat({ones({1, 1, 5}), ones({1, 1, 5}) * (-255.0 / 256)}, 1);
-  const auto c = at::full({1}, 0.505, kDouble);
-  PlainGradients gradients(at::kFloat);
-  for (int times = 1; times <= 2; ++times) {
-    add_gradient(LinearGrad{ones({1, 2, 3}), g, &matrix, &bias}, c, gradients);
-    add_gradient(EmbeddingGrad{at::zeros({1, 2}, at::kLong), g, &table, -1}, c, gradients);
-    add_gradient(ScaleShiftGrad{ones({1, 2, 5}), g, &scale, nullptr}, c, gradients);
-    for (const auto& found :
-         {gradients.of(matrix).view(-1), gradients.of(table)[0], gradients.of(bias), gradients.of(scale)})
-      EXPECT_TRUE(at::allclose(found, at::full_like(found, times * 0.505 / 256), 1e-4, 0)) << found;
-  }
-}
-
 }  // namespace
 }  // namespace shade::nn

@@ -32,11 +32,8 @@ struct Modules {
 
 PrivacyEvent with_sigma(double sigma) { return {.mechanism = {.noise_multiplier = sigma}}; }
 
-constexpr double kMargin = 1e-5;  // of fp32 and fp64
-
-std::vector<double> coefficients(const Clipper& clipper, std::vector<double> squares,
-                                 at::ScalarType factors = at::kFloat) {
-  const auto c = clipper.coefficients(at::tensor(squares, at::kDouble), factors);
+std::vector<double> coefficients(const Clipper& clipper, std::vector<double> squares) {
+  const auto c = clipper.coefficients(at::tensor(squares, at::kDouble));
   return {c.data_ptr<double>(), c.data_ptr<double>() + c.numel()};
 }
 
@@ -45,12 +42,21 @@ TEST(Clipper, FlatScalesDownToTheNorm) {
   const Clipper clipper(modules.parameters, {.clip_norm = 2}, {});
   EXPECT_TRUE(clipper.flat());
   EXPECT_EQ(clipper.sensitivity(), 2);
-  for (const auto& [type, margin] : {std::pair{at::kFloat, 1e-5}, {at::kDouble, 1e-5}, {at::kBFloat16, 1e-3}}) {
-    const auto c = coefficients(clipper, {0, 1, 4, 16, 1e40, -1e-12}, type);
-    const std::vector<double> wanted{1, 1, 1 - margin, 0.5 * (1 - margin), 2e-20 * (1 - margin), 1};
-    for (size_t i = 0; i < wanted.size(); ++i) EXPECT_DOUBLE_EQ(c[i], wanted[i]) << toString(type) << " " << i;
-  }
-  EXPECT_EQ(coefficients(clipper, {1e80})[0], 0) << "fp32 has no digits for 2e-40";
+  const double margin = clipper.margin();
+  const auto c = coefficients(clipper, {0, 1, 4, 16, 1e40, -1e-12});
+  const std::vector<double> wanted{1, 1, 1 - margin, 0.5 * (1 - margin), 2e-20 * (1 - margin), 1};
+  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_DOUBLE_EQ(c[i], wanted[i]) << i;
+  EXPECT_EQ(coefficients(clipper, {1e61})[0], 0) << "products of fp32 may have overflowed";
+}
+
+// h sqrt(P), twice the rounding of a term on the grid of the sum, is covered: C (1 - margin) + h sqrt(P) <= C.
+TEST(Clipper, TheMarginCoversTheGrid) {
+  for (const double clip_norm : {1e-10, 0.7, 1.0, 1.9999, 3e7})
+    for (const double weights : {1.0, 1e3, 1e6, 1e9, 7e10})
+      EXPECT_LE(sum_spacing(clip_norm) * std::sqrt(weights),
+                clip_norm * (clip_margin(static_cast<int64_t>(weights)) - 0.9e-9))
+          << clip_norm << ", " << weights;
+  EXPECT_LT(clip_margin(70'000'000'000), 1e-4);
 }
 
 TEST(Clipper, NotFiniteNormsGetNothing) {
@@ -74,7 +80,7 @@ TEST(Clipper, ThresholdsOfGroupsAddUpToTheNorm) {
     const double norm = 1e3;
     double squares = 0;
     for (int k = 0; k < groups; ++k) squares += std::pow(norm * coefficients(clipper, {norm * norm})[0], 2);
-    EXPECT_NEAR(std::sqrt(squares), clipper.sensitivity() * (1 - kMargin), 1e-12) << to_string(style);
+    EXPECT_NEAR(std::sqrt(squares), clipper.sensitivity() * (1 - clipper.margin()), 1e-12) << to_string(style);
     EXPECT_EQ(clipper.sensitivity(), 3);
   }
 }
@@ -83,10 +89,10 @@ TEST(Clipper, AutomaticStaysBelowTheNorm) {
   const Modules modules;
   const Clipper clipper(modules.parameters, {.clip_norm = 2}, {.style = ClipStyle::automatic, .gamma = 0.5});
   const auto c = coefficients(clipper, {0, 0.25, 9, 1e12});
-  EXPECT_DOUBLE_EQ(c[0], 4 * (1 - kMargin));
-  EXPECT_DOUBLE_EQ(c[1], 2 * (1 - kMargin));
-  EXPECT_DOUBLE_EQ(c[2], 2 / 3.5 * (1 - kMargin));
-  EXPECT_LT(c[3] * 1e6, 2 * (1 - kMargin));
+  EXPECT_DOUBLE_EQ(c[0], 4 * (1 - clipper.margin()));
+  EXPECT_DOUBLE_EQ(c[1], 2 * (1 - clipper.margin()));
+  EXPECT_DOUBLE_EQ(c[2], 2 / 3.5 * (1 - clipper.margin()));
+  EXPECT_LT(c[3] * 1e6, 2 * (1 - clipper.margin()));
 }
 
 TEST(Clipper, AdaptivePaysForItsCount) {
@@ -199,7 +205,7 @@ struct Layers {
       const auto& parts = samples[static_cast<size_t>(b)];
       double square = 0;
       for (const auto& part : parts) square += part.square().sum().item<double>();
-      const double c = std::min(1.0, norm_bound * (1 - kMargin) / std::sqrt(square));
+      const double c = std::min(1.0, norm_bound * (1 - clip_margin(parameters.count_trainable())) / std::sqrt(square));
       for (size_t w = 0; w < parts.size(); ++w) {
         if (sum.size() <= w) sum.push_back(at::zeros_like(parts[w]));
         sum[w] += c * parts[w];
@@ -220,7 +226,7 @@ struct Layers {
 
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(3);
   nn::Parameters parameters;
-  nn::PlainGradients sink;
+  nn::PlainGradients sink{at::kDouble};
   nn::LinearGrad linear, head;
   nn::ScaleShiftGrad norm;
   nn::AddedGrad added;
@@ -247,14 +253,14 @@ TEST(Methods, SumTheClippedSamplesOfEveryKindOfLayer) {
     const double bound = 5;
     const auto method = made(layers, name, bound, {.tile_size = 3});
     layers.run(*method);
-    expect_equal(layers, layers.clipped(bound), 1e-12, to_string(name));
+    expect_equal(layers, layers.clipped(bound), 1e-8, to_string(name));
     const auto counts = method->drain_counts();
     EXPECT_EQ(counts.samples, kB);
     EXPECT_EQ(counts.not_finite, 0);
     layers.run(*method);  // a second micro-batch is added
     auto twice = layers.clipped(bound);
     for (auto& sum : twice) sum *= 2;
-    expect_equal(layers, twice, 1e-12, to_string(name));
+    expect_equal(layers, twice, 1e-8, to_string(name));
   }
 }
 
@@ -265,11 +271,11 @@ TEST(Methods, AnOwnLayerMaySayItsNorms) {
     layers.own.norms = true;
     const auto method = made(layers, name, 5);
     layers.run(*method);
-    expect_equal(layers, layers.clipped(5), 1e-12, to_string(name));
+    expect_equal(layers, layers.clipped(5), 1e-8, to_string(name));
     layers.own.g_BTD[1][2].fill_(kInf);
     layers.sink.clear();
     layers.run(*method);
-    expect_equal(layers, layers.clipped(5, {1}), 1e-12, to_string(name));
+    expect_equal(layers, layers.clipped(5, {1}), 1e-8, to_string(name));
   }
 }
 
@@ -278,7 +284,7 @@ TEST(Methods, MaxGradNormIsWhatClips) {
     Layers layers;
     const auto method = made(layers, MethodName::bookkeeping, bound);
     layers.run(*method);
-    expect_equal(layers, layers.clipped(bound), 1e-12, text("C = ", bound));
+    expect_equal(layers, layers.clipped(bound), 1e-9 * std::max(10.0, bound), text("C = ", bound));  // the grid
     EXPECT_EQ(method->clipper()->sensitivity(), bound);
     int64_t clipped = 0;
     for (const auto& parts : layers.sample_gradients()) {
@@ -302,7 +308,7 @@ TEST(Methods, NotFiniteSamplesAreLeftOut) {
         (*g)[1][2].fill_(bad);
       const auto method = made(layers, name, 5);
       layers.run(*method);
-      expect_equal(layers, layers.clipped(5, {1}), 1e-12, text(to_string(name), " ", bad));
+      expect_equal(layers, layers.clipped(5, {1}), 1e-8, text(to_string(name), " ", bad));
       EXPECT_EQ(method->drain_counts().not_finite, 1) << to_string(name);
     }
 }
@@ -312,7 +318,7 @@ TEST(Methods, ASampleWithoutAFiniteLossIsLeftOut) {
     Layers layers;
     const auto method = made(layers, name, 5);
     layers.run(*method, at::tensor({1.0, 1.0, std::nan("")}, at::kDouble));
-    expect_equal(layers, layers.clipped(5, {2}), 1e-12, to_string(name));
+    expect_equal(layers, layers.clipped(5, {2}), 1e-8, to_string(name));
     EXPECT_EQ(method->drain_counts().not_finite, 1) << to_string(name);
   }
 }
@@ -347,7 +353,7 @@ TEST(Methods, SumWhatTheyMeasureInBf16) {
       parameters.begin_unit("only");
       const auto& weight = parameters.add("weight", {1, 1}, {});
       nn::bind_all(parameters, at::kFloat, 1);
-      nn::PlainGradients sink(at::kFloat);
+      nn::PlainGradients sink(at::kDouble);
       const auto number = [](int share) { return at::full({1, 1, 1}, 1 + share / 128.0, at::kBFloat16); };
       constexpr double kBound = 0.1;
       const auto method = method_of(name)({.parameters = parameters, .sink = sink, .event = {.clip_norm = kBound}});
@@ -358,7 +364,7 @@ TEST(Methods, SumWhatTheyMeasureInBf16) {
       }
       method->finish();
       const auto sum = sink.of(weight).item<double>();
-      EXPECT_LE(sum, kBound * (1 - 0.99e-3)) << to_string(name) << " " << a << " " << g << ": C less the margin";
+      EXPECT_LE(sum, kBound) << to_string(name) << " " << a << " " << g;
       EXPECT_GT(sum, kBound * 0.995) << to_string(name) << " " << a << " " << g;
     }
 }
@@ -375,7 +381,7 @@ TEST(Methods, TiedTablesThatCancelStayWithinTheNorm) {
           parameters.begin_unit("only");
           const auto* table = &parameters.add("table", {kRows, kWidth}, {});
           nn::bind_all(parameters, at::kFloat, 1);
-          nn::PlainGradients sink(type == at::kDouble ? at::kDouble : at::kFloat);
+          nn::PlainGradients sink(at::kDouble);
           const auto ids = at::arange(kRows).view({1, kRows});
           auto z = at::zeros({1, kRows, kRows}, type), x = at::zeros({1, kRows, kWidth}, type);
           z[0][3].copy_(at::randn({kRows}, generator)), x[0][3].copy_(at::randn({kWidth}, generator));
@@ -413,7 +419,7 @@ TEST(Methods, ForgetAMicroBatchThatFailed) {
       for (const auto& grad : failed) method->take(grad);
       layers.sink.clear();
       layers.run(*method);
-      expect_equal(layers, layers.clipped(5), 1e-12, to_string(name) + ", failed after " + std::to_string(taken));
+      expect_equal(layers, layers.clipped(5), 1e-8, to_string(name) + ", failed after " + std::to_string(taken));
     }
 }
 
@@ -427,7 +433,7 @@ TEST(Methods, BlankSamplesWeighNothingAndCountNowhere) {
     const auto method = made(layers, name, 5);
     method->record_norms(true);
     layers.run(*method, at::ones({kB}, at::kDouble), /*blank=*/1);
-    expect_equal(layers, layers.clipped(5, {2}), 1e-12, to_string(name));
+    expect_equal(layers, layers.clipped(5, {2}), 1e-8, to_string(name));
     const auto counts = method->drain_counts();
     EXPECT_EQ(counts.samples, kB - 1) << to_string(name);
     EXPECT_EQ(counts.not_finite, 0) << to_string(name);

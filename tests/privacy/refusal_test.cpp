@@ -46,7 +46,7 @@ struct Refusal : testing::TestWithParam<MethodName> {
   static at::Tensor ids() { return at::tensor({0, 1, 1, 1, 0, 0, 0, 1, 0, 1, 1, 0}, at::kLong).view({kB, 4}); }
 
   nn::Parameters parameters;
-  nn::PlainGradients sink;
+  nn::PlainGradients sink{at::kDouble};
   nn::Weight *weight, *positions;
 };
 

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
-#include <limits>
 #include <map>
 
 #include "shade/base/error.h"
@@ -13,6 +12,10 @@ namespace {
 
 // Squares of fp32 gradients below 1e-19 vanish: a clip norm must be far above what is lost so.
 constexpr double kSmallestNorm = 1e-10;
+
+// Norms are raised by a share of the terms that they are sums of (norms/rounding.h): below this no product of fp32
+// overflowed.
+constexpr double kLargestNorm = 1e30;
 
 // A group's name: the unit, or the module that the weight belongs to ("model.layers.0.mlp.up_proj").
 std::string group_name(const nn::Weight& weight, ClipStyle style) {
@@ -26,6 +29,7 @@ Clipper::Clipper(const nn::Parameters& parameters, const PrivacyEvent& event, co
     : options_(options),
       sigma_(event.mechanism.noise_multiplier),
       norm_(event.clip_norm),
+      margin_(clip_margin(parameters.count_trainable())),
       group_of_(parameters.weights().size(), 0) {
   SHADE_REQUIRE(std::isfinite(norm_) && norm_ >= kSmallestNorm, "clip norm ", norm_, " is out of range; expected ",
                 kSmallestNorm, " or more: --max-grad-norm");
@@ -61,14 +65,14 @@ Json Clipper::settings() const {
           {"count_sigma", count_sigma}};
 }
 
-at::Tensor Clipper::coefficients(const at::Tensor& squares_B, at::ScalarType factors) const {
-  const double threshold = norm_ / std::sqrt(static_cast<double>(thresholds_)) * (1 - clip_margin(factors));
+double clip_margin(int64_t weights) { return 1e-9 + std::sqrt(static_cast<double>(weights)) * 0x1p-33; }
+
+at::Tensor Clipper::coefficients(const at::Tensor& squares_B) const {
+  const double threshold = norm_ / std::sqrt(static_cast<double>(thresholds_)) * (1 - margin_);
   const auto norms_B = squares_B.clamp_min(0).sqrt_();
   const auto c_B = options_.style == ClipStyle::automatic ? (norms_B + options_.gamma).reciprocal_().mul_(threshold)
                                                           : norms_B.reciprocal().mul_(threshold).clamp_max_(1);
-  // A coefficient that fp32 has no full digits for would be rounded by more than the margin: that sample is left out.
-  c_B.masked_fill_(c_B < std::numeric_limits<float>::min(), 0);
-  return c_B.masked_fill_(at::isfinite(squares_B).logical_not_(), 0);
+  return c_B.masked_fill_((squares_B.abs() <= kLargestNorm * kLargestNorm).logical_not_(), 0);  // and not a number
 }
 
 double Clipper::gradient_sigma() const {

@@ -9,11 +9,9 @@
 
 namespace shade::privacy {
 
-// The share of C that stays unused, so that one sample moves the sum by at most C and not by a rounding more. By the
-// type of the factors that the layers hand over.
-inline double clip_margin(at::ScalarType factors) {
-  return factors == at::kFloat || factors == at::kDouble ? 1e-5 : 1e-3;
-}
+// The share of C that stays unused, so that one sample moves the sum by at most C and not by a rounding more: of its
+// term on the grid of the sum (clip/exact_sum.h), sqrt(weights) 2^-33, and of norms and coefficients in fp64.
+double clip_margin(int64_t weights);
 
 class Clipper {
  public:
@@ -29,8 +27,9 @@ class Clipper {
   bool flat() const { return thresholds_ == 1; }
 
   // [B] from the squared norms [B] of a group: clipped to C (1 - margin). A norm that is not a number gets 0, and so
-  // does an infinite one.
-  at::Tensor coefficients(const at::Tensor& squares_B, at::ScalarType factors) const;
+  // does one beyond 1e30, whose sums fp32 may have no room for.
+  at::Tensor coefficients(const at::Tensor& squares_B) const;
+  double margin() const { return margin_; }
 
   // C, which one sample's part in the sum does not exceed: what noise is scaled by.
   double sensitivity() const { return norm_; }
@@ -48,7 +47,7 @@ class Clipper {
 
  private:
   ClipOptions options_;
-  double sigma_, norm_;
+  double sigma_, norm_, margin_;
   size_t thresholds_ = 1;
   std::vector<size_t> group_of_;  // by WeightId
 };

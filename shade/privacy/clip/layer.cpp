@@ -12,28 +12,6 @@ struct Overloaded : Cases... {
   using Cases::operator()...;
 };
 
-// An own layer without some samples. Its factors are unknown here, so zeros replace what it makes of them.
-class Blanked : public nn::LayerRule {
- public:
-  Blanked(std::shared_ptr<const nn::LayerRule> rule, at::Tensor left_out_B)
-      : rule_(std::move(rule)), left_out_B_(std::move(left_out_B)) {}
-
-  std::vector<const nn::Weight*> weights() const override { return rule_->weights(); }
-  std::vector<at::Tensor> sample_gradients() const override {
-    auto out = rule_->sample_gradients();
-    for (auto& gradients_B : out) {
-      std::vector<int64_t> shape(static_cast<size_t>(gradients_B.dim()), 1);
-      shape.front() = -1;
-      gradients_B = gradients_B.masked_fill(left_out_B_.view(shape), 0);
-    }
-    return out;
-  }
-
- private:
-  std::shared_ptr<const nn::LayerRule> rule_;
-  at::Tensor left_out_B_;
-};
-
 // An own layer's gradients once they are made.
 class Made : public nn::LayerRule {
  public:
@@ -70,20 +48,6 @@ const at::Tensor& output_gradient(const nn::LayerGrad& grad) {
                                [](const nn::OwnGrad& g) -> const at::Tensor& { return g.g_B; },
                                [](const auto& g) -> const at::Tensor& { return g.g_BTD; }},
                     grad);
-}
-
-nn::LayerGrad blanked(const nn::LayerGrad& grad, const at::Tensor& left_out_B) {
-  auto out = grad;
-  const auto mask = left_out_B.view({-1, 1, 1});
-  const auto blank = [&](auto&... factors) {
-    ((factors = factors.defined() ? factors.masked_fill(mask, 0) : factors), ...);
-  };
-  std::visit(
-      Overloaded{[&](nn::LinearGrad& g) { blank(g.a_BTD, g.g_BTP); }, [&](nn::EmbeddingGrad& g) { blank(g.g_BTD); },
-                 [&](nn::ScaleShiftGrad& g) { blank(g.xhat_BTD, g.g_BTD); }, [&](nn::AddedGrad& g) { blank(g.g_BTD); },
-                 [&](nn::OwnGrad& g) { g.rule = std::make_shared<Blanked>(g.rule, left_out_B); }},
-      out);
-  return out;
 }
 
 std::vector<SampleGradients> own_gradients(const nn::OwnGrad& grad) {

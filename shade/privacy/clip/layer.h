@@ -38,7 +38,4 @@ void for_each_tensor(const SampleGradients& grad, const Visit& visit) {
   visit(grad.gradients_B);
 }
 
-// Zeros in place of some samples' factors, [B] mask: nothing of them is left, and the shapes stay.
-nn::LayerGrad blanked(const nn::LayerGrad& grad, const at::Tensor& left_out_B);
-
 }  // namespace shade::privacy

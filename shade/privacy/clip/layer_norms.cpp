@@ -9,6 +9,7 @@
 #include "shade/privacy/norms/added.h"
 #include "shade/privacy/norms/embedding.h"
 #include "shade/privacy/norms/linear.h"
+#include "shade/privacy/norms/rounding.h"
 #include "shade/privacy/norms/scale_shift.h"
 
 namespace shade::privacy {
@@ -34,8 +35,8 @@ void add_squares(const nn::EmbeddingGrad& grad, const NormOptions&, SampleNorms&
 }
 
 void add_squares(const nn::ScaleShiftGrad& grad, const NormOptions&, SampleNorms& norms) {
-  if (grad.scale != nullptr) norms.add(*grad.scale, scale_squares(grad));
-  if (grad.shift != nullptr) norms.add(*grad.shift, shift_squares(grad));
+  if (grad.scale != nullptr) norms.add(*grad.scale, squares_of(scale_gradients(grad)));
+  if (grad.shift != nullptr) norms.add(*grad.shift, squares_of(shift_gradients(grad)));
 }
 
 void add_squares(const nn::AddedGrad& grad, const NormOptions&, SampleNorms& norms) {

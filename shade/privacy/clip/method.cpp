@@ -76,8 +76,6 @@ void ClippingMethod::begin(int64_t samples, int64_t blank) {
   blank_ = blank;
   coefficients_.assign(clipper_.groups(), {});
   bad_B_.reset();
-  weighed_B_.reset();
-  weights_ = {};
 }
 
 at::Tensor ClippingMethod::objective(const at::Tensor& losses_B, size_t) {
@@ -97,7 +95,7 @@ const at::Tensor& ClippingMethod::coefficients(size_t group) {
   const Span span("coefficients");
   if (c_B.defined()) return c_B;
   norms_.require_complete(group);
-  return c_B = clipper_.coefficients(norms_.squares(group), norms_.factors(group)).masked_fill_(bad_B_, 0);
+  return c_B = clipper_.coefficients(norms_.squares(group)).masked_fill_(bad_B_, 0);
 }
 
 void ClippingMethod::count() {
@@ -123,27 +121,12 @@ at::Tensor ClippingMethod::drain_counted() {
   return at::stack({at::full_like(finite, samples), finite - below, samples - finite, below - 0.5 * samples});
 }
 
-const SampleWeights& ClippingMethod::weights(const at::Tensor& c_B, at::ScalarType type) {
-  if (!weighed_B_.is_same(c_B) || weights_.c_B.scalar_type() != type) {
-    weights_ = sample_weights(c_B, type);
-    weighed_B_ = c_B;
-  }
-  return weights_;
-}
-
 void ClippingMethod::add_clipped(const nn::LayerGrad& grad, const at::Tensor& c_B) {
-  const auto& [wide_B, left_out_B] = weights(c_B, nn::wide(output_gradient(grad).scalar_type()));
-  nn::add_gradient(left_out_B.defined() ? blanked(grad, left_out_B) : grad, wide_B, *sink_);
+  privacy::add_clipped(grad, weights(c_B), *sink_);
 }
 
 void ClippingMethod::add_clipped(const SampleGradients& grad, const at::Tensor& c_B) {
-  auto buffer = sink_->buffer(*grad.weight);
-  const auto& gradients_B = grad.gradients_B;
-  auto rows = buffer.view({buffer.size(0), -1});
-  if (gradients_B.dim() > 2) rows = rows.narrow(0, grad.row, gradients_B.size(1));  // else the whole of a vector
-  put_weighted_sum(rows.view({-1}), gradients_B.flatten(1), weights(c_B, buffer.scalar_type()),
-                   sink_->written(*grad.weight));
-  if (grad.last) sink_->mark_written(*grad.weight);
+  privacy::add_clipped(grad, weights(c_B), *sink_);
 }
 
 // The bindings name every field, so that a new one doesn't compile before it is here.

@@ -12,8 +12,8 @@
 
 #include "shade/base/json.h"
 #include "shade/nn/gradients.h"
+#include "shade/privacy/clip/exact_sum.h"
 #include "shade/privacy/clip/sample_norms.h"
-#include "shade/privacy/clip/weighted_sum.h"
 
 namespace shade::privacy {
 
@@ -121,8 +121,7 @@ class ClippingMethod : public Method {
   // Coefficients of a group, once: 0 for samples that are not finite. Throws UsageError before all of the group's norms
   // are known.
   const at::Tensor& coefficients(size_t group);
-  // The clipped sum of a layer to its buffers. Samples that are not finite become zeros: 0 times infinity is no 0.
-  // Their places stay, so that a sample doesn't change the shapes in which others are summed.
+  // A layer's clipped samples to its buffers (clip/exact_sum.h).
   void add_clipped(const nn::LayerGrad& grad, const at::Tensor& c_B);
   void add_clipped(const SampleGradients& grad, const at::Tensor& c_B);
   void count();  // this micro-batch's samples
@@ -136,14 +135,10 @@ class ClippingMethod : public Method {
 
  private:
   int64_t present() const { return norms_.samples() - blank_; }
-
-  // Coefficients in the type that is summed in, made once for a group and type as long as no other is asked for.
-  const SampleWeights& weights(const at::Tensor& c_B, at::ScalarType type);
+  SampleWeights weights(const at::Tensor& c_B) const { return {c_B, sum_spacing(clipper_.clip_norm())}; }
 
   int64_t blank_ = 0;
   std::vector<at::Tensor> coefficients_;  // by group
-  at::Tensor weighed_B_;
-  SampleWeights weights_;
   int64_t counted_ = 0;  // samples since the counts were drained
   at::Tensor tally_;     // of them: finite, and below C; on the device
   bool recording_ = false;

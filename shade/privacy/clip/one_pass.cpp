@@ -4,8 +4,9 @@
 
 #include "shade/base/memory_scope.h"
 #include "shade/base/span.h"
-#include "shade/nn/function.h"
 #include "shade/privacy/norms/linear.h"
+#include "shade/privacy/norms/position_sums.h"
+#include "shade/privacy/norms/rounding.h"
 #include "shade/privacy/norms/scale_shift.h"
 
 namespace shade::privacy {
@@ -45,7 +46,7 @@ void OnePass::keep(const nn::LinearGrad& grad, size_t group) {
   add_norms(grad, weight, norms_);
   keep(Kept(std::move(weight)), group);
   if (grad.bias == nullptr) return;
-  SampleGradients bias{grad.g_BTP.sum(1, false, nn::wide(grad.g_BTP.scalar_type())), grad.bias};
+  SampleGradients bias{position_sums(grad.g_BTP), grad.bias};
   norms_.add(*grad.bias, squares_of(bias.gradients_B));
   keep(Kept(std::move(bias)), group);
 }

@@ -16,7 +16,6 @@ void SampleNorms::begin(int64_t samples) {
   seen_.assign(parameters_->weights().size(), {});
   pending_.assign(clipper_->groups(), 0);
   squares_.assign(clipper_->groups(), {});
-  factors_.assign(clipper_->groups(), at::kDouble);
   tied_.clear();
   by_weight_.clear();
   for (const auto& weight : parameters_->weights())
@@ -61,11 +60,6 @@ void SampleNorms::admit(const nn::LayerGrad& grad) {
                   weights.front()->name(), " and ", weight->name(),
                   " of one layer are clipped in different groups, so no one coefficient fits both; give them the same "
                   "unit and the same name up to the last dot");
-    auto& factors = factors_[clipper_->group_of(*weight)];
-    for_each_tensor(grad, [&](const at::Tensor& factor) {
-      if (factor.defined() && c10::elementSize(factor.scalar_type()) < c10::elementSize(factors))
-        factors = factor.scalar_type();
-    });
     ++seen_[static_cast<size_t>(weight->id())].admitted;
     SHADE_REQUIRE(weight->trainable(), "weight ", weight->name(), " is frozen, but its layer reports a gradient");
     SHADE_REQUIRE((own != nullptr ? g.dim() > 0 : g.dim() == 3) && g.size(0) == samples_, "weight ", weight->name(),

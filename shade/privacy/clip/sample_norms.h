@@ -30,7 +30,6 @@ class SampleNorms {
   void require_complete(std::optional<size_t> group = {}) const;
   int64_t samples() const { return samples_; }
   at::Tensor squares(size_t group) const;                                 // [B] fp64, the sum of what was added
-  at::ScalarType factors(size_t group) const { return factors_[group]; }  // the narrowest type of its layers' factors
   at::Tensor total() const;                                               // over all groups
   const std::map<nn::WeightId, at::Tensor>& by_weight() const { return by_weight_; }
 
@@ -50,7 +49,6 @@ class SampleNorms {
   std::vector<Seen> seen_;                        // by WeightId
   std::vector<int64_t> pending_;                  // by group: trainable weights not yet handed over
   std::vector<std::vector<at::Tensor>> squares_;  // by group, in the order in which they came: [B] fp64
-  std::vector<at::ScalarType> factors_;
   std::map<nn::WeightId, TiedRows> tied_;
   std::map<nn::WeightId, at::Tensor> by_weight_;
 };

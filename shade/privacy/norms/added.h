@@ -2,7 +2,7 @@
 #pragma once
 
 #include "shade/nn/tap.h"
-#include "shade/privacy/norms/linear.h"
+#include "shade/privacy/norms/rounding.h"
 
 namespace shade::privacy {
 

@@ -1,59 +1,53 @@
 #include "shade/privacy/norms/embedding.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
 
-#include <cmath>
+#include <algorithm>
 
 #include "shade/base/error.h"
 #include "shade/base/memory_scope.h"
+#include "shade/base/shaped_work.h"
 #include "shade/nn/function.h"
 #include "shade/nn/launches.h"
 #include "shade/nn/wide_product.h"
-#include "shade/privacy/norms/linear.h"
+#include "shade/privacy/exact_kernels.h"
+#include "shade/privacy/norms/position_sums.h"
 #include "shade/privacy/norms/rounding.h"
 
 namespace shade::privacy {
 namespace {
 
-// g without the positions that don't train the table, in fp32 at least.
+// g without the positions that don't train the table.
 at::Tensor counted(const nn::EmbeddingGrad& grad) {
-  const auto g = grad.g_BTD.to(nn::wide(grad.g_BTD.scalar_type()));
-  return grad.padding < 0 ? g : g.masked_fill((grad.ids_BT == grad.padding).unsqueeze(2), 0);
+  return grad.padding < 0 ? grad.g_BTD : grad.g_BTD.masked_fill((grad.ids_BT == grad.padding).unsqueeze(2), 0);
 }
 
-// Which of the rows each position looks up, by their number among those that are. On meta ids have no values: as many
-// rows as equally likely tokens would be on average.
-std::pair<int64_t, at::Tensor> distinct(const at::Tensor& ids_T, int64_t rows) {
-  if (ids_T.is_meta()) {
-    const auto all = static_cast<double>(rows);
-    const double missed = static_cast<double>(ids_T.numel()) * std::log1p(-1 / all);
-    return {rows < 2 ? rows : std::llround(-all * std::expm1(missed)), at::empty_like(ids_T)};
+at::Tensor squares_on_host(const nn::EmbeddingGrad& grad) {
+  const auto g_BTD = grad.g_BTD.contiguous();
+  const auto width = g_BTD.size(2);
+  auto out = at::zeros({g_BTD.size(0)}, g_BTD.options().dtype(at::kDouble));
+  if (out.is_meta()) {
+    WorkSkipped::say({.name = "squares of lookups",
+                      .element_size = static_cast<int64_t>(g_BTD.element_size()),
+                      .read = static_cast<double>(g_BTD.nbytes())});
+    return out;
   }
-  const auto [tokens, token_of, counts] = at::_unique2(ids_T, /*sorted=*/true, /*return_inverse=*/true);
-  return {tokens.size(0), token_of};
-}
-
-at::Tensor squares_one_by_one(const at::Tensor& ids_BT, const at::Tensor& g_BTD, int64_t rows) {
-  auto squares = at::zeros({g_BTD.size(0)}, g_BTD.options().dtype(at::kDouble));
-  for (int64_t b = 0; b < g_BTD.size(0); ++b) {
-    const auto [tokens, token_of] = distinct(ids_BT[b], rows);
-    const auto sums = at::zeros({tokens, g_BTD.size(2)}, g_BTD.options()).index_add_(0, token_of, g_BTD[b]);
-    squares[b].copy_(squares_of(sums.unsqueeze(0))[0]);
-  }
-  return squares;
-}
-
-// All samples at once: a token's number is how many smaller ones its sample has. T sums a sample, most of them 0.
-at::Tensor squares_together(const at::Tensor& ids_BT, const at::Tensor& g_BTD) {
-  const auto samples = ids_BT.size(0), positions = ids_BT.size(1);
-  const auto [sorted_BT, order_BT] = ids_BT.sort(/*dim=*/1);
-  const auto next = sorted_BT.narrow(1, 1, positions - 1), last = sorted_BT.narrow(1, 0, positions - 1);
-  const auto number_BT = at::constant_pad_nd((next != last).cumsum(1), {1, 0});
-  const auto token_of_BT = at::empty_like(number_BT).scatter_(1, order_BT, number_BT);
-  const auto first_B1 = at::arange(0, samples * positions, positions, ids_BT.options()).unsqueeze(1);
-  auto sums = at::zeros({samples * positions, g_BTD.size(2)}, g_BTD.options());
-  sums.index_add_(0, (token_of_BT + first_B1).view({-1}), g_BTD.reshape(sums.sizes()));
-  return squares_of(sums.view(g_BTD.sizes()));
+  const auto runs = token_runs(grad);
+  std::vector<double> squares(runs.size());
+  AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, g_BTD.scalar_type(), "squares of lookups", [&] {
+    at::parallel_for(0, std::ssize(runs), 1 + 16384 / std::max<int64_t>(1, width), [&](int64_t from, int64_t to) {
+      std::vector<double> sums(static_cast<size_t>(width));
+      for (auto i = static_cast<size_t>(from); i < static_cast<size_t>(to); ++i) {
+        std::fill(sums.begin(), sums.end(), 0);
+        add_run<scalar_t>(runs[i], g_BTD, 0, width, sums.data());
+        squares[i] = sum_of_squares(sums.data(), width);
+      }
+    });
+  });
+  for (size_t i = 0; i < runs.size(); ++i) out.data_ptr<double>()[runs[i].sample] += squares[i];
+  return out;
 }
 
 // Equal without a look at the values: an accelerator would have to be waited for.
@@ -65,11 +59,8 @@ bool same_memory(const at::Tensor& x, const at::Tensor& y) {
 }  // namespace
 
 at::Tensor embedding_squares(const nn::EmbeddingGrad& grad) {
-  const auto g_BTD = counted(grad);
-  const bool together = nn::few_launches(g_BTD) && grad.ids_BT.numel() > 0;
-  const auto rows = grad.table != nullptr ? grad.table->shape()[0] : std::max<int64_t>(1, grad.ids_BT.numel());
-  const auto squares = together ? squares_together(grad.ids_BT, g_BTD) : squares_one_by_one(grad.ids_BT, g_BTD, rows);
-  return raised(squares, row_norms(g_BTD).sum(1), g_BTD.scalar_type());
+  if (!nn::few_launches(grad.g_BTD) || grad.ids_BT.numel() == 0) return squares_on_host(grad);
+  return token_sums(grad).sums_BTD.square_().sum({1, 2});
 }
 
 namespace {
@@ -101,6 +92,9 @@ void TiedRows::fill(const nn::LinearGrad& head, const Rows& rows_of) {
 }
 
 void TiedRows::add(const nn::LinearGrad& head) {
+  const auto spread_B = spread_of(head.a_BTD, head.g_BTP).square_();
+  spreads_B_ = spreads_B_.defined() ? spreads_B_.add_(spread_B) : spread_B;
+  positions_ = head.g_BTP.size(1);
   if (nn::few_launches(head.g_BTP)) return add_columns(head);
   const auto type = nn::wide(head.g_BTP.scalar_type());
   fill(head, [&](int64_t b, const at::Tensor& columns) {
@@ -153,13 +147,15 @@ at::Tensor TiedRows::product(const nn::EmbeddingGrad& lookup) const {
     const auto made_BTD = at::matmul(z_BST_.transpose(1, 2).to(type), a_BSD_.to(type));
     rows_BTD = rows_BTD.defined() ? rows_BTD + made_BTD : made_BTD;
   }
-  return (counted(lookup) * rows_BTD).sum({1, 2}, false, at::kDouble);
+  return position_sums(rows_BTD, counted(lookup)).sum(1);
 }
 
 at::Tensor TiedRows::lookup_squares(const nn::EmbeddingGrad& lookup, const at::Tensor& head_squares_B) const {
   const auto squares_B = embedding_squares(lookup);
-  const double lost = 16 * unit_roundoff(lookup.g_BTD.scalar_type());
-  return (squares_B + product(lookup) * 2).add_(squares_B + head_squares_B, lost);
+  auto out = (squares_B + product(lookup) * 2).add_(squares_B + head_squares_B, 1e-11);
+  if (!spreads_B_.defined()) return out;
+  const double share = 2 * gamma_of(positions_, lookup.g_BTD.scalar_type());
+  return out.add_(squares_B.sqrt().mul_(spreads_B_.sqrt()), 2 * share);
 }
 
 }  // namespace shade::privacy

@@ -5,8 +5,7 @@
 
 namespace shade::privacy {
 
-// The sum over tokens v of |sum of g_t where ids_t = v|^2: sorted ids and segment sums, T x D kept. A sample at a time;
-// on accelerators all at once, in a fixed number of operators.
+// The sum over tokens v of |sum of g_t where ids_t = v|^2, in fp64. On accelerators in a fixed number of operators.
 at::Tensor embedding_squares(const nn::EmbeddingGrad& grad);
 
 // A table that is also the head gets the sum of two gradients, E and H; |E + H|^2 = |E|^2 + |H|^2 + 2 <E, H>.
@@ -22,8 +21,9 @@ class TiedRows {
   void add(const nn::LinearGrad& head);
   void add(const nn::LinearGrad& head, const at::Tensor& gradients_BPD);
 
-  // What the lookup adds to |H|^2, [B]: |E|^2 + 2 <E, H>, and 16 u (|E|^2 + |H|^2), because where E and H cancel the
-  // rounding of the three terms (of about that size) is larger than what is left. Throws if other rows were looked up.
+  // What the lookup adds to |H|^2, [B]: |E|^2 + 2 <E, H>. Of rows that are made here and again for the sum, each off by
+  // up to gamma_T sum |x_t| (norms/rounding.h), the product is raised by what that can do. Throws if other rows were
+  // looked up.
   at::Tensor lookup_squares(const nn::EmbeddingGrad& lookup, const at::Tensor& head_squares_B) const;
 
  private:
@@ -40,6 +40,8 @@ class TiedRows {
   at::Tensor product(const nn::EmbeddingGrad& lookup) const;  // <E, H>, [B]
 
   at::Tensor ids_BT_, rows_BTD_;
+  at::Tensor spreads_B_;  // squared, over the slices whose rows were made here
+  int64_t positions_ = 0;
   // g of the head at its position s and the row that position t looked up, of the slices so far; and the head's input.
   at::Tensor z_BST_, a_BSD_;
 };

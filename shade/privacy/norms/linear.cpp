@@ -1,31 +1,27 @@
 #include "shade/privacy/norms/linear.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "shade/base/memory_scope.h"
 #include "shade/nn/function.h"
 #include "shade/nn/launches.h"
 #include "shade/nn/wide_product.h"
+#include "shade/privacy/exact_kernels.h"
+#include "shade/privacy/norms/position_sums.h"
 #include "shade/privacy/norms/rounding.h"
 
 namespace shade::privacy {
 namespace {
 
-// Below this share of the sum of absolute terms a Gram sum has lost too many digits to be a bound.
+// A CPU's Gram sum that may be off by more than this share of itself is replaced.
+constexpr double kUncertain = 0.02;
+// Below this share of the sum of absolute terms an accelerator's has lost too many digits to be a bound.
 constexpr double kCancelled = 1e-3;
-
-// Of each sample's gradient, a sum over positions of g_t a_t^T: |g_t a_t^T| = |g_t| |a_t|.
-at::Tensor spread(const at::Tensor& a_BTD, const at::Tensor& g_BTP) {
-  if (nn::few_launches(g_BTP))  // the product may lose digits as the norms do
-    return at::linalg_vector_norm(a_BTD, 2, {-1})
-        .mul_(at::linalg_vector_norm(g_BTP, 2, {-1}))
-        .sum(1, false, at::kDouble);
-  return row_norms(a_BTD).mul_(row_norms(g_BTP)).sum(1);
-}
 
 // Positions [begin, begin + size), as they are multiplied: a CPU multiplies wide numbers, an accelerator narrow ones.
 at::Tensor rows(const at::Tensor& x_BTD, int64_t begin, int64_t size) {
@@ -33,16 +29,15 @@ at::Tensor rows(const at::Tensor& x_BTD, int64_t begin, int64_t size) {
   return nn::few_launches(x_BTD) ? part : part.to(nn::wide(x_BTD.scalar_type()));
 }
 
-// [B], fp64: the sum of the terms (a_t . a_s)(g_t . g_s), and that of their absolute values.
-struct GramSums {
-  at::Tensor squares_B, absolute_B;
+// Two Gram matrices of tiles i and j of positions, [B, i, j].
+struct GramTile {
+  at::Tensor a, g;
+  int64_t i, j;
+  double weight;  // 2 for a tile off the diagonal: it stands for its mirror image too
 };
-GramSums gram_sums(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t tile) {
+template <class Visit>
+void for_each_tile(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t tile, const Visit& visit) {
   const auto positions = g_BTP.size(1);
-  GramSums sums;
-  const auto add = [](at::Tensor& sum, const at::Tensor& part, double weight) {
-    sum = sum.defined() ? sum.add_(part, weight) : part.to(at::kDouble);
-  };
   for (int64_t i = 0; i < positions; i += tile) {
     const auto height = std::min(tile, positions - i);
     const auto a_i = rows(a_BTD, i, height), g_i = rows(g_BTP, i, height);
@@ -50,13 +45,70 @@ GramSums gram_sums(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t til
       const auto width = std::min(tile, positions - j);
       const auto a_j = i == j ? a_i : rows(a_BTD, j, width), g_j = i == j ? g_i : rows(g_BTP, j, width);
       const MemoryScope scope(MemoryKind::gram);
-      auto terms = nn::wide_matmul(a_i, a_j.transpose(1, 2)).mul_(nn::wide_matmul(g_i, g_j.transpose(1, 2)));
-      const double weight = i == j ? 1 : 2;  // a tile off the diagonal stands for its mirror image too
-      add(sums.squares_B, terms.sum({1, 2}), weight);
-      add(sums.absolute_B, terms.abs_().sum({1, 2}), weight);
+      visit(GramTile{nn::wide_matmul(a_i, a_j.transpose(1, 2)), nn::wide_matmul(g_i, g_j.transpose(1, 2)), i, j,
+                     i == j ? 1.0 : 2.0});
     }
   }
-  return sums;
+}
+
+// [B], fp64.
+struct GramSums {
+  at::Tensor squares_B;         // sum over t, s of A_ts G_ts
+  at::Tensor by_a_B, by_g_B;    // sum of |a_t| |a_s| |G_ts|, and of |g_t| |g_s| |A_ts|
+  at::Tensor spread_B;          // sum over t of |a_t| |g_t|
+};
+
+// Each element of the two matrices is read once.
+GramSums gram_sums(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t tile) {
+  const auto samples = g_BTP.size(0), positions = g_BTP.size(1);
+  const auto a_norms = row_norms(a_BTD), g_norms = row_norms(g_BTP);
+  const auto options = a_norms.options();
+  const auto sums_B3 = at::zeros({samples, 3}, options);
+  for_each_tile(a_BTD, g_BTP, tile, [&](const GramTile& of) {
+    const auto height = of.a.size(1), width = of.a.size(2);
+    const auto rows_B3 = at::zeros({samples, height, 3}, options);
+    if (rows_B3.is_meta()) return;
+    const auto *a_norm = a_norms.const_data_ptr<double>(), *g_norm = g_norms.const_data_ptr<double>();
+    auto* const out = rows_B3.data_ptr<double>();
+    AT_DISPATCH_FLOATING_TYPES(of.a.scalar_type(), "gram", [&] {
+      const auto *a = of.a.const_data_ptr<scalar_t>(), *g = of.g.const_data_ptr<scalar_t>();
+      at::parallel_for(0, samples * height, 1 + 16384 / width, [&](int64_t from, int64_t to) {
+        for (auto row = from; row < to; ++row) {
+          const auto at = row / height * positions, t = at + of.i + row % height, s = at + of.j;
+          const auto found = gram_row(a + row * width, g + row * width, a_norm + s, g_norm + s, width);
+          out[3 * row] = found.terms;
+          out[3 * row + 1] = a_norm[t] * found.by_a;
+          out[3 * row + 2] = g_norm[t] * found.by_g;
+        }
+      });
+    });
+    sums_B3.add_(rows_B3.sum(1), of.weight);
+  });
+  return {sums_B3.select(1, 0).contiguous(), sums_B3.select(1, 1), sums_B3.select(1, 2), (a_norms * g_norms).sum(1)};
+}
+
+// Dot products of D and P numbers are off by gamma_D |a_t| |a_s| and gamma_P |g_t| |g_s| at most, so the sum of their
+// products by gamma_D sum |a_t| |a_s| |G_ts| + gamma_P sum |g_t| |g_s| |A_ts| + gamma_D gamma_P spread^2. The last share
+// is of the sums in fp64.
+at::Tensor lost_of(const GramSums& sums, const at::Tensor& a_BTD, const at::Tensor& g_BTP) {
+  const auto type = nn::wide(g_BTP.scalar_type());
+  const double by_a = gamma_of(a_BTD.size(2), type), by_g = gamma_of(g_BTP.size(2), type);
+  return (sums.by_a_B * by_a).add_(sums.by_g_B, by_g).add_(sums.spread_B.square(), by_a * by_g + 1e-12);
+}
+
+// The samples whose Gram sum is uncertain are instantiated: each by itself, so that no sample changes another's norm.
+at::Tensor gram_on_host(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t tile) {
+  const auto sums = gram_sums(a_BTD, g_BTP, tile);
+  const auto lost_B = lost_of(sums, a_BTD, g_BTP);
+  const auto bound_B = sums.squares_B.clamp_min(0).add_(lost_B);
+  auto out = raised(bound_B, sums.spread_B, gamma_of(g_BTP.size(1), g_BTP.scalar_type()));
+  if (out.is_meta()) return out;  // a plan has none that are
+  const auto uncertain = (lost_B > bound_B * kUncertain).nonzero().squeeze(1);
+  if (uncertain.numel() > 0)
+    out.index_copy_(
+        0, uncertain,
+        instantiated_squares(a_BTD.index_select(0, uncertain), g_BTP.index_select(0, uncertain), MiB(8)));
+  return out;
 }
 
 // The share that a sum of so many products may be too small by. The units that multiply narrow numbers on accelerators
@@ -67,24 +119,23 @@ double cut_off(const at::Tensor& factor, int64_t products) {
   return cuts ? 2 * unit_roundoff(type) * static_cast<double>(products) / 8 : 0;
 }
 
-// What rounding the terms and their sum can take away, as a share of the absolute terms.
-double gram_rounding(const at::Tensor& a_BTD, const at::Tensor& g_BTP) {
-  return 8 * unit_roundoff(g_BTP.scalar_type()) + cut_off(g_BTP, a_BTD.size(2) + g_BTP.size(2));
-}
-
-// The samples of a CPU whose Gram sum cancelled are instantiated. To know which they are would wait for an accelerator:
-// there a sum counts as kCancelled of its absolute terms at least. Such a sample is clipped by up to
-// sqrt(kCancelled absolute) instead of its norm: by more than it had to be, never by less.
-at::Tensor guarded(const GramSums& sums, const at::Tensor& a_BTD, const at::Tensor& g_BTP) {
-  const auto type = g_BTP.scalar_type();
-  const auto& [squares, absolute] = sums;
-  if (nn::few_launches(g_BTP)) return raised(at::maximum(squares, absolute * kCancelled), spread(a_BTD, g_BTP), type);
-  const auto cancelled = squares < absolute * kCancelled;
-  const auto lost = cancelled.is_meta() ? at::Tensor() : cancelled.nonzero().squeeze(1);  // a plan has none
-  auto out = raised(squares, spread(a_BTD, g_BTP), type);
-  if (lost.defined() && lost.numel() > 0)
-    out.index_copy_(0, lost, instantiated_squares(a_BTD.index_select(0, lost), g_BTP.index_select(0, lost), MiB(8)));
-  return out;
+// To know which samples are uncertain would wait for an accelerator: there a sum is raised by an estimate of what
+// rounding the terms can take away, as a share of the absolute terms, and counts as kCancelled of these at least. Such a
+// sample is clipped by up to sqrt(kCancelled absolute) instead of its norm: by more than it had to be, never by less.
+at::Tensor gram_on_device(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t tile) {
+  at::Tensor squares, absolute;
+  const auto add = [](at::Tensor& sum, const at::Tensor& part, double weight) {
+    sum = sum.defined() ? sum.add_(part, weight) : part.to(at::kDouble);
+  };
+  for_each_tile(a_BTD, g_BTP, tile, [&](const GramTile& of) {
+    auto terms = of.a * of.g;
+    add(squares, terms.sum({1, 2}), of.weight);
+    add(absolute, terms.abs_().sum({1, 2}), of.weight);
+  });
+  const double share = 8 * unit_roundoff(g_BTP.scalar_type()) + cut_off(g_BTP, a_BTD.size(2) + g_BTP.size(2));
+  squares.add_(absolute, share);
+  return raised(at::maximum(squares, absolute * kCancelled), spread_of(a_BTD, g_BTP),
+                gamma_of(g_BTP.size(1), g_BTP.scalar_type()));
 }
 
 // As many samples at a time as fit into the workspace; of a sample that doesn't, rows.
@@ -113,16 +164,17 @@ at::Tensor instantiated_together(const at::Tensor& a_BTD, const at::Tensor& g_BT
 
 at::Tensor gram_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t wanted_tile) {
   if (g_BTP.size(1) == 0) return at::zeros({g_BTP.size(0)}, g_BTP.options().dtype(at::kDouble));
-  auto sums = gram_sums(a_BTD, g_BTP, gram_tile(g_BTP, wanted_tile));
-  sums.squares_B.add_(sums.absolute_B, gram_rounding(a_BTD, g_BTP));
-  return guarded(sums, a_BTD, g_BTP);
+  const auto tile = gram_tile(g_BTP, wanted_tile);
+  return nn::few_launches(g_BTP) ? gram_on_device(a_BTD, g_BTP, tile) : gram_on_host(a_BTD, g_BTP, tile);
 }
 
+// Twice gamma: what is measured here and what is summed are two sums of the same terms.
 at::Tensor instantiated_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP, Bytes workspace) {
+  const double share = 2 * gamma_of(g_BTP.size(1), g_BTP.scalar_type());
   if (nn::few_launches(g_BTP))
     // What is cut off is a share of the terms, not of a sum in which they may cancel.
-    return raised(instantiated_together(a_BTD, g_BTP, workspace), spread(a_BTD, g_BTP), g_BTP.scalar_type(),
-                  cut_off(g_BTP, g_BTP.size(1)));
+    return raised(instantiated_together(a_BTD, g_BTP, workspace), spread_of(a_BTD, g_BTP),
+                  share + cut_off(g_BTP, g_BTP.size(1)));
   const auto width_in = a_BTD.size(2), width_out = g_BTP.size(2);
   const auto step = std::clamp<int64_t>(workspace.count / std::max<int64_t>(1, width_in * 4), 1, width_out);
   auto squares = at::zeros({g_BTP.size(0)}, g_BTP.options().dtype(at::kDouble));
@@ -136,35 +188,13 @@ at::Tensor instantiated_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP
       squares[b].add_(squares_of(part.unsqueeze(0))[0]);
     }
   }
-  return raised(squares, spread(a_BTD, g_BTP), g_BTP.scalar_type());
+  return raised(squares, spread_of(a_BTD, g_BTP), share);
 }
 
-at::Tensor bias_squares(const at::Tensor& g_BTP) {
-  return raised(squares_of(g_BTP.sum(1, false, nn::wide(g_BTP.scalar_type()))), row_norms(g_BTP).sum(1),
-                g_BTP.scalar_type());
-}
+at::Tensor bias_squares(const at::Tensor& g_BTP) { return squares_of(position_sums(g_BTP)); }
 
 at::Tensor sample_gradients(const at::Tensor& a_BTD, const at::Tensor& g_BTP) {
   return at::bmm(g_BTP.transpose(1, 2), a_BTD);
-}
-
-// libtorch sums a row in one accumulator, which forgets the small ones of many: rows are short here, and added in fp64.
-at::Tensor squares_of(const at::Tensor& gradients_B) {
-  constexpr int64_t kRow = 4096;
-  const auto flat_BN = gradients_B.flatten(1);
-  // A CPU's kernel widens all of its input first. Said here, a plan counts the copy too.
-  const auto squares = [&](const at::Tensor& rows) {
-    const auto type = nn::wide(rows.scalar_type());
-    const auto input = nn::few_launches(rows) ? rows : rows.to(type);
-    return at::linalg_vector_norm(input, 2, {-1}, false, type).to(at::kDouble).square_();
-  };
-  if (flat_BN.size(1) <= kRow) return squares(flat_BN);
-  // On accelerators rows without a rest, if they are not too short: half the operators.
-  const auto even = std::gcd(flat_BN.size(1), kRow);
-  const auto row = nn::few_launches(flat_BN) && even >= 64 ? even : kRow;
-  const auto whole = flat_BN.size(1) / row * row, rest = flat_BN.size(1) - whole;
-  auto out = squares(flat_BN.narrow(1, 0, whole).unflatten(1, {whole / row, row})).sum(1);
-  return rest == 0 ? out : squares(flat_BN.narrow(1, whole, rest)).add_(out);
 }
 
 int64_t gram_tile(const at::Tensor& g_BTP, int64_t wanted) {

@@ -15,17 +15,16 @@
 
 namespace shade::privacy {
 
-// All return [B], fp64, and bound what nn/gradients.h sums: factors in bf16 are multiplied exactly and summed in fp32,
-// nothing is rounded to bf16, and what rounding to fp32 can do is added (norms/rounding.h).
+// All return [B], fp64, and bound what clip/exact_sum.h makes of the same factors: those in bf16 are multiplied exactly
+// and summed in fp32, nothing is rounded to bf16, and what rounding to fp32 can do is added (norms/rounding.h).
 at::Tensor gram_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t tile = 0);
 at::Tensor instantiated_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP, Bytes workspace);
 
-// The bias' gradient is the sum of g over positions: its norm is not the norm of the parts.
+// The bias' gradient is the sum of g over positions, in fp64: its norm is not the norm of the parts.
 at::Tensor bias_squares(const at::Tensor& g_BTP);
 
 // Each sample's gradient itself, [B, P, D], in the type of `g`: kept, it is what is summed, rounded as it is.
 at::Tensor sample_gradients(const at::Tensor& a_BTD, const at::Tensor& g_BTP);
-at::Tensor squares_of(const at::Tensor& gradients_B);  // squared norm over everything but the sample
 
 // Positions of a tile: as wanted, or (0) about a quarter of the sample, so that most mirror images are saved; on
 // accelerators as many as fit.

@@ -1,16 +1,94 @@
 #include "shade/privacy/norms/rounding.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "shade/base/shaped_work.h"
+#include "shade/nn/function.h"
+#include "shade/nn/launches.h"
+#include "shade/privacy/exact_kernels.h"
 
 namespace shade::privacy {
+namespace {
+
+// [N, D] -> [N], fp64: each row's sum of squares.
+at::Tensor squares_of_rows(const at::Tensor& x_ND) {
+  const auto x = x_ND.contiguous();
+  const auto rows = x.size(0), width = x.size(1);
+  auto out = at::empty({rows}, x.options().dtype(at::kDouble));
+  if (x.is_meta()) {
+    WorkSkipped::say({.name = "squares",
+                      .element_size = static_cast<int64_t>(x.element_size()),
+                      .read = static_cast<double>(x.nbytes()),
+                      .written = static_cast<double>(out.nbytes())});
+    return out;
+  }
+  AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, x.scalar_type(), "squares", [&] {
+    const auto* const from = x.const_data_ptr<scalar_t>();
+    auto* const to = out.data_ptr<double>();
+    at::parallel_for(0, rows, 1 + 32768 / std::max<int64_t>(1, width), [&](int64_t begin, int64_t end) {
+      for (auto row = begin; row < end; ++row) to[row] = sum_of_squares(from + row * width, width);
+    });
+  });
+  return out;
+}
+
+// The same by the device's own kernel, in fp32 at least.
+at::Tensor squares_by_device(const at::Tensor& rows) {
+  const auto type = nn::wide(rows.scalar_type());
+  const double lost = gamma_of(rows.size(-1) + 2, type);
+  return at::linalg_vector_norm(rows, 2, {-1}, false, type).to(at::kDouble).square_().mul_(1 + 2 * lost);
+}
+
+}  // namespace
 
 double unit_roundoff(at::ScalarType type) { return type == at::kDouble ? 0x1p-53 : 0x1p-24; }
 
-at::Tensor raised(const at::Tensor& squares_B, const at::Tensor& spread_B, at::ScalarType type, double more) {
-  return squares_B.clamp_min(0).sqrt_().add_(spread_B, 4 * unit_roundoff(type) + more).square_();
+double gamma_of(int64_t products, at::ScalarType factors) {
+  const auto additions = static_cast<double>(products) * (factors == nn::wide(factors) ? 1 : 2);
+  const double share = additions * unit_roundoff(factors);
+  return share < 0.5 ? share / (1 - share) : std::numeric_limits<double>::infinity();
 }
 
-// In its own type libtorch has a fast kernel for this, in bf16 too; the digits that are lost don't matter here.
-at::Tensor row_norms(const at::Tensor& x_BTD) { return at::linalg_vector_norm(x_BTD, 2, {-1}).to(at::kDouble); }
+at::Tensor raised(const at::Tensor& squares_B, const at::Tensor& spread_B, double share) {
+  return squares_B.clamp_min(0).sqrt_().add_(spread_B, share).square_();
+}
+
+at::Tensor row_norms(const at::Tensor& x_BTD) {
+  if (nn::few_launches(x_BTD)) return at::linalg_vector_norm(x_BTD, 2, {-1}).to(at::kDouble);
+  return squares_of_rows(x_BTD.reshape({-1, x_BTD.size(2)})).sqrt_().view({x_BTD.size(0), x_BTD.size(1)});
+}
+
+at::Tensor spread_of(const at::Tensor& a_BTD, const at::Tensor& g_BTP) {
+  if (nn::few_launches(g_BTP))  // the product may lose digits as the norms do
+    return at::linalg_vector_norm(a_BTD, 2, {-1})
+        .mul_(at::linalg_vector_norm(g_BTP, 2, {-1}))
+        .sum(1, false, at::kDouble);
+  return row_norms(a_BTD).mul_(row_norms(g_BTP)).sum(1);
+}
+
+at::Tensor squares_of(const at::Tensor& gradients_B) {
+  constexpr int64_t kRow = 4096;
+  const auto flat_BN = gradients_B.flatten(1);
+  const bool few = nn::few_launches(flat_BN);
+  const auto squares = [&](const at::Tensor& rows) {  // [B, R, D] -> [B]
+    if (few) return squares_by_device(rows).sum(1);
+    return squares_of_rows(rows.reshape({-1, rows.size(2)})).view({rows.size(0), rows.size(1)}).sum(1);
+  };
+  const auto size = flat_BN.size(1);
+  if (size <= kRow) return squares(flat_BN.unsqueeze(1));
+  // On accelerators rows without a rest, if they are not too short: half the operators.
+  const auto even = std::gcd(size, kRow);
+  const auto row = few && even >= 64 ? even : kRow;
+  const auto whole = size / row * row, rest = size - whole;
+  auto out = squares(flat_BN.narrow(1, 0, whole).unflatten(1, {whole / row, row}));
+  return rest == 0 ? out : out.add_(squares(flat_BN.narrow(1, whole, rest).unsqueeze(1)));
+}
 
 }  // namespace shade::privacy

@@ -8,7 +8,7 @@
 
 #include <limits>
 
-#include "shade/nn/gradients.h"
+#include "shade/privacy/clip/exact_sum.h"
 #include "tests/support/fault.h"
 
 namespace shade::nn {
@@ -18,7 +18,7 @@ using test::fault;
 
 constexpr int64_t kSamples = 3, kRows = 2, kB = kSamples * kRows, kT = 4, kD = 5, kP = 7;
 
-at::Tensor random(at::IntArrayRef shape, uint64_t seed) {
+at::Tensor random_rows(at::IntArrayRef shape, uint64_t seed) {
   return at::randn(shape, at::make_generator<at::CPUGeneratorImpl>(seed), at::kDouble);
 }
 
@@ -31,8 +31,8 @@ struct Given : LayerRule {
   at::Tensor gradients_B;
 };
 
-struct Kinds {
-  Kinds() {
+struct RowKinds {
+  RowKinds() {
     parameters.begin_unit("only");
     const auto add = [&](const char* name, std::vector<int64_t> shape) {
       auto& weight = parameters.add(name, shape, Init::constant(0));
@@ -40,19 +40,19 @@ struct Kinds {
       return &weight;
     };
     const auto ids = at::randint(0, 3, {kB, kT}, at::make_generator<at::CPUGeneratorImpl>(1), at::kLong);
-    const auto g_BTD = random({kB, kT, kD}, 2), g_BTP = random({kB, kT, kP}, 3), a_BTD = random({kB, kT, kD}, 4);
+    const auto g_BTD = random_rows({kB, kT, kD}, 2), g_BTP = random_rows({kB, kT, kP}, 3), a_BTD = random_rows({kB, kT, kD}, 4);
     const auto* own = add("own", {kD});
     all = {LinearGrad{a_BTD, g_BTP, add("w", {kP, kD}), add("b", {kP})},
            LinearGrad{at::Tensor(), g_BTP, nullptr, add("only bias", {kP})},
            EmbeddingGrad{ids, g_BTD, add("table", {3, kD}), 2},
            ScaleShiftGrad{a_BTD, g_BTD, add("s", {kD}), nullptr},
            AddedGrad{g_BTD, add("added", {kT, kD})},
-           OwnGrad{g_BTD, std::make_shared<Given>(*own, random({kB, kD}, 5))}};
+           OwnGrad{g_BTD, std::make_shared<Given>(*own, random_rows({kB, kD}, 5))}};
   }
   // Each weight's gradient, rows or samples weighed by c.
   std::vector<at::Tensor> weighed(const LayerGrad& grad, const at::Tensor& c) {
     PlainGradients sums;
-    add_gradient(grad, c, sums);
+    privacy::add_clipped(grad, {c, 0x1p-45}, sums);
     std::vector<at::Tensor> out;
     for (const auto& weight : parameters.weights())
       if (sums.has(weight)) out.push_back(sums.of(weight));
@@ -64,20 +64,20 @@ struct Kinds {
 };
 
 TEST(SampleRows, AreOneSampleOfEveryKindOfLayer) {
-  Kinds kinds;
-  const auto c_S = random({kSamples}, 9), c_B = c_S.repeat_interleave(kRows);
+  RowKinds kinds;
+  const auto c_S = random_rows({kSamples}, 9), c_B = c_S.repeat_interleave(kRows);
   for (const auto& grad : kinds.all) {
     const auto rows = kinds.weighed(grad, c_B), samples = kinds.weighed(by_sample(grad, kRows), c_S);
     ASSERT_EQ(rows.size(), samples.size());
     ASSERT_FALSE(rows.empty());
-    for (size_t i = 0; i < rows.size(); ++i) EXPECT_TRUE(at::allclose(rows[i], samples[i], 1e-10)) << grad.index();
+    for (size_t i = 0; i < rows.size(); ++i) EXPECT_TRUE(at::allclose(rows[i], samples[i], 1e-10, 1e-12)) << grad.index();
     const auto none = kinds.weighed(by_sample(grad, kRows), at::zeros({kSamples}, at::kDouble));
     for (const auto& sum : none) EXPECT_EQ(sum.abs().sum().item<double>(), 0);
   }
 }
 
 TEST(SampleRows, AGradientWithoutThemStaysAsItIs) {
-  Kinds kinds;
+  RowKinds kinds;
   for (const auto& grad : kinds.all) {
     const auto same = by_sample(grad, 4);  // 6 rows
     std::visit([](const auto& g) { static_cast<void>(g); }, same);
