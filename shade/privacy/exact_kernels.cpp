@@ -21,9 +21,12 @@ SHADE_INLINE double widened(c10::BFloat16 x) {
 
 // Adding 1.5 2^52 spacings leaves no digits below the spacing.
 template <class Number>
-SHADE_INLINE void terms(const Number* x, double c, double spacing, int64_t count, double* __restrict sums) {
+SHADE_INLINE void terms(const Number* x, double c, double spacing, int64_t count, double* __restrict sums, bool adds) {
   const double far = 0x1.8p52 * spacing;
-  for (int64_t i = 0; i < count; ++i) sums[i] += (widened(x[i]) * c + far) - far;
+  if (adds)
+    for (int64_t i = 0; i < count; ++i) sums[i] += (widened(x[i]) * c + far) - far;
+  else
+    for (int64_t i = 0; i < count; ++i) sums[i] = (widened(x[i]) * c + far) - far;
 }
 
 template <class Number>
@@ -73,21 +76,25 @@ SHADE_INLINE GramRow row(const Number* a, const Number* g, const double* a_norms
 
 // One kernel compiled for each kind of processor; which one runs is decided at each call.
 #if SHADE_X86_VARIANTS
-#define SHADE_KERNEL(result, name, parameters, call)              \
-  template <class Number>                                         \
-  SHADE_AVX2 result name##_avx2 parameters { return call; }       \
-  template <class Number>                                         \
-  SHADE_AVX512 result name##_avx512 parameters { return call; }
-#define SHADE_RUN(name, ...)                                                  \
-  if (variant == Variant::avx512) return name##_avx512<Number>(__VA_ARGS__);  \
+#define SHADE_KERNEL(result, name, parameters, call) \
+  template <class Number>                            \
+  SHADE_AVX2 result name##_avx2 parameters {         \
+    return call;                                     \
+  }                                                  \
+  template <class Number>                            \
+  SHADE_AVX512 result name##_avx512 parameters {     \
+    return call;                                     \
+  }
+#define SHADE_RUN(name, ...)                                                 \
+  if (variant == Variant::avx512) return name##_avx512<Number>(__VA_ARGS__); \
   if (variant == Variant::avx2) return name##_avx2<Number>(__VA_ARGS__);
 #else
 #define SHADE_KERNEL(result, name, parameters, call)
 #define SHADE_RUN(name, ...)
 #endif
 
-SHADE_KERNEL(void, terms, (const Number* x, double c, double spacing, int64_t count, double* sums),
-             terms(x, c, spacing, count, sums))
+SHADE_KERNEL(void, terms, (const Number* x, double c, double spacing, int64_t count, double* sums, bool adds),
+             terms(x, c, spacing, count, sums, adds))
 SHADE_KERNEL(void, products, (const Number* x, const Number* y, int64_t count, double* sums),
              products(x, y, count, sums))
 SHADE_KERNEL(double, squares, (const Number* x, int64_t count), squares(x, count))
@@ -98,9 +105,9 @@ SHADE_KERNEL(GramRow, row,
 }  // namespace
 
 template <class Number>
-void add_terms(const Number* x, double c, double spacing, int64_t count, double* sums, Variant variant) {
-  SHADE_RUN(terms, x, c, spacing, count, sums)
-  terms(x, c, spacing, count, sums);
+void add_terms(const Number* x, double c, double spacing, int64_t count, double* sums, bool adds, Variant variant) {
+  SHADE_RUN(terms, x, c, spacing, count, sums, adds)
+  terms(x, c, spacing, count, sums, adds);
 }
 
 template <class Number>
@@ -122,10 +129,10 @@ GramRow gram_row(const Number* a, const Number* g, const double* a_norms, const 
   return row(a, g, a_norms, g_norms, count);
 }
 
-#define SHADE_FOR(Number)                                                                    \
-  template void add_terms(const Number*, double, double, int64_t, double*, Variant);         \
-  template void add_products(const Number*, const Number*, int64_t, double*, Variant);       \
-  template double sum_of_squares(const Number*, int64_t, Variant);                           \
+#define SHADE_FOR(Number)                                                                  \
+  template void add_terms(const Number*, double, double, int64_t, double*, bool, Variant); \
+  template void add_products(const Number*, const Number*, int64_t, double*, Variant);     \
+  template double sum_of_squares(const Number*, int64_t, Variant);                         \
   template GramRow gram_row(const Number*, const Number*, const double*, const double*, int64_t, Variant);
 SHADE_FOR(float)
 SHADE_FOR(double)

@@ -10,10 +10,11 @@
 
 namespace shade::privacy {
 
-// sums[i] += the multiple of `spacing` that is nearest to c x[i], the even one of two. Spacing: a power of two, at least
-// 2^-51 |c x[i]|.
+// sums[i] = (or, if it `adds`, +=) the multiple of `spacing` that is nearest to c x[i], the even one of two. Spacing: a
+// power of two, at least 2^-51 |c x[i]|.
 template <class Number>
-void add_terms(const Number* x, double c, double spacing, int64_t count, double* sums, Variant variant = fastest());
+void add_terms(const Number* x, double c, double spacing, int64_t count, double* sums, bool adds = true,
+               Variant variant = fastest());
 
 // sums[i] += x[i] y[i], or x[i] without `y` (null).
 template <class Number>

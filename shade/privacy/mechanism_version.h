@@ -10,7 +10,7 @@ namespace shade::privacy {
 // two.
 //
 //   1   0.1, 0.2
-//   2   subkeys of the noise have a personalisation
+//   2   sums are exact, in fp64 on a grid; subkeys of the noise have a personalisation
 inline constexpr int kMechanismVersion = 2;
 
 }  // namespace shade::privacy

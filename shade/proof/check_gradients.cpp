@@ -159,9 +159,9 @@ class Checked {
     if (at != norms.size()) out.norm = INFINITY;
   }
 
-  // Weight by weight; one whose true gradient is next to nothing is measured by the whole. What the grid of the sum does
-  // to each sample's numbers, up to 2^-33 C, counts as no difference. In bf16 products are rounded
-  // by 1 to 2 % of a small weight's gradient: there the whole is measured.
+  // Weight by weight; one whose true gradient is next to nothing is measured by the whole. What the grid of the sum
+  // does to each sample's numbers, up to 2^-33 C, counts as no difference. In bf16 products are rounded by 1 to 2 % of
+  // a small weight's gradient: there the whole is measured.
   void compare_sum(const ExpectedSum& wanted, const Whole& clean, Differences& out) const {
     double size = 0, whole = 0;
     for (const auto& [id, sum] : wanted.sum) size += sum.square().sum().item<double>();

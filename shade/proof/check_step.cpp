@@ -65,7 +65,7 @@ VerifyRow check_step(comm::World& world, const StepCheck& check, shard::Strategy
   const auto units = drawn_units(event, split);
   Reference reference(check.make_model(), check.dtype, check.seed);
   const auto samples = gradients_of(reference, data, units);
-  const ClipRule rule{.options = check.clip, .clip_norm = middle_norm(samples), .dtype = check.dtype};
+  const ClipRule rule{.options = check.clip, .clip_norm = middle_norm(samples)};
   event.clip_norm = rule.clip_norm;
   const auto expected = expected_sum(model->parameters(), samples, rule, /*ranks=*/1);
 

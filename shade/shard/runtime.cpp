@@ -248,16 +248,14 @@ void Runtime::sum_exactly(bool exactly) {
   context_.wire = exactly ? at::kDouble : usual;
 }
 
-void Runtime::narrow_gradients() {
-  for (const auto& unit : units_) unit->narrow();
+void Runtime::narrow_gradients(const ShardedUnit::EachPiece& before) {
+  for (const auto& unit : units_) unit->narrow(before);
 }
 
 at::Tensor Runtime::whole(const nn::Weight& weight, Part part) {
   const auto& place = places_[static_cast<size_t>(weight.id())];
   const auto& flat = units_[place.unit]->flats()[place.flat];
-  const auto& owned_part = part == Part::weight        ? flat.owned
-                           : flat.narrowed.defined() ? flat.narrowed
-                                                     : flat.gradient;
+  const auto& owned_part = part == Part::weight ? flat.owned : flat.narrowed.defined() ? flat.narrowed : flat.gradient;
   SHADE_CHECK(owned_part.defined(), "weight ", weight.name(), " has no gradient yet");
   const auto mine = nn::on_device(owned_part, device());  // of what is offloaded: the group's tensors are there
   auto full = mine;

@@ -66,7 +66,7 @@ class Runtime : public nn::UnitObserver, public nn::GradientSink {
   // Or as usual, in the weights' type. Between steps.
   void sum_exactly(bool exactly);
   // The step's gradients to the weights' type, for the optimizer; shards() has them from now on, until updated().
-  void narrow_gradients();
+  void narrow_gradients(const ShardedUnit::EachPiece& before = {});
 
   void begin_step(int64_t micro_steps = 1);  // throws UsageError if the last one's gradients were never waited for
   void begin_forward();

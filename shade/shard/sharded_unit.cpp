@@ -32,29 +32,25 @@ bool gradients_offloaded(const UnitContext& context, const at::Tensor& owned) {
   return context.offloaded() || (context.offload && owned.is_meta() && within_reach(context, owned));
 }
 
-// Within the memory of the wide ones, front to back: element i is written after all up to i are read. So the second half
-// of any beginning can be done at once, where the first half was read before.
-at::Tensor narrowed(const at::Tensor& wide, at::ScalarType type) {
-  if (wide.scalar_type() == type) return wide;
-  if (!wide.is_cpu() && (!wide.is_meta() || nn::few_launches(wide))) return wide.to(type);
-  SHADE_CHECK(wide.scalar_type() == at::kDouble && type == at::kFloat && wide.is_contiguous(), "exact sums are fp64");
-  const auto count = wide.numel();
-  const auto out = wide.view(type).narrow(0, 0, count);
-  if (wide.is_meta()) return out;
+// Elements [begin, end) of exact sums to fp32, within their own memory: element i is written where those up to i / 2
+// were, so the ones before `begin` must have been narrowed.
+void narrow_in_place(const at::Tensor& wide, int64_t begin, int64_t end) {
   auto* const memory = static_cast<std::byte*>(wide.data_ptr());
-  const auto convert = [&](int64_t begin, int64_t end) {
-    for (auto i = begin; i < end; ++i) {
-      double value;
-      std::memcpy(&value, memory + 8 * i, 8);
-      const auto rounded = static_cast<float>(value);
-      std::memcpy(memory + 4 * i, &rounded, 4);
+  const auto convert = [&](int64_t first, int64_t last) {
+    constexpr int64_t kAtOnce = 512;
+    double from[kAtOnce];
+    float to[kAtOnce];
+    for (auto at = first; at < last; at += kAtOnce) {
+      const auto count = static_cast<size_t>(std::min(kAtOnce, last - at));
+      std::memcpy(from, memory + 8 * at, 8 * count);
+      for (size_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
+      std::memcpy(memory + 4 * at, to, 4 * count);
     }
   };
-  constexpr int64_t kAtOnce = 1 << 16;
-  convert(0, std::min(count, kAtOnce));
-  for (int64_t begin = kAtOnce; begin < count; begin *= 2)
-    at::parallel_for(begin, std::min(count, 2 * begin), kAtOnce, convert);
-  return out;
+  if (end <= 2 * begin)  // nothing that is read is written
+    at::parallel_for(begin, end, 1 << 14, convert);
+  else
+    convert(begin, end);
 }
 
 }  // namespace
@@ -173,7 +169,8 @@ at::Tensor& ShardedUnit::local_gradient(FlatState& flat) {
   }
   const MemoryScope scope(MemoryKind::gradients);
   if (!flat.whole_gradient.defined())
-    flat.whole_gradient = at::empty({flat.layout->size}, at::TensorOptions(context_->device).dtype(context_->gradients));
+    flat.whole_gradient =
+        at::empty({flat.layout->size}, at::TensorOptions(context_->device).dtype(context_->gradients));
   return flat.whole_gradient;
 }
 
@@ -289,9 +286,30 @@ void ShardedUnit::begin_micro_step() {
   for (auto& flat : flats_) flat.final.assign(flat.final.size(), false);
 }
 
-void ShardedUnit::narrow() {
-  for (auto& flat : flats_)
-    if (flat.layout->trainable && flat.gradient.defined()) flat.narrowed = narrowed(flat.gradient, context_->master);
+void ShardedUnit::narrow(const EachPiece& before) {
+  constexpr int64_t kPiece = 1 << 17;  // stays in a cache
+  for (auto& flat : flats_) {
+    if (!flat.layout->trainable || !flat.gradient.defined()) continue;
+    const auto& wide = flat.gradient;
+    const bool in_place = wide.scalar_type() == at::kDouble && context_->master == at::kFloat &&
+                          (wide.is_meta() ? !nn::few_launches(wide) : wide.is_cpu());
+    int64_t done = 0;
+    const auto narrow_until = [&](int64_t end) {
+      if (in_place && !wide.is_meta()) narrow_in_place(wide, done, end);
+      done = end;
+    };
+    for (const auto& [segment, mine, local] : shares(flat))
+      for (const auto& run : runs_in(*flat.layout, mine))
+        for (int64_t at = 0; before && at < run.size;) {
+          // Up to a multiple of the piece's size in the weight: noise is drawn in chunks of its elements.
+          const auto size = std::min(run.size - at, kPiece - (run.begin + at) % kPiece);
+          before(wide.narrow(0, local + run.at + at, size), *run.weight, run.begin + at);
+          at += size;
+          narrow_until(local + run.at + at);
+        }
+    narrow_until(wide.numel());
+    flat.narrowed = in_place ? wide.view(context_->master).narrow(0, 0, wide.numel()) : wide.to(context_->master);
+  }
 }
 
 void ShardedUnit::append(const FlatState& flat, std::vector<LocalShard>& out) const {

@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -20,10 +21,10 @@ namespace shade::shard {
 
 // What this rank owns of a segment of a trainable flat buffer: what noise, optimizer and checkpoints work on.
 struct LocalShard {
-  std::string name;         // stable for a wrap policy and segment size
-  at::Tensor master;        // fp32, flat
-  at::Tensor gradient;      // flat: the sum over all ranks' samples. Fp32, or fp64 of exact sums until they are narrowed
-  int64_t offset = 0;       // of the first element in the flat buffer
+  std::string name;     // stable for a wrap policy and segment size
+  at::Tensor master;    // fp32, flat
+  at::Tensor gradient;  // flat: the sum over all ranks' samples. Fp32, or fp64 of exact sums until they are narrowed
+  int64_t offset = 0;   // of the first element in the flat buffer
   std::vector<Run> runs{};  // which elements of which weights these are
 };
 
@@ -32,7 +33,7 @@ struct UnitContext {
   Groups groups;
   Storage* storage = nullptr;
   at::Device device = at::kCPU;
-  at::ScalarType compute = at::kFloat;  // of gathered weights
+  at::ScalarType compute = at::kFloat;    // of gathered weights
   at::ScalarType master = at::kFloat;     // of what is owned
   at::ScalarType gradients = at::kFloat;  // of their sums
   at::ScalarType wire = at::kFloat;       // of gradients on the way
@@ -74,7 +75,10 @@ class ShardedUnit {
   void begin_micro_step();  // nothing is final
   std::vector<comm::TrafficRecord> drain_reductions() { return std::exchange(reduced_, {}); }
 
-  void narrow();  // the gradients of this step to the type of what is owned; nothing more is added to them
+  // The gradients of this step to the type of what is owned: nothing more is added to them. Each piece of a weight's,
+  // from element `begin` on, is passed to `before` first, if there is one.
+  using EachPiece = std::function<void(const at::Tensor& piece, const nn::Weight& weight, int64_t begin)>;
+  void narrow(const EachPiece& before = {});
 
   // Of trainable weights. Gradients on their way from a device to offloaded weights may not have arrived: the caller
   // waits, once for all units.

@@ -391,10 +391,7 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
   SHADE_REQUIRE(!is_private() || record.samples.samples <= privacy::kMostSummed, "a private step of ",
                 record.samples.samples, " samples; of more than ", privacy::kMostSummed,
                 " the sum would not be exact. Choose a smaller batch");
-  if (is_private()) {
-    release(shards, *sums, all.below, *divisor, record);
-    runtime_->narrow_gradients();
-  }
+  if (is_private()) release(shards, *sums, all.below, *divisor, record);
   const ScopedFlag released(released_, is_private());
   if (is_private() || record.samples.samples > 0) {
     const Span span("optimizer");
@@ -414,7 +411,16 @@ void Step::release(std::span<const shard::LocalShard> shards, HostSums& sums, do
   const auto step = optimizer_->steps();
   begin_noise(step);
   if (options_.before_noise) options_.before_noise(step, digest_of_sum(step, shards, below));
-  add_noise(shards, sums);
+  if (runtime_->device().is_cpu() || runtime_->device().is_meta()) {  // a piece at a time, while it is in a cache
+    const Span span("noise");
+    const double deviation = noise_deviation();
+    runtime_->narrow_gradients([&](const at::Tensor& piece, const nn::Weight& weight, int64_t begin) {
+      noise_->add(piece, deviation, step, weight.id(), begin);
+    });
+  } else {
+    add_noise(shards, sums);
+    runtime_->narrow_gradients();
+  }
   record.clip_norm = clipper().clip_norm();
   if (!clipper().adaptive()) return;
   const double sigma = clipper().count_sigma();

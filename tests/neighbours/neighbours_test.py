@@ -130,7 +130,7 @@ def fitted_clip(program, pair):
     trial = math.sqrt(2.0)
     weights = program.weights(pair, trial, pair.data[:DIVISOR])
     each = max(abs(w) for w in weights["score.weight"]) / scale_of(trial) / DIVISOR
-    if not 0.9 < each < 1:
+    if not 0.9 < each <= 1:
         raise Misconfigured(f"a clipped record has {each} in each of two weights; expected C / sqrt(2) less a margin")
     return trial * (1 + 0.3 / 2**pair.crosses) / each
 

@@ -33,8 +33,7 @@ struct AllKinds {
       weight.bind(at::zeros(shape, at::kFloat));
       return &weight;
     };
-    const auto ids =
-        at::randint(0, 7, {samples, kSummedT}, at::make_generator<at::CPUGeneratorImpl>(seed), at::kLong);
+    const auto ids = at::randint(0, 7, {samples, kSummedT}, at::make_generator<at::CPUGeneratorImpl>(seed), at::kLong);
     const auto a = drawn({samples, kSummedT, kSummedD}, type, seed + 1),
                g = drawn({samples, kSummedT, kSummedP}, type, seed + 2),
                h = drawn({samples, kSummedT, kSummedD}, type, seed + 3);
@@ -147,9 +146,11 @@ TEST(ExactSum, IsThatOfTheDefinition) {
     const auto rows = (exact(lookup.g_BTD) * c).masked_fill((lookup.ids_BT == 2).unsqueeze(2), 0);
     table.index_add_(0, lookup.ids_BT.view(-1), rows.view({-1, kSummedD}));
     const std::vector<at::Tensor> wanted{at::einsum("btp,btd->pd", {exact(linear.g_BTP) * c, exact(linear.a_BTD)}),
-                                         (exact(linear.g_BTP) * c).sum({0, 1}), table,
+                                         (exact(linear.g_BTP) * c).sum({0, 1}),
+                                         table,
                                          (exact(norm.xhat_BTD) * exact(norm.g_BTD) * c).sum({0, 1}),
-                                         (exact(norm.g_BTD) * c).sum({0, 1}), (exact(norm.g_BTD) * c).sum(0)};
+                                         (exact(norm.g_BTD) * c).sum({0, 1}),
+                                         (exact(norm.g_BTD) * c).sum(0)};
     for (size_t i = 0; i < wanted.size(); ++i)
       EXPECT_TRUE(at::allclose(found[i], wanted[i], type == at::kDouble ? 1e-12 : 1e-6, 1e-8))
           << toString(type) << ", weight " << i;
@@ -160,8 +161,7 @@ TEST(ExactSum, LeavesOutWhatWeighsNothingWhateverItHolds) {
   AllKinds kinds(3, at::kFloat, 5);
   const auto wanted = kinds.sums({0, 2}, 2);
   kinds.c_B[1].fill_(0);
-  for (auto& grad : kinds.all)
-    for_each_tensor(grad, [](const at::Tensor& factor) { factor[1].fill_(std::nan("")); });
+  for (auto& grad : kinds.all) for_each_tensor(grad, [](const at::Tensor& factor) { factor[1].fill_(std::nan("")); });
   const auto found = kinds.sums({0, 1, 2}, 3);
   for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(found[i].equal(wanted[i])) << i;
 }
@@ -191,8 +191,10 @@ template <class Number>
 void expect_same_bits(const std::vector<double>& values) {
   std::vector<Number> x, y;
   const auto number = [](double value) {
-    if constexpr (std::is_same_v<Number, double>) return value;
-    else return static_cast<Number>(static_cast<float>(value));
+    if constexpr (std::is_same_v<Number, double>)
+      return value;
+    else
+      return static_cast<Number>(static_cast<float>(value));
   };
   for (const auto value : values) x.push_back(number(value)), y.push_back(number(1 - value));
   const auto count = std::ssize(x);
@@ -203,7 +205,7 @@ void expect_same_bits(const std::vector<double>& values) {
       wanted[i] += std::nearbyint(static_cast<double>(x[i]) * 0.37 / spacing) * spacing;
     for (const auto variant : variants()) {
       std::vector<double> sums(x.size(), 3 * spacing);
-      add_terms(x.data(), 0.37, spacing, count, sums.data(), variant);
+      add_terms(x.data(), 0.37, spacing, count, sums.data(), /*adds=*/true, variant);
       EXPECT_EQ(sums, wanted) << static_cast<int>(variant) << ", spacing " << spacing;
     }
   }

@@ -40,7 +40,8 @@ struct RowKinds {
       return &weight;
     };
     const auto ids = at::randint(0, 3, {kB, kT}, at::make_generator<at::CPUGeneratorImpl>(1), at::kLong);
-    const auto g_BTD = random_rows({kB, kT, kD}, 2), g_BTP = random_rows({kB, kT, kP}, 3), a_BTD = random_rows({kB, kT, kD}, 4);
+    const auto g_BTD = random_rows({kB, kT, kD}, 2), g_BTP = random_rows({kB, kT, kP}, 3),
+               a_BTD = random_rows({kB, kT, kD}, 4);
     const auto* own = add("own", {kD});
     all = {LinearGrad{a_BTD, g_BTP, add("w", {kP, kD}), add("b", {kP})},
            LinearGrad{at::Tensor(), g_BTP, nullptr, add("only bias", {kP})},
@@ -70,7 +71,8 @@ TEST(SampleRows, AreOneSampleOfEveryKindOfLayer) {
     const auto rows = kinds.weighed(grad, c_B), samples = kinds.weighed(by_sample(grad, kRows), c_S);
     ASSERT_EQ(rows.size(), samples.size());
     ASSERT_FALSE(rows.empty());
-    for (size_t i = 0; i < rows.size(); ++i) EXPECT_TRUE(at::allclose(rows[i], samples[i], 1e-10, 1e-12)) << grad.index();
+    for (size_t i = 0; i < rows.size(); ++i)
+      EXPECT_TRUE(at::allclose(rows[i], samples[i], 1e-10, 1e-12)) << grad.index();
     const auto none = kinds.weighed(by_sample(grad, kRows), at::zeros({kSamples}, at::kDouble));
     for (const auto& sum : none) EXPECT_EQ(sum.abs().sum().item<double>(), 0);
   }

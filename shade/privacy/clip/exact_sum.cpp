@@ -30,7 +30,9 @@ void say_shapes(const at::Tensor& into, const at::Tensor& gradients, bool adds) 
 }
 
 // On the grid, by the same rounding as add_terms() (exact_kernels.h).
-at::Tensor on_grid(const at::Tensor& terms, double spacing) { return (terms + 0x1.8p52 * spacing) - 0x1.8p52 * spacing; }
+at::Tensor on_grid(const at::Tensor& terms, double spacing) {
+  return (terms + 0x1.8p52 * spacing) - 0x1.8p52 * spacing;
+}
 
 // [B, N] -> [B, N] fp64.
 at::Tensor terms_of(const at::Tensor& gradients_BN, const SampleWeights& weights) {
@@ -61,8 +63,7 @@ void add_weight(const nn::LinearGrad& grad, const SampleWeights& weights, nn::Gr
   const auto samples = grad.g_BTP.size(0), width_in = grad.a_BTD.size(2), width_out = grad.g_BTP.size(2);
   const auto type = nn::wide(grad.g_BTP.scalar_type());
   const bool adds = sink.written(*grad.weight), few = nn::few_launches(grad.g_BTP);
-  const auto rows_PD =
-      buffer_of(*grad.weight, sink).view({grad.weight->shape()[0], -1}).narrow(0, grad.row, width_out);
+  const auto rows_PD = buffer_of(*grad.weight, sink).view({grad.weight->shape()[0], -1}).narrow(0, grad.row, width_out);
   const auto room = (few ? nn::largest_block(grad.g_BTP) : kProducts).count;
   const auto row_bytes = width_in * static_cast<int64_t>(c10::elementSize(type));
   const auto step = std::clamp<int64_t>(room / std::max<int64_t>(1, row_bytes), 1, width_out);
@@ -168,9 +169,13 @@ void add_terms_of(const at::Tensor& into_N, const at::Tensor& gradients_BN, cons
     at::parallel_for(0, count, 16 * kTermsAtATime, [&](int64_t from, int64_t to) {
       for (int64_t at = from; at < to; at += kTermsAtATime) {
         const auto size = std::min(kTermsAtATime, to - at);
-        if (!adds) std::fill_n(into + at, size, 0.0);
-        for (int64_t b = 0; b < samples; ++b)
-          if (c[b] != 0) add_terms(x + b * count + at, c[b], weights.spacing, size, into + at);
+        bool written = adds;
+        for (int64_t b = 0; b < samples; ++b) {
+          if (c[b] == 0) continue;
+          add_terms(x + b * count + at, c[b], weights.spacing, size, into + at, written);
+          written = true;
+        }
+        if (!written) std::fill_n(into + at, size, 0.0);
       }
     });
   });

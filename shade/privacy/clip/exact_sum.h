@@ -1,10 +1,10 @@
 // The clipped sum, without a rounding that one sample could change for another.
 //
 // Each sample's clipped gradient c_b g_b is made by itself, rounded to multiples of a spacing h that follows from the
-// clip norm alone, and added in fp64, which is exact for up to kMostSummed of them: |c_b g_b| <= C < 2^34 h, so a sum of
-// 2^19 has less than 53 bits above h. So the sum is the same whatever the order, the micro-batches and the ranks, and
-// one sample more moves it by its own rounded term: by at most |c_b g_b| + h sqrt(P), since a weight gets at most two
-// terms of a sample (a tied table), each rounded by h / 2 (docs/privacy.md, "What one record can do").
+// clip norm alone, and added in fp64, which is exact for up to kMostSummed of them: |c_b g_b| <= C < 2^34 h, so a sum
+// of 2^19 has less than 53 bits above h. So the sum is the same whatever the order, the micro-batches and the ranks,
+// and one sample more moves it by its own rounded term: by at most |c_b g_b| + h sqrt(P), since a weight gets at most
+// two terms of a sample (a tied table), each rounded by h / 2 (docs/privacy.md, "What one record can do").
 #pragma once
 
 #include "shade/nn/gradients.h"

@@ -139,8 +139,8 @@ class ClippingMethod : public Method {
 
   int64_t blank_ = 0;
   std::vector<at::Tensor> coefficients_;  // by group
-  int64_t counted_ = 0;  // samples since the counts were drained
-  at::Tensor tally_;     // of them: finite, and below C; on the device
+  int64_t counted_ = 0;                   // samples since the counts were drained
+  at::Tensor tally_;                      // of them: finite, and below C; on the device
   bool recording_ = false;
   std::vector<RecordedNorms> recorded_;
 };

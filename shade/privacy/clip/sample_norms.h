@@ -29,8 +29,8 @@ class SampleNorms {
   // Every trainable weight (of a group) was handed over, and its norms were added. Throws UsageError naming it.
   void require_complete(std::optional<size_t> group = {}) const;
   int64_t samples() const { return samples_; }
-  at::Tensor squares(size_t group) const;                                 // [B] fp64, the sum of what was added
-  at::Tensor total() const;                                               // over all groups
+  at::Tensor squares(size_t group) const;  // [B] fp64, the sum of what was added
+  at::Tensor total() const;                // over all groups
   const std::map<nn::WeightId, at::Tensor>& by_weight() const { return by_weight_; }
 
  private:

@@ -53,9 +53,9 @@ void for_each_tile(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t til
 
 // [B], fp64.
 struct GramSums {
-  at::Tensor squares_B;         // sum over t, s of A_ts G_ts
-  at::Tensor by_a_B, by_g_B;    // sum of |a_t| |a_s| |G_ts|, and of |g_t| |g_s| |A_ts|
-  at::Tensor spread_B;          // sum over t of |a_t| |g_t|
+  at::Tensor squares_B;       // sum over t, s of A_ts G_ts
+  at::Tensor by_a_B, by_g_B;  // sum of |a_t| |a_s| |G_ts|, and of |g_t| |g_s| |A_ts|
+  at::Tensor spread_B;        // sum over t of |a_t| |g_t|
 };
 
 // Each element of the two matrices is read once.
@@ -88,8 +88,8 @@ GramSums gram_sums(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t til
 }
 
 // Dot products of D and P numbers are off by gamma_D |a_t| |a_s| and gamma_P |g_t| |g_s| at most, so the sum of their
-// products by gamma_D sum |a_t| |a_s| |G_ts| + gamma_P sum |g_t| |g_s| |A_ts| + gamma_D gamma_P spread^2. The last share
-// is of the sums in fp64.
+// products by gamma_D sum |a_t| |a_s| |G_ts| + gamma_P sum |g_t| |g_s| |A_ts| + gamma_D gamma_P spread^2. The last
+// share is of the sums in fp64.
 at::Tensor lost_of(const GramSums& sums, const at::Tensor& a_BTD, const at::Tensor& g_BTP) {
   const auto type = nn::wide(g_BTP.scalar_type());
   const double by_a = gamma_of(a_BTD.size(2), type), by_g = gamma_of(g_BTP.size(2), type);
@@ -105,9 +105,8 @@ at::Tensor gram_on_host(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_
   if (out.is_meta()) return out;  // a plan has none that are
   const auto uncertain = (lost_B > bound_B * kUncertain).nonzero().squeeze(1);
   if (uncertain.numel() > 0)
-    out.index_copy_(
-        0, uncertain,
-        instantiated_squares(a_BTD.index_select(0, uncertain), g_BTP.index_select(0, uncertain), MiB(8)));
+    out.index_copy_(0, uncertain,
+                    instantiated_squares(a_BTD.index_select(0, uncertain), g_BTP.index_select(0, uncertain), MiB(8)));
   return out;
 }
 
@@ -120,8 +119,8 @@ double cut_off(const at::Tensor& factor, int64_t products) {
 }
 
 // To know which samples are uncertain would wait for an accelerator: there a sum is raised by an estimate of what
-// rounding the terms can take away, as a share of the absolute terms, and counts as kCancelled of these at least. Such a
-// sample is clipped by up to sqrt(kCancelled absolute) instead of its norm: by more than it had to be, never by less.
+// rounding the terms can take away, as a share of the absolute terms, and counts as kCancelled of these at least. Such
+// a sample is clipped by up to sqrt(kCancelled absolute) instead of its norm: by more than it had to be, never by less.
 at::Tensor gram_on_device(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t tile) {
   at::Tensor squares, absolute;
   const auto add = [](at::Tensor& sum, const at::Tensor& part, double weight) {

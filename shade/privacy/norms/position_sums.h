@@ -1,4 +1,5 @@
-// Sums over the positions of a sample in fp64: so wide that the norm of a sum and the sum itself are of the same number.
+// Sums over the positions of a sample in fp64: so wide that the norm of a sum and the sum itself are of the same
+// number.
 #pragma once
 
 #include <ATen/core/Tensor.h>

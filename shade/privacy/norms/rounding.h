@@ -2,9 +2,10 @@
 // small a one would let a sample move the sum by more than C.
 //
 // The gradient of a linear weight is a sum of T terms x_t = g_t a_t^T, one per position, which is made twice: for its
-// norm, and for the clipped sum. By the standard model of floating-point sums, in whatever order, each is off by at most
-// gamma_T sum |x_t| (Higham, Accuracy and Stability of Numerical Algorithms, 3.1 and 3.5), u the unit roundoff of the
-// type that is summed in. Where the terms don't cancel that is little; where they do, it can be more than the gradient.
+// norm, and for the clipped sum. By the standard model of floating-point sums, in whatever order, each is off by at
+// most gamma_T sum |x_t| (Higham, Accuracy and Stability of Numerical Algorithms, 3.1 and 3.5), u the unit roundoff of
+// the type that is summed in. Where the terms don't cancel that is little; where they do, it can be more than the
+// gradient.
 #pragma once
 
 #include <ATen/core/Tensor.h>
