@@ -4,6 +4,7 @@
 
 #include "shade/nn/function.h"
 #include "shade/nn/plain_operators.h"
+#include "shade/nn/row_product.h"
 
 namespace shade::nn {
 namespace {
@@ -14,7 +15,7 @@ struct Gelu : torch::autograd::Function<Gelu> {
   static at::Tensor forward(Context* context, const at::Tensor& z, const Linear* layer) {
     remember(context, layer);
     context->save_for_backward({z});
-    return at::linear(at::gelu(z, "tanh"), layer->weight().value(), bias_of(*layer));
+    return row_product(at::gelu(z, "tanh"), layer->weight().value(), bias_of(*layer));
   }
   static Tensors backward(Context* context, Tensors grads) {
     const auto& layer = recall<Linear>(context);
@@ -32,7 +33,7 @@ struct Swiglu : torch::autograd::Function<Swiglu> {
   static at::Tensor forward(Context* context, const at::Tensor& gate, const at::Tensor& up, const Linear* layer) {
     remember(context, layer);
     context->save_for_backward({gate, up});
-    return at::linear(at::silu(gate).mul_(up), layer->weight().value(), bias_of(*layer));
+    return row_product(at::silu(gate).mul_(up), layer->weight().value(), bias_of(*layer));
   }
   static Tensors backward(Context* context, Tensors grads) {
     const auto& layer = recall<Linear>(context);

@@ -4,6 +4,7 @@
 
 #include "shade/nn/function.h"
 #include "shade/nn/plain_operators.h"
+#include "shade/nn/row_product.h"
 
 namespace shade::nn {
 
@@ -13,7 +14,8 @@ Linear::Linear(Parameters& parameters, const std::string& name, Options options)
 }
 
 at::Tensor linear_input_grad(const at::Tensor& g, const Weight& weight) {
-  return at::matmul(g, weight.value().view({weight.shape()[0], -1}));
+  const auto w_PD = weight.value().view({weight.shape()[0], -1});
+  return treats_rows_differently(g, w_PD.size(1)) ? row_product(g, w_PD.t()) : at::matmul(g, w_PD);
 }
 
 void hand_over(const Linear& layer, const at::Tensor& a, const at::Tensor& g) {
@@ -30,7 +32,7 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     remember(context, layer);
     // A frozen weight costs nothing: the activation is kept only for a gradient that somebody wants.
     if (layer->weight().trainable()) context->save_for_backward({x});
-    return at::linear(x, layer->weight().value(), layer->bias() ? layer->bias()->value() : at::Tensor());
+    return row_product(x, layer->weight().value(), layer->bias() ? layer->bias()->value() : at::Tensor());
   }
   static Tensors backward(Context* context, Tensors grads) {
     const auto& layer = recall<Linear>(context);

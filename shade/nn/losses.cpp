@@ -8,6 +8,7 @@
 #include "shade/nn/function.h"
 #include "shade/nn/launches.h"
 #include "shade/nn/plain_operators.h"
+#include "shade/nn/row_product.h"
 #include "shade/nn/wide_product.h"
 
 namespace shade::nn {
@@ -22,7 +23,10 @@ struct Slices {
 
   int64_t size(int64_t row) const { return std::min(step, rows - row); }
   at::Tensor of_weight(int64_t row) const { return weight.value().narrow(0, row, size(row)); }
-  at::Tensor logits(const at::Tensor& h_ND, int64_t row) const { return at::mm(h_ND, of_weight(row).t()); }
+  at::Tensor logits(const at::Tensor& h_ND, int64_t row) const {
+    const auto w_VD = of_weight(row);
+    return treats_rows_differently(h_ND, w_VD.size(0)) ? row_product(h_ND, w_VD) : at::mm(h_ND, w_VD.t());
+  }
   // For each position: is its label in this slice, and at which column (any if not)?
   std::pair<at::Tensor, at::Tensor> targets(const at::Tensor& labels_N, int64_t row) const {
     const auto inside = (labels_N >= row) & (labels_N < row + size(row));

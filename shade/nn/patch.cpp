@@ -6,6 +6,7 @@
 
 #include "shade/nn/function.h"
 #include "shade/nn/plain_operators.h"
+#include "shade/nn/row_product.h"
 
 namespace shade::nn {
 namespace {
@@ -21,8 +22,8 @@ struct PatchFunction : torch::autograd::Function<PatchFunction> {
     remember(context, layer);
     context->save_for_backward({images});
     const auto& weight = layer->weight();
-    return at::linear(unfolded(images, layer->patch()), weight.value().view({weight.shape()[0], -1}),
-                      layer->bias().value());
+    return row_product(unfolded(images, layer->patch()), weight.value().view({weight.shape()[0], -1}),
+                       layer->bias().value());
   }
   static Tensors backward(Context* context, Tensors grads) {
     const auto& layer = recall<PatchEmbedding>(context);

@@ -6,6 +6,7 @@
 
 #include "shade/nn/function.h"
 #include "shade/nn/plain_operators.h"
+#include "shade/nn/row_product.h"
 
 namespace shade::nn {
 namespace {
@@ -20,8 +21,8 @@ struct Adapted : torch::autograd::Function<Adapted> {
     context->saved_data["up"] = reinterpret_cast<int64_t>(up);
     context->saved_data["scale"] = scale;
     const auto* bias = base->bias();
-    auto y = at::linear(x, base->weight().value(), bias != nullptr ? bias->value() : at::Tensor());
-    const auto u = at::linear(x, down->weight().value()).mul_(scale);
+    auto y = row_product(x, base->weight().value(), bias != nullptr ? bias->value() : at::Tensor());
+    const auto u = row_product(x, down->weight().value()).mul_(scale);
     rows(y).addmm_(rows(u), up->weight().value().t());
     context->save_for_backward({x, u});
     return y;

@@ -61,8 +61,9 @@ struct VerifyRow {
   Json json() const;
 };
 
-// The marks of a dtype: 1e-5 (fp32), 1e-10 (fp64), 2.5e-2 (bf16, of the whole gradient).
-double tolerance(nn::DType dtype);
+// The marks of a dtype: 1e-5 (fp32), 1e-10 (fp64), 2.5e-2 (bf16, of the whole gradient); and 4 T^1.5 u for samples of T
+// positions, because norms are raised by what rounding can do to a sum of T terms (privacy/norms/rounding.h).
+double tolerance(nn::DType dtype, int64_t positions = 1);
 
 // Of our own methods, as rows of the table.
 std::vector<CheckedMethod> checked_methods(std::span<const privacy::MethodName> names,

@@ -303,6 +303,7 @@ void ShardedUnit::narrow(const EachPiece& before) {
         for (int64_t at = 0; before && at < run.size;) {
           // Up to a multiple of the piece's size in the weight: noise is drawn in chunks of its elements.
           const auto size = std::min(run.size - at, kPiece - (run.begin + at) % kPiece);
+          SHADE_CHECK(local + run.at + at >= done, "gradients are narrowed front to back");
           before(wide.narrow(0, local + run.at + at, size), *run.weight, run.begin + at);
           at += size;
           narrow_until(local + run.at + at);

@@ -5,6 +5,7 @@
 
 #include "shade/base/error.h"
 #include "shade/checkpoint/agreement.h"
+#include "shade/privacy/mechanism_version.h"
 #include "shade/train/agreed_key.h"
 #include "shade/train/budget.h"
 #include "shade/train/history.h"
@@ -34,7 +35,9 @@ Job::Job(comm::World& world, JobOptions options)
   require_noise_for(options_.optimizer, is_private());
   no_epsilon_ = train::no_epsilon(options_);
   if (is_private() && end_ == 0) end_ = options_.privacy->steps;
-  micro_batch_ = options_.micro_batch > 0 ? options_.micro_batch : (options_.batch_size + ranks_ - 1) / ranks_;
+  micro_batch_ = options_.micro_batch > 0 ? options_.micro_batch
+                 : is_private()           ? most_fixed()
+                                          : (options_.batch_size + ranks_ - 1) / ranks_;
   const auto policy = shard::policy_of(options_.shard, ranks_);
   auto groups = options_.groups ? *options_.groups : shard::connect_groups(world, policy);
   groups.policy = policy;
@@ -76,7 +79,9 @@ void Job::open_ledger(const std::string& folder) {
   history_ = std::make_unique<History>(*folder_, groups().control,
                                        History::Options{.seed = options_.noise_seed, .replayable = false});
   const bool seeded = options_.noise_seed.has_value();
-  const auto known = history_->look("job", event_json(event, seeded, !options_.unaccounted), std::nullopt);
+  auto words = event_json(event, seeded, !options_.unaccounted);
+  words["mechanism_version"] = privacy::kMechanismVersion;
+  const auto known = history_->look("job", words, std::nullopt);
   auto earlier = earlier_steps(known.spent, event, seeded, [] { return std::string("unit that they don't state"); });
   earlier_ = std::move(earlier.steps);
   if (no_epsilon_.empty()) no_epsilon_ = earlier.no_epsilon;

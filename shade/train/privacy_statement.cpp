@@ -125,6 +125,7 @@ PrivacyStatement::Steps steps_of(const checkpoint::Spent& spent, const Recipe& r
                               .clip_norm = event.at("clip_norm"),
                               .divisor = event.at("divisor"),
                               .clip_style = recipe.dp.clip_style,
+                              .exact_sum = event.value("mechanism_version", 1) > 1,
                               .count = spent.steps};
   if (event.contains("clip_style"))
     out.clip_style = parse_name<privacy::ClipStyle>(event.at("clip_style").get<std::string>());

@@ -35,6 +35,7 @@ struct PrivacyStatement {
     double divisor = 0;    // the public constant that sums are divided by
     privacy::ClipStyle clip_style = privacy::ClipStyle::flat;
     int64_t max_records = 0;  // of users: most records of one in a step
+    bool exact_sum = true;    // false: of a version whose sums were rounded
     int64_t count = 0;
   };
   // Which program; empty: not known.

@@ -29,14 +29,15 @@ Json unit_json(const PrivacyStatement& s) {
 
 Json mechanisms_json(const std::vector<PrivacyStatement::Steps>& steps) {
   Json out = Json::array();
-  for (const auto& [mechanism, clip_norm, divisor, clip_style, max_records, count] : steps) {
+  for (const auto& [mechanism, clip_norm, divisor, clip_style, max_records, exact_sum, count] : steps) {
     Json kind{{"steps", count},
               {"sampler", to_string(mechanism.sampler)},
               {"sample_rate", mechanism.sample_rate},
               {"sigma", mechanism.noise_multiplier},
               {"clip_norm", clip_norm},
               {"clip_style", to_string(clip_style)},
-              {"divisor", divisor}};
+              {"divisor", divisor},
+              {"sum", exact_sum ? "exact" : "rounded"}};
     if (max_records > 0) kind["max_records_per_user"] = max_records;
     if (mechanism.max_batch > 0)
       kind.update({{"max_batch", mechanism.max_batch}, {"population", mechanism.population}});

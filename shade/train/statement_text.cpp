@@ -258,6 +258,28 @@ std::string batch_words(const PrivacyStatement& s) {
       s.unit == PrivacyUnit::user ? " At most K records of a user are used in a step, and give one gradient." : "");
 }
 
+// Why one unit moves the sum by at most C.
+std::string sum_words(const PrivacyStatement& s) {
+  const auto unit = to_string(s.unit);
+  const auto exact = std::count_if(s.steps.begin(), s.steps.end(), [](const Steps& kind) { return kind.exact_sum; });
+  std::string out;
+  if (exact > 0)
+    out +=
+        text("One ", unit,
+             " moves the sum by at most C: its clipped gradient is rounded by itself to multiples of at "
+             "most 2^-33 C and added without rounding, and clipping leaves 1e-9 + 2^-33 sqrt(P) of C unused for it, P "
+             "the number of trained weights. What rounding can do to a gradient before that is part of its norm, by "
+             "the standard model of floating-point sums. This assumes that the gradient of a ",
+             unit,
+             " has the same bits whatever the others in its batch are: shapes are fixed for that, and it is "
+             "tested, not proven. On GPUs, norms by Gram matrices rest on an estimate.\n\n");
+  if (exact < std::ssize(s.steps))
+    out += text("Some steps were made by an earlier version of shade, whose sums were rounded: that one ", unit,
+                " moves them by at most C was measured, not derived, and there are records for which it does not "
+                "hold.\n\n");
+  return out;
+}
+
 std::string mechanism_words(const PrivacyStatement& s) {
   const auto unit = to_string(s.unit), optimizer = optimizer_name(s.optimizer);
   const bool plain = s.optimizer == optim::Algorithm::sgd;
@@ -273,7 +295,7 @@ std::string mechanism_words(const PrivacyStatement& s) {
                  "both releases together cost what one with sigma would. "
                : "",
       "This is DP-SGD (Abadi et al. 2016)",
-      plain ? "" : text(" with ", optimizer, " as its optimizer (DP-", optimizer, ")"), ".\n\n",
+      plain ? "" : text(" with ", optimizer, " as its optimizer (DP-", optimizer, ")"), ".\n\n", sum_words(s),
       "The noise comes from ChaCha20, a cryptographic random number generator, with a secret key of 256 bits "
       "that the operating system generated. ",
       key_words(s.key), "\n\n");

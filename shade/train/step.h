@@ -49,12 +49,12 @@ struct StepOptions {
   std::function<void(int64_t step, const io::Digest& sum)> before_noise{};
   // Asked when the gradients are complete; true on any rank is the same as the wish to stop.
   std::function<bool()> stop{};
-  // A private step in bf16 computes every micro-batch with so many samples, or so many for each length: smaller ones
-  // get blank samples, which count nowhere, larger ones are refused (train/fixed_shapes.h). In other types it is what
-  // `auto` reckons memory with. 0: as they come, for gradients that nothing is trained with.
+  // A private step computes every micro-batch with so many samples, or so many for each length: smaller ones get blank
+  // samples, which count nowhere, larger ones are refused (train/fixed_shapes.h). 0: as they come, for gradients that
+  // nothing is trained with.
   MicroShapes micro_shapes{};
   // The step is measured or checked, on records that need no protection. Then what would weaken a private step is
-  // allowed: noise drawn twice, batches that don't say which records they hold, narrow reductions, timed choices.
+  // allowed: noise drawn twice, batches that don't say which records they hold, shapes that follow them, timed choices.
   bool rehearsal = false;
 };
 

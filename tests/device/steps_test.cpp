@@ -163,7 +163,8 @@ TEST_P(DeviceSteps, AreTheCpus) {
   for (const auto& c : cases(ranks)) {
     const auto &here = found.at(c.name()), &there = wanted.at(c.name());
     const auto gradients = distance(here.gradients, there.gradients), weights = distance(here.weights, there.weights);
-    const auto within = c.dtype == nn::DType::fp32 ? 1e-6 : 1e-2;
+    // Gram norms have a bound on a CPU, and an estimate on a device: samples are clipped by up to 2e-5 of it more.
+    const auto within = c.dtype == nn::DType::fp32 ? (there.noised.empty() ? 1e-6 : 3e-5) : 1e-2;
     EXPECT_LT(gradients, within) << c.name() << ", gradients";
     if (!there.noised.empty()) EXPECT_LT(distance(here.noised, there.noised), within) << c.name() << ", with noise";
     EXPECT_LT(weights, within) << c.name() << ", weights";

@@ -42,7 +42,7 @@ TEST_P(DeviceTraining, IsTheCpus) {
     ASSERT_EQ(wanted.losses().size(), 6u);
     for (size_t step = 0; step < 6; ++step)
       EXPECT_NEAR(found.losses()[step], wanted.losses()[step], 1e-6 * wanted.losses()[step]) << "step " << step;
-    EXPECT_LT(distance(found, wanted), 1e-6);
+    EXPECT_LT(distance(found, wanted), kind == kPlain ? 1e-6 : 1e-5);  // Gram norms differ by what rounding can do
   }
 }
 

@@ -19,7 +19,7 @@ using test::fault;
 constexpr int64_t kB = 3;
 
 struct Refusal : testing::TestWithParam<MethodName> {
-  Refusal() : sink(at::kFloat) {
+  Refusal() : sink(at::kDouble) {
     parameters.begin_unit("only");
     weight = &parameters.add("a.weight", {2, 5}, {});
     positions = &parameters.add("positions", {4, 5}, {});
@@ -46,7 +46,7 @@ struct Refusal : testing::TestWithParam<MethodName> {
   static at::Tensor ids() { return at::tensor({0, 1, 1, 1, 0, 0, 0, 1, 0, 1, 1, 0}, at::kLong).view({kB, 4}); }
 
   nn::Parameters parameters;
-  nn::PlainGradients sink{at::kDouble};
+  nn::PlainGradients sink;
   nn::Weight *weight, *positions;
 };
 

@@ -105,7 +105,8 @@ class Written {
   // Half of the samples are clipped: a private sum, as it is before the noise.
   void clipped(MethodName method) {
     privacy::DpConfig dp{.dp = method, .max_grad_norm = middle_norm(), .noise_seed = 1};
-    tensors_["threshold"] = at::full({1}, dp.max_grad_norm * (1 - privacy::clip_margin(model_->parameters().count_trainable())), at::kDouble);
+    tensors_["threshold"] = at::full(
+        {1}, dp.max_grad_norm * (1 - privacy::clip_margin(model_->parameters().count_trainable())), at::kDouble);
     keep(to_string(method), dp);
   }
 

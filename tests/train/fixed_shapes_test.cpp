@@ -38,7 +38,7 @@ TEST(FixedShapes, RefuseWhatFollowsTheRecords) {
   nn::Batch batch;
   batch.x_BD = at::zeros({3, 2});
   EXPECT_EQ(test::fault([&] { FixedShapes(2).padded(batch); }),
-            "a micro-batch of 3 samples in a private bf16 step of 2 at a time; cut it into smaller ones, or raise "
+            "a micro-batch of 3 samples in a private step of 2 at a time; cut it into smaller ones, or raise "
             "StepOptions::micro_shapes");
   FixedShapes shapes(3);
   shapes.padded(batch);
@@ -62,9 +62,8 @@ TEST(FixedShapes, HaveANumberOfSamplesForEachLength) {
       EXPECT_EQ(padded.ids_BT.sum().item<int64_t>(), present * length);
     }
   EXPECT_EQ(test::fault([&] { shapes.padded(texts(1, 40)); }),
-            "samples of 1 x 40 tokens in a private bf16 step; pad them to the next shape of its grid, 1 x 64");
-  EXPECT_NE(test::fault([&] { shapes.padded(texts(3, 64)); }).find("a private bf16 step of 2 at a time"),
-            std::string::npos);
+            "samples of 1 x 40 tokens in a private step; pad them to the next shape of its grid, 1 x 64");
+  EXPECT_NE(test::fault([&] { shapes.padded(texts(3, 64)); }).find("a private step of 2 at a time"), std::string::npos);
   EXPECT_NE(test::fault([&] {
               auto other = grid;
               other.grid = false;
@@ -137,10 +136,12 @@ TEST(FixedShapes, NoSampleChangesHowAnotherIsRounded) {
       test::for_each_model(
           [&](const std::string& name, auto&& model) {
             if (full) model.length = 37;
-            Summing summing(groups, model, nn::DType::bf16);
-            const std::vector some{MethodName::materialize, MethodName::ghost, MethodName::flash_bookkeeping};
-            for (const auto method : full ? some : std::vector(std::begin(test::kMethods), std::end(test::kMethods)))
-              expect_no_influence(summing, method, text(name, ", ", threads, " threads"));
+            for (const auto type : {nn::DType::bf16, nn::DType::fp32}) {
+              Summing summing(groups, model, type);
+              const std::vector some{MethodName::materialize, MethodName::ghost, MethodName::flash_bookkeeping};
+              for (const auto method : full ? some : std::vector(std::begin(test::kMethods), std::end(test::kMethods)))
+                expect_no_influence(summing, method, text(name, " ", to_string(type), ", ", threads, " threads"));
+            }
           },
           full ? 4 : 1);
     }
@@ -152,9 +153,11 @@ TEST(FixedShapes, NorDoesItsAbsence) {
   test::run_ranks(1, test::As::threads, [&](comm::World& world) {
     at::set_num_threads(1);
     test::Linear model(models::LinearStackConfig{.width = 1024, .depth = 4}, models::ModelOptions{});
-    Summing summing(shard::connect_groups(world, {}), model, nn::DType::bf16);
-    for (const auto method : {MethodName::flash_bookkeeping, MethodName::automatic})
-      expect_no_influence(summing, method, "wide linear");
+    for (const auto type : {nn::DType::bf16, nn::DType::fp32}) {
+      Summing summing(shard::connect_groups(world, {}), model, type);
+      for (const auto method : {MethodName::flash_bookkeeping, MethodName::automatic})
+        expect_no_influence(summing, method, text("wide linear ", to_string(type)));
+    }
   });
 }
 

@@ -62,7 +62,7 @@ TEST(Launches, OfALayer) {
       for (const auto& [method, positions, most] :
            {Bound{MethodName::none, 256, 98}, Bound{MethodName::automatic, 256, 150},
             Bound{MethodName::automatic, 8, 302}, Bound{MethodName::bookkeeping, 256, 302},
-            Bound{MethodName::flash_bookkeeping, 256, 260}, Bound{MethodName::ghost, 256, 386},
+            Bound{MethodName::flash_bookkeeping, 256, 270}, Bound{MethodName::ghost, 256, 386},
             Bound{MethodName::flash, 256, 344}}) {
         const Shape shape{.positions = positions};
         const auto two = asked(groups, 2, shape, method, dtype), three = asked(groups, 3, shape, method, dtype);

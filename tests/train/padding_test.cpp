@@ -70,7 +70,8 @@ TEST(Padding, ChangesRoundingAlone) {
         EXPECT_LT(gap.evaluation, 1e-4) << what;
         EXPECT_EQ(found.result.tokens, wanted.result.tokens) << what;
         EXPECT_GT(found.result.padded_tokens, found.result.tokens) << what;
-        EXPECT_LT(2 * found.result.padded_tokens, wanted.result.padded_tokens) << what;
+        // Private micro-batches are filled up, at each length.
+        EXPECT_LT((kind == kPrivate ? 1 : 2) * found.result.padded_tokens, wanted.result.padded_tokens) << what;
       }
     }
 }

@@ -245,7 +245,8 @@ TEST(PrivateStep, DividesByThePublicConstant) {
     one.step.run(batch, divisor);
     const auto after = one.whole(shard::Runtime::Part::weight);
     for (size_t w = 0; w < after.size(); ++w)
-      EXPECT_TRUE(at::allclose(after[w], before[w] - 0.1 / divisor * gradients[w], 1e-5, 1e-6)) << divisor;
+      EXPECT_TRUE(at::allclose(after[w], before[w] - 0.1 / divisor * gradients[w].to(at::kFloat), 1e-5, 1e-6))
+          << divisor;
   }
 }
 

@@ -36,7 +36,8 @@ const Case kCases[] = {
 int64_t theory(const Case& c, const shard::Policy& policy, int64_t parameters) {
   const int64_t s = policy.shard, r = policy.replicate, bytes = 4 * parameters;
   const int64_t between_shards = bytes / s * (s - 1), between_replicas = 2 * (bytes / s / r * (r - 1));
-  return ((policy.reshard ? c.gathers : 1) + c.reductions) * between_shards + between_replicas;
+  // Sums are sent in fp64.
+  return ((policy.reshard ? c.gathers : 1) + 2 * c.reductions) * between_shards + 2 * between_replicas;
 }
 
 struct Sent {

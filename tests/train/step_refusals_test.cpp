@@ -39,7 +39,7 @@ nn::Batch batch_of(const std::vector<int64_t>& records) {
 }
 
 privacy::DpConfig words() { return {.dp = privacy::MethodName::bookkeeping, .sigma = 1}; }
-StepOptions private_step() { return step_options(words()); }
+StepOptions private_step() { return step_options(words(), {.micro_shapes = 4}); }
 
 TEST(PrivateStep, DrawsTheNoiseOfAStepOnce) {
   auto world = comm::World::simulated(0, 1);
@@ -114,7 +114,7 @@ TEST(PrivateStep, CountsNoSampleOfEarlierSums) {
     Linear one(world);
     auto adaptive = words();
     adaptive.clip_style = privacy::ClipStyle::adaptive;
-    auto step = one.step(step_options(adaptive));
+    auto step = one.step(step_options(adaptive, {.micro_shapes = 4}));
     const std::vector batch{batch_of({0, 1, 2})};
     for (int i = 0; i < before; ++i) step.gradients(batch);
     return step.run(batch, 3).samples.below;

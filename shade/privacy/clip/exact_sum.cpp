@@ -68,22 +68,25 @@ void add_weight(const nn::LinearGrad& grad, const SampleWeights& weights, nn::Gr
   const auto row_bytes = width_in * static_cast<int64_t>(c10::elementSize(type));
   const auto step = std::clamp<int64_t>(room / std::max<int64_t>(1, row_bytes), 1, width_out);
   const auto together = std::clamp<int64_t>(room / (row_bytes * width_out + 1), 1, std::max<int64_t>(1, samples));
-  at::Tensor products;  // of the host; an accelerator's allocator keeps what it made
-  if (!few) products = at::empty({together * step * width_in}, grad.g_BTP.options().dtype(type));
+  // Of the host; an accelerator's allocator keeps what it made. Each begins at a multiple of 64 bytes: some of MKL's
+  // kernels treat memory by its address, and give the same factors other bits elsewhere.
+  const auto slot = (step * width_in + 15) / 16 * 16;
+  at::Tensor products;
+  if (!few) products = at::empty({together, slot}, grad.g_BTP.options().dtype(type));
   for (int64_t row = 0; row < width_out; row += step) {
     const auto height = std::min(step, width_out - row);
     const auto into_N = rows_PD.narrow(0, row, height).view({-1});
     for (int64_t b = 0; b < std::max<int64_t>(1, samples); b += together) {
       const auto size = std::min(together, samples - b);
       const auto g = grad.g_BTP.narrow(0, b, size).narrow(2, row, height), a = grad.a_BTD.narrow(0, b, size);
-      at::Tensor made;
+      at::Tensor made_BN;
       if (few) {
-        made = nn::wide_matmul(g.transpose(1, 2), a);
+        made_BN = nn::wide_matmul(g.transpose(1, 2), a).flatten(1);
       } else {
-        made = products.narrow(0, 0, size * height * width_in).view({size, height, width_in});
-        for (int64_t i = 0; i < size; ++i) nn::wide_product(made[i], g[i], a[i]);
+        made_BN = products.narrow(0, 0, size).narrow(1, 0, height * width_in);
+        for (int64_t i = 0; i < size; ++i) nn::wide_product(made_BN[i].view({height, width_in}), g[i], a[i]);
       }
-      add_terms_of(into_N, made.flatten(1), {weights.c_B.narrow(0, b, size), weights.spacing}, adds || b > 0);
+      add_terms_of(into_N, made_BN, {weights.c_B.narrow(0, b, size), weights.spacing}, adds || b > 0);
     }
   }
   if (grad.last) sink.mark_written(*grad.weight);
@@ -145,7 +148,7 @@ void add_layer(const nn::EmbeddingGrad& grad, const SampleWeights& weights, nn::
   if (table.is_meta() && !nn::few_launches(grad.g_BTD)) {
     say_shapes(grad.g_BTD, grad.g_BTD, /*adds=*/true);
   } else if (nn::few_launches(grad.g_BTD) && grad.ids_BT.numel() > 0) {
-    const auto [sums_BTD, tokens_BT] = token_sums(grad);
+    const auto [sums_BTD, tokens_BT, positions_BT] = token_sums(grad);
     table.index_add_(0, tokens_BT.reshape({-1}), terms_of(sums_BTD.flatten(1), weights).view({-1, table.size(1)}));
   } else {
     add_lookups(grad, weights, table);
@@ -160,8 +163,8 @@ double sum_spacing(double clip_norm) { return std::ldexp(1.0, std::ilogb(clip_no
 void add_terms_of(const at::Tensor& into_N, const at::Tensor& gradients_BN, const SampleWeights& weights, bool adds) {
   if (nn::few_launches(gradients_BN)) return add_by_device(into_N, gradients_BN, weights, adds);
   if (into_N.is_meta()) return say_shapes(into_N, gradients_BN, adds);
-  const auto x_BN = gradients_BN.contiguous();
-  const auto samples = x_BN.size(0), count = into_N.numel();
+  const auto x_BN = gradients_BN.stride(1) == 1 ? gradients_BN : gradients_BN.contiguous();
+  const auto samples = x_BN.size(0), count = into_N.numel(), apart = x_BN.stride(0);
   const auto* const c = weights.c_B.const_data_ptr<double>();
   auto* const into = into_N.data_ptr<double>();
   AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, x_BN.scalar_type(), "exact sum", [&] {
@@ -172,7 +175,7 @@ void add_terms_of(const at::Tensor& into_N, const at::Tensor& gradients_BN, cons
         bool written = adds;
         for (int64_t b = 0; b < samples; ++b) {
           if (c[b] == 0) continue;
-          add_terms(x + b * count + at, c[b], weights.spacing, size, into + at, written);
+          add_terms(x + b * apart + at, c[b], weights.spacing, size, into + at, written);
           written = true;
         }
         if (!written) std::fill_n(into + at, size, 0.0);

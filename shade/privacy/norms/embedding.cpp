@@ -5,6 +5,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "shade/base/error.h"
 #include "shade/base/memory_scope.h"
@@ -18,11 +19,6 @@
 
 namespace shade::privacy {
 namespace {
-
-// g without the positions that don't train the table.
-at::Tensor counted(const nn::EmbeddingGrad& grad) {
-  return grad.padding < 0 ? grad.g_BTD : grad.g_BTD.masked_fill((grad.ids_BT == grad.padding).unsqueeze(2), 0);
-}
 
 at::Tensor squares_on_host(const nn::EmbeddingGrad& grad) {
   const auto g_BTD = grad.g_BTD.contiguous();
@@ -48,6 +44,30 @@ at::Tensor squares_on_host(const nn::EmbeddingGrad& grad) {
   });
   for (size_t i = 0; i < runs.size(); ++i) out.data_ptr<double>()[runs[i].sample] += squares[i];
   return out;
+}
+
+// <E, H> token by token: of E the sum over its positions, of H the row at one of them. Position by position the terms
+// of a token could cancel to less than their rounding.
+at::Tensor product_on_host(const nn::EmbeddingGrad& lookup, const at::Tensor& rows_BTD) {
+  const auto g_BTD = lookup.g_BTD.contiguous(), rows = rows_BTD.to(at::kDouble).contiguous();
+  const auto positions = rows.size(1), width = rows.size(2);
+  auto out = at::zeros({rows.size(0)}, rows.options());
+  if (out.is_meta()) return out;
+  std::vector<double> sums(static_cast<size_t>(width));
+  for (const auto& run : token_runs(lookup)) {
+    std::fill(sums.begin(), sums.end(), 0);
+    AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, g_BTD.scalar_type(), "product of lookups",
+                                   [&] { add_run<scalar_t>(run, g_BTD, 0, width, sums.data()); });
+    const auto* const row = rows.const_data_ptr<double>() + (run.sample * positions + run.positions.front()) * width;
+    out.data_ptr<double>()[run.sample] += std::inner_product(sums.begin(), sums.end(), row, 0.0);
+  }
+  return out;
+}
+
+at::Tensor product_by_device(const nn::EmbeddingGrad& lookup, const at::Tensor& rows_BTD) {
+  const auto sums = token_sums(lookup);
+  const auto at_BTD = sums.positions_BT.unsqueeze(2).expand_as(rows_BTD);
+  return (sums.sums_BTD * rows_BTD.gather(1, at_BTD)).sum({1, 2});
 }
 
 // Equal without a look at the values: an accelerator would have to be waited for.
@@ -95,6 +115,7 @@ void TiedRows::add(const nn::LinearGrad& head) {
   const auto spread_B = spread_of(head.a_BTD, head.g_BTP).square_();
   spreads_B_ = spreads_B_.defined() ? spreads_B_.add_(spread_B) : spread_B;
   positions_ = head.g_BTP.size(1);
+  factors_ = head.g_BTP.scalar_type();
   if (nn::few_launches(head.g_BTP)) return add_columns(head);
   const auto type = nn::wide(head.g_BTP.scalar_type());
   fill(head, [&](int64_t b, const at::Tensor& columns) {
@@ -147,14 +168,15 @@ at::Tensor TiedRows::product(const nn::EmbeddingGrad& lookup) const {
     const auto made_BTD = at::matmul(z_BST_.transpose(1, 2).to(type), a_BSD_.to(type));
     rows_BTD = rows_BTD.defined() ? rows_BTD + made_BTD : made_BTD;
   }
-  return position_sums(rows_BTD, counted(lookup)).sum(1);
+  return nn::few_launches(rows_BTD) && lookup.ids_BT.numel() > 0 ? product_by_device(lookup, rows_BTD)
+                                                                 : product_on_host(lookup, rows_BTD);
 }
 
 at::Tensor TiedRows::lookup_squares(const nn::EmbeddingGrad& lookup, const at::Tensor& head_squares_B) const {
   const auto squares_B = embedding_squares(lookup);
   auto out = (squares_B + product(lookup) * 2).add_(squares_B + head_squares_B, 1e-11);
   if (!spreads_B_.defined()) return out;
-  const double share = 2 * gamma_of(positions_, lookup.g_BTD.scalar_type());
+  const double share = 2 * gamma_of(positions_, factors_);
   return out.add_(squares_B.sqrt().mul_(spreads_B_.sqrt()), 2 * share);
 }
 

@@ -42,6 +42,7 @@ class TiedRows {
   at::Tensor ids_BT_, rows_BTD_;
   at::Tensor spreads_B_;  // squared, over the slices whose rows were made here
   int64_t positions_ = 0;
+  at::ScalarType factors_ = at::kFloat;
   // g of the head at its position s and the row that position t looked up, of the slices so far; and the head's input.
   at::Tensor z_BST_, a_BSD_;
 };

@@ -96,7 +96,8 @@ TokenSums token_sums(const nn::EmbeddingGrad& grad) {
   const auto first_B1 = at::arange(0, samples * positions, positions, ids_BT.options()).unsqueeze(1);
   auto sums = at::zeros({samples * positions, g_BTD.size(2)}, g_BTD.options());
   sums.index_add_(0, (token_of_BT + first_B1).view({-1}), g_BTD.reshape(sums.sizes()));
-  return {sums.view(g_BTD.sizes()), at::zeros_like(ids_BT).scatter_(1, number_BT, sorted_BT)};
+  return {sums.view(g_BTD.sizes()), at::zeros_like(ids_BT).scatter_(1, number_BT, sorted_BT),
+          at::zeros_like(ids_BT).scatter_(1, number_BT, order_BT)};
 }
 
 }  // namespace shade::privacy

@@ -26,8 +26,8 @@ void add_run(const TokenRun& run, const at::Tensor& g_BTD, int64_t begin, int64_
 
 // The same for an accelerator, in a fixed number of operators: of each sample up to T sums, the others zeros.
 struct TokenSums {
-  at::Tensor sums_BTD;   // fp64
-  at::Tensor tokens_BT;  // whose; of the zeros any
+  at::Tensor sums_BTD;                 // fp64
+  at::Tensor tokens_BT, positions_BT;  // whose, and a position that looked it up; of the zeros any
 };
 TokenSums token_sums(const nn::EmbeddingGrad& grad);
 

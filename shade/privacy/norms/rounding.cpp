@@ -39,11 +39,9 @@ at::Tensor squares_of_rows(const at::Tensor& x_ND) {
   return out;
 }
 
-// The same by the device's own kernel, in fp32 at least.
+// The same by the device's own kernel.
 at::Tensor squares_by_device(const at::Tensor& rows) {
-  const auto type = nn::wide(rows.scalar_type());
-  const double lost = gamma_of(rows.size(-1) + 2, type);
-  return at::linalg_vector_norm(rows, 2, {-1}, false, type).to(at::kDouble).square_().mul_(1 + 2 * lost);
+  return at::linalg_vector_norm(rows, 2, {-1}, false, at::kDouble).square_();
 }
 
 }  // namespace

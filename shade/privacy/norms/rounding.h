@@ -28,8 +28,7 @@ at::Tensor row_norms(const at::Tensor& x_BTD);
 // [B] sum over t of |g_t a_t^T| = |g_t| |a_t|, fp64.
 at::Tensor spread_of(const at::Tensor& a_BTD, const at::Tensor& g_BTP);
 
-// Squared norms over everything but the sample, fp64: off by less than 1e-11 of it for up to 2^33 elements. On
-// accelerators in rows of fp32, raised by what that can lose.
+// Squared norms over everything but the sample, fp64: off by less than 1e-11 of it for up to 2^33 elements.
 at::Tensor squares_of(const at::Tensor& gradients_B);
 
 }  // namespace shade::privacy
