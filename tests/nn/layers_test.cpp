@@ -1,7 +1,7 @@
 // Layers against libtorch's own autograd, in fp64: values, input gradients and weight gradients.
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -10,6 +10,7 @@
 #include "shade/nn/embedding.h"
 #include "shade/nn/function.h"
 #include "shade/nn/gradients.h"
+#include "shade/nn/launches.h"
 #include "shade/nn/norm.h"
 #include "shade/nn/patch.h"
 #include "shade/nn/row_product.h"
@@ -192,6 +193,7 @@ TEST(Gradients, AccumulateOverBackwardsAndClear) {
 
 // As a record that is dealt to another place: its row must have the same bits there.
 TEST(RowProduct, EqualRowsAreEqualWhereverTheyStand) {
+  if (few_launches(at::empty({0}))) GTEST_SKIP() << "an accelerator has no kernels of MKL";
   for (const int threads : {1, 2}) {
     at::set_num_threads(threads);
     for (const int64_t columns : {1, 2, 3, 4, 7, 8, 17})

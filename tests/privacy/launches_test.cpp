@@ -65,7 +65,7 @@ TEST(Launches, AreAsManyForEverySize) {
     add_terms_of(f.sum, f.gradients_BPD.flatten(1), {f.c_B, 0x1p-33}, /*adds=*/false);
   });
   for (const bool kept : {false, true})
-    expect_fixed(kept ? "tied, kept" : "tied", 60, [&](const Factors& f) {
+    expect_fixed(kept ? "tied, kept" : "tied", 72, [&](const Factors& f) {
       TiedRows rows;
       for (const int64_t row : {0, 10}) {
         const nn::LinearGrad head{.a_BTD = f.a_BTD,

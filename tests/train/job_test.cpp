@@ -165,6 +165,7 @@ TEST(Job, UpdatesNoWeightsWithoutNoise) {
     auto options = parts.private_options();
     options.noise_seed.reset();
     options.rehearsal = rehearsal;
+    options.micro_batch = 3;
     Job* made = nullptr;
     const auto update = [&] {
       auto slots = slots_of(made->runtime().shards());

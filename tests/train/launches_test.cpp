@@ -60,7 +60,7 @@ TEST(Launches, OfALayer) {
     for (const auto dtype : {nn::DType::bf16, nn::DType::fp32})
       // auto keeps gradients where samples are long, and books of short ones. Both backwards of ghost and flash count.
       for (const auto& [method, positions, most] :
-           {Bound{MethodName::none, 256, 98}, Bound{MethodName::automatic, 256, 150},
+           {Bound{MethodName::none, 256, 98}, Bound{MethodName::automatic, 256, 190},
             Bound{MethodName::automatic, 8, 302}, Bound{MethodName::bookkeeping, 256, 302},
             Bound{MethodName::flash_bookkeeping, 256, 270}, Bound{MethodName::ghost, 256, 386},
             Bound{MethodName::flash, 256, 344}}) {

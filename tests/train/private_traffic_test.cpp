@@ -36,8 +36,8 @@ const Case kCases[] = {
 int64_t theory(const Case& c, const shard::Policy& policy, int64_t parameters) {
   const int64_t s = policy.shard, r = policy.replicate, bytes = 4 * parameters;
   const int64_t between_shards = bytes / s * (s - 1), between_replicas = 2 * (bytes / s / r * (r - 1));
-  // Sums are sent in fp64.
-  return ((policy.reshard ? c.gathers : 1) + 2 * c.reductions) * between_shards + 2 * between_replicas;
+  const int64_t wide = c.method == MethodName::none ? 1 : 2;  // private sums are sent in fp64
+  return ((policy.reshard ? c.gathers : 1) + wide * c.reductions) * between_shards + wide * between_replicas;
 }
 
 struct Sent {

@@ -179,7 +179,7 @@ TEST(PrivateStep, ReportsTheLossOfFiniteSamples) {
   Linear one(world);
   auto silent = words();
   silent.sigma = 0;
-  auto step = one.step(step_options(silent));
+  auto step = one.step(step_options(silent, {.micro_shapes = 4}));
   const auto good = batch_of({0, 1, 2});
   auto bad = batch_of({0, 1, 2});
   bad.x_BD = good.x_BD.clone();

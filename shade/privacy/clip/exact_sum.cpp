@@ -37,7 +37,7 @@ at::Tensor on_grid(const at::Tensor& terms, double spacing) {
 // [B, N] -> [B, N] fp64.
 at::Tensor terms_of(const at::Tensor& gradients_BN, const SampleWeights& weights) {
   const auto c_B1 = weights.c_B.unsqueeze(1);
-  return on_grid(gradients_BN.to(at::kDouble).mul_(c_B1).masked_fill_(c_B1 == 0, 0), weights.spacing);
+  return on_grid((gradients_BN.to(at::kDouble) * c_B1).masked_fill_(c_B1 == 0, 0), weights.spacing);
 }
 
 void add_by_device(const at::Tensor& into_N, const at::Tensor& gradients_BN, const SampleWeights& weights, bool adds) {
