@@ -154,8 +154,9 @@ TEST(FixedShapes, NorDoesItsAbsence) {
   test::run_ranks(1, test::As::threads, [&](comm::World& world) {
     at::set_num_threads(1);
     test::Linear model(models::LinearStackConfig{.width = 1024, .depth = 4}, models::ModelOptions{});
+    const auto groups = shard::connect_groups(world, {});
     for (const auto type : {nn::DType::bf16, nn::DType::fp32}) {
-      Summing summing(shard::connect_groups(world, {}), model, type);
+      Summing summing(groups, model, type);
       for (const auto method : {MethodName::flash_bookkeeping, MethodName::automatic})
         expect_no_influence(summing, method, text("wide linear ", to_string(type)));
     }
