@@ -61,7 +61,7 @@ Job::~Job() = default;
 // The ledger and spent() count noise: what an update without any would release, they couldn't state.
 void Job::require_released() const {
   SHADE_REQUIRE(step_ && step_->released(),
-                "an update of a private job's weights outside of its step() would release a sum without noise, and no "
+                "an update of a private job's weights outside its step() would release a sum without noise, and no "
                 "epsilon would hold for it; call step(), or set JobOptions::rehearsal for records that need no "
                 "protection");
 }

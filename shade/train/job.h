@@ -100,7 +100,7 @@ class Job {
 
   models::Model& model() { return *options_.model; }
   shard::Runtime& runtime() { return *runtime_; }
-  optim::Optimizer& optimizer() { return *optimizer_; }  // of a private job: throws if it updates outside of step()
+  optim::Optimizer& optimizer() { return *optimizer_; }  // of a private job: throws if it updates outside step()
   privacy::Method& method() { return stepper().method(); }
   const shard::Groups& groups() const { return runtime_->groups(); }
   at::Device device() const { return runtime_->device(); }

@@ -14,6 +14,7 @@
 #include "shade/nn/wide_product.h"
 #include "shade/privacy/exact_kernels.h"
 #include "shade/privacy/norms/position_sums.h"
+#include "shade/privacy/norms/scale_shift.h"
 
 namespace shade::privacy {
 namespace {
@@ -92,25 +93,18 @@ void add_weight(const nn::LinearGrad& grad, const SampleWeights& weights, nn::Gr
   if (grad.last) sink.mark_written(*grad.weight);
 }
 
-void add_vector(const nn::Weight* weight, const at::Tensor& gradients_B, const SampleWeights& weights,
-                nn::GradientSink& sink) {
-  if (weight == nullptr) return;
-  add_terms_of(buffer_of(*weight, sink).view({-1}), gradients_B.flatten(1), weights, sink.written(*weight));
-  sink.mark_written(*weight);
-}
-
 void add_layer(const nn::LinearGrad& grad, const SampleWeights& weights, nn::GradientSink& sink) {
   if (grad.weight != nullptr) add_weight(grad, weights, sink);
-  if (grad.bias != nullptr) add_vector(grad.bias, position_sums(grad.g_BTP), weights, sink);
+  if (grad.bias != nullptr) add_clipped(SampleGradients{position_sums(grad.g_BTP), grad.bias}, weights, sink);
 }
 
 void add_layer(const nn::ScaleShiftGrad& grad, const SampleWeights& weights, nn::GradientSink& sink) {
-  if (grad.scale != nullptr) add_vector(grad.scale, position_sums(grad.g_BTD, grad.xhat_BTD), weights, sink);
-  if (grad.shift != nullptr) add_vector(grad.shift, position_sums(grad.g_BTD), weights, sink);
+  if (grad.scale != nullptr) add_clipped(SampleGradients{scale_gradients(grad), grad.scale}, weights, sink);
+  if (grad.shift != nullptr) add_clipped(SampleGradients{shift_gradients(grad), grad.shift}, weights, sink);
 }
 
 void add_layer(const nn::AddedGrad& grad, const SampleWeights& weights, nn::GradientSink& sink) {
-  add_vector(grad.added, grad.g_BTD, weights, sink);
+  add_clipped(SampleGradients{grad.g_BTD, grad.added}, weights, sink);
 }
 
 void add_layer(const nn::OwnGrad& grad, const SampleWeights& weights, nn::GradientSink& sink) {

@@ -20,54 +20,59 @@
 namespace shade::privacy {
 namespace {
 
-at::Tensor squares_on_host(const nn::EmbeddingGrad& grad) {
-  const auto g_BTD = grad.g_BTD.contiguous();
-  const auto width = g_BTD.size(2);
-  auto out = at::zeros({g_BTD.size(0)}, g_BTD.options().dtype(at::kDouble));
-  if (out.is_meta()) {
+// Of the lookup's gradient E, [B] fp64: |E|^2, and <E, H> if there are rows of H. Token by token: of E the sum over the
+// token's positions, of H the row at one of them. Position by position the terms of a token could cancel to less than
+// their rounding.
+struct LookupSums {
+  at::Tensor squares_B, product_B;
+};
+
+LookupSums lookups_on_host(const nn::EmbeddingGrad& lookup, const at::Tensor& rows_BTD) {
+  const auto g_BTD = lookup.g_BTD.contiguous();
+  const auto rows = rows_BTD.defined() ? rows_BTD.to(at::kDouble).contiguous() : at::Tensor();
+  const auto positions = g_BTD.size(1), width = g_BTD.size(2);
+  const auto zeros = [&] { return at::zeros({g_BTD.size(0)}, g_BTD.options().dtype(at::kDouble)); };
+  LookupSums out{zeros(), rows.defined() ? zeros() : at::Tensor()};
+  if (g_BTD.is_meta()) {
     WorkSkipped::say({.name = "squares of lookups",
                       .element_size = static_cast<int64_t>(g_BTD.element_size()),
                       .read = static_cast<double>(g_BTD.nbytes())});
     return out;
   }
-  const auto runs = token_runs(grad);
-  std::vector<double> squares(runs.size());
-  AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, g_BTD.scalar_type(), "squares of lookups", [&] {
+  const auto runs = token_runs(lookup);
+  std::vector<double> squares(runs.size()), products(runs.size());
+  AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, g_BTD.scalar_type(), "sums of lookups", [&] {
     at::parallel_for(0, std::ssize(runs), 1 + 16384 / std::max<int64_t>(1, width), [&](int64_t from, int64_t to) {
       std::vector<double> sums(static_cast<size_t>(width));
       for (auto i = static_cast<size_t>(from); i < static_cast<size_t>(to); ++i) {
         std::fill(sums.begin(), sums.end(), 0);
         add_run<scalar_t>(runs[i], g_BTD, 0, width, sums.data());
         squares[i] = sum_of_squares(sums.data(), width);
+        if (!rows.defined()) continue;
+        const auto at = runs[i].sample * positions + runs[i].positions.front();
+        products[i] = std::inner_product(sums.begin(), sums.end(), rows.const_data_ptr<double>() + at * width, 0.0);
       }
     });
   });
-  for (size_t i = 0; i < runs.size(); ++i) out.data_ptr<double>()[runs[i].sample] += squares[i];
-  return out;
-}
-
-// <E, H> token by token: of E the sum over its positions, of H the row at one of them. Position by position the terms
-// of a token could cancel to less than their rounding.
-at::Tensor product_on_host(const nn::EmbeddingGrad& lookup, const at::Tensor& rows_BTD) {
-  const auto g_BTD = lookup.g_BTD.contiguous(), rows = rows_BTD.to(at::kDouble).contiguous();
-  const auto positions = rows.size(1), width = rows.size(2);
-  auto out = at::zeros({rows.size(0)}, rows.options());
-  if (out.is_meta()) return out;
-  std::vector<double> sums(static_cast<size_t>(width));
-  for (const auto& run : token_runs(lookup)) {
-    std::fill(sums.begin(), sums.end(), 0);
-    AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, g_BTD.scalar_type(), "product of lookups",
-                                   [&] { add_run<scalar_t>(run, g_BTD, 0, width, sums.data()); });
-    const auto* const row = rows.const_data_ptr<double>() + (run.sample * positions + run.positions.front()) * width;
-    out.data_ptr<double>()[run.sample] += std::inner_product(sums.begin(), sums.end(), row, 0.0);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    out.squares_B.data_ptr<double>()[runs[i].sample] += squares[i];
+    if (rows.defined()) out.product_B.data_ptr<double>()[runs[i].sample] += products[i];
   }
   return out;
 }
 
-at::Tensor product_by_device(const nn::EmbeddingGrad& lookup, const at::Tensor& rows_BTD) {
+LookupSums lookups_by_device(const nn::EmbeddingGrad& lookup, const at::Tensor& rows_BTD) {
   const auto sums = token_sums(lookup);
+  LookupSums out{sums.sums_BTD.square().sum({1, 2}), {}};
+  if (!rows_BTD.defined()) return out;
   const auto at_BTD = sums.positions_BT.unsqueeze(2).expand_as(rows_BTD);
-  return (sums.sums_BTD * rows_BTD.gather(1, at_BTD)).sum({1, 2});
+  out.product_B = (sums.sums_BTD * rows_BTD.gather(1, at_BTD)).sum({1, 2});
+  return out;
+}
+
+LookupSums sums_of(const nn::EmbeddingGrad& lookup, const at::Tensor& rows_BTD = {}) {
+  const bool by_device = nn::few_launches(lookup.g_BTD) && lookup.ids_BT.numel() > 0;
+  return by_device ? lookups_by_device(lookup, rows_BTD) : lookups_on_host(lookup, rows_BTD);
 }
 
 // Equal without a look at the values: an accelerator would have to be waited for.
@@ -78,10 +83,7 @@ bool same_memory(const at::Tensor& x, const at::Tensor& y) {
 
 }  // namespace
 
-at::Tensor embedding_squares(const nn::EmbeddingGrad& grad) {
-  if (!nn::few_launches(grad.g_BTD) || grad.ids_BT.numel() == 0) return squares_on_host(grad);
-  return token_sums(grad).sums_BTD.square_().sum({1, 2});
-}
+at::Tensor embedding_squares(const nn::EmbeddingGrad& grad) { return sums_of(grad).squares_B; }
 
 namespace {
 
@@ -155,7 +157,7 @@ void TiedRows::add_rows(const nn::LinearGrad& head, const at::Tensor& gradients_
                                   : found_BTD.masked_fill(inside_BT.logical_not().unsqueeze(2), 0);
 }
 
-at::Tensor TiedRows::product(const nn::EmbeddingGrad& lookup) const {
+at::Tensor TiedRows::rows(const nn::EmbeddingGrad& lookup) const {
   SHADE_REQUIRE(same_memory(ids_BT_, lookup.ids_BT) || ids_BT_.equal(lookup.ids_BT), "table ",
                 lookup.table != nullptr ? lookup.table->name() : "",
                 " was told to look up other rows (LmLossOptions::looked_up_BT) than it did, so the cross term of its "
@@ -168,13 +170,12 @@ at::Tensor TiedRows::product(const nn::EmbeddingGrad& lookup) const {
     const auto made_BTD = at::matmul(z_BST_.transpose(1, 2).to(type), a_BSD_.to(type));
     rows_BTD = rows_BTD.defined() ? rows_BTD + made_BTD : made_BTD;
   }
-  return nn::few_launches(rows_BTD) && lookup.ids_BT.numel() > 0 ? product_by_device(lookup, rows_BTD)
-                                                                 : product_on_host(lookup, rows_BTD);
+  return rows_BTD;
 }
 
 at::Tensor TiedRows::lookup_squares(const nn::EmbeddingGrad& lookup, const at::Tensor& head_squares_B) const {
-  const auto squares_B = embedding_squares(lookup);
-  auto out = (squares_B + product(lookup) * 2).add_(squares_B + head_squares_B, 1e-11);
+  const auto [squares_B, product_B] = sums_of(lookup, rows(lookup));
+  auto out = (squares_B + product_B * 2).add_(squares_B + head_squares_B, 1e-11);
   if (!spreads_B_.defined()) return out;
   const double share = 2 * gamma_of(positions_, factors_);
   return out.add_(squares_B.sqrt().mul_(spreads_B_.sqrt()), 2 * share);

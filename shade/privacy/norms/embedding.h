@@ -37,7 +37,7 @@ class TiedRows {
     at::Tensor inside_BT, row_BT;  // is what was looked up in the slice, and in which of its rows (any if not)
   };
   Slice slice_of(const nn::LinearGrad& head);
-  at::Tensor product(const nn::EmbeddingGrad& lookup) const;  // <E, H>, [B]
+  at::Tensor rows(const nn::EmbeddingGrad& lookup) const;  // H[ids_t], [B, T, D]
 
   at::Tensor ids_BT_, rows_BTD_;
   at::Tensor spreads_B_;  // squared, over the slices whose rows were made here
