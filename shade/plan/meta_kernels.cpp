@@ -3,8 +3,13 @@
 #include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/add_meta_dispatch.h>
+#include <ATen/ops/addmm_meta_dispatch.h>
+#include <ATen/ops/bmm_meta_dispatch.h>
+#include <ATen/ops/mm_meta_dispatch.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/library.h>
+
+#include "shade/plan/product_scratch.h"
 
 namespace shade::plan {
 namespace {
@@ -33,6 +38,42 @@ at::Tensor index_select(const at::Tensor& self, int64_t dim, const at::Tensor& i
 }
 
 at::Tensor roll(const at::Tensor& self, c10::SymIntArrayRef, at::IntArrayRef) { return at::empty_like(self); }
+
+// Allocates what a CPU's kernel would, and frees it.
+void take_scratch(const at::Tensor& product, const at::Tensor& left) {
+  const auto bytes = product_scratch(product, left.size(-1));
+  if (bytes.count > 0) at::empty({bytes.count}, product.options().dtype(at::kByte));
+}
+
+at::Tensor mm(const at::Tensor& a, const at::Tensor& b) {
+  auto out = at::meta::mm(a, b);
+  take_scratch(out, a);
+  return out;
+}
+
+at::Tensor& mm_into(const at::Tensor& a, const at::Tensor& b, at::Tensor& out) {
+  take_scratch(at::meta::mm_out(out, a, b), a);
+  return out;
+}
+
+at::Tensor bmm(const at::Tensor& a, const at::Tensor& b) {
+  auto out = at::meta::bmm(a, b);
+  take_scratch(out, a);
+  return out;
+}
+
+at::Tensor addmm(const at::Tensor& self, const at::Tensor& a, const at::Tensor& b, const at::Scalar& beta,
+                 const at::Scalar& alpha) {
+  auto out = at::meta::addmm(self, a, b, beta, alpha);
+  take_scratch(out, a);
+  return out;
+}
+
+at::Tensor& addmm_to(at::Tensor& self, const at::Tensor& a, const at::Tensor& b, const at::Scalar& beta,
+                     const at::Scalar& alpha) {
+  take_scratch(at::meta::addmm_(self, a, b, beta, alpha), a);
+  return self;
+}
 
 thread_local int functions_running = 0;  // of the graph
 
@@ -72,6 +113,11 @@ MetaKernels::MetaKernels()
   library_->impl("index_select", TORCH_FN(index_select));
   library_->impl("roll", TORCH_FN(roll));
   library_->impl("add.Tensor", TORCH_FN(add));
+  library_->impl("mm", TORCH_FN(mm));
+  library_->impl("mm.out", TORCH_FN(mm_into));
+  library_->impl("bmm", TORCH_FN(bmm));
+  library_->impl("addmm", TORCH_FN(addmm));
+  library_->impl("addmm_", TORCH_FN(addmm_to));
   functions_ = at::addThreadLocalCallback(
       at::RecordFunctionCallback(&function_began, &function_ended).scopes({at::RecordScope::BACKWARD_FUNCTION}));
 }

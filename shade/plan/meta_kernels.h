@@ -1,5 +1,5 @@
-// Shapes of operators for which libtorch has meta kernels in Python alone, and sums of gradients in place as on
-// devices.
+// Shapes of operators for which libtorch has meta kernels in Python alone, sums of gradients in place as on devices,
+// and the scratch memory of matrix products.
 #pragma once
 
 #include <ATen/record_function.h>
