@@ -57,7 +57,7 @@ void expect_fixed(const std::string& what, int64_t most, const std::function<voi
 }
 
 TEST(Launches, AreAsManyForEverySize) {
-  expect_fixed("gram", 25, [](const Factors& f) { gram_squares(f.a_BTD, f.g_BTP); });
+  expect_fixed("gram", 28, [](const Factors& f) { gram_squares(f.a_BTD, f.g_BTP); });
   expect_fixed("instantiate", 17, [](const Factors& f) { instantiated_squares(f.a_BTD, f.g_BTP, GiB(1)); });
   expect_fixed("kept", 5, [](const Factors& f) { squares_of(f.gradients_BPD); });
   expect_fixed("embedding", 30, [](const Factors& f) { embedding_squares({f.ids_BT, f.a_BTD, nullptr, 3}); });
@@ -88,6 +88,25 @@ TEST(Launches, ACpusFormulasAreSeenToWait) {
   EXPECT_TRUE(operators.waits().contains("aten::nonzero"));
 }
 
+// What underflow may do makes no sample uncertain that has ordinary numbers, or no gradient.
+TEST(Launches, NoGradientIsMadeForUnderflow) {
+  if (nn::few_launches(at::empty({0}))) GTEST_SKIP() << "accelerators make none";
+  const auto a = random({2, 64, 32}, at::kFloat, 1), g = random({2, 64, 48}, at::kFloat, 2);
+  const auto launched = [](const at::Tensor& a_BTD, const at::Tensor& g_BTP) {
+    const test::Operators operators;
+    gram_squares(a_BTD, g_BTP);
+    return operators.launched();
+  };
+  const auto least = launched(a, g);
+  for (const double a_scale : {1e-3, 1.0, 100.0})
+    for (const double g_scale : {1.0, 1e-6, 1e-9, 1e-12, 1e-16, 1e-20, 1e-30, 1e-40, 0.0})
+      EXPECT_EQ(launched(a * a_scale, g * g_scale), least) << a_scale << " " << g_scale;
+  EXPECT_EQ(launched(a * 1e6, g * 0), least);
+  auto cancelled = g.clone();
+  cancelled.select(1, 1).copy_(-g.select(1, 0)), cancelled.narrow(1, 2, 62).zero_();
+  EXPECT_GT(launched(at::ones_like(a), cancelled), least) << "the count must show it";
+}
+
 // Gram sums that cancel are raised to a floor: never below the norm, and never above the floor and what rounding adds.
 TEST(GramFloor, BoundsWhatCancels) {
   const nn::AsAccelerator as;
@@ -107,6 +126,14 @@ TEST(GramFloor, BoundsWhatCancels) {
         EXPECT_TRUE(at::ge(found, floor * (1 - 1e-6)).all().item<bool>()) << toString(type) << ", left " << left;
         EXPECT_TRUE(at::le(found, ceiling).all().item<bool>()) << toString(type) << ", left " << left;
       }
+}
+
+// Dot products in fp32, whose product is below all numbers of that type.
+TEST(GramFloor, BoundsTermsThatUnderflow) {
+  const nn::AsAccelerator as;
+  const auto a = at::full({1, 4, 8}, 1e-16, at::kFloat), g = at::full({1, 4, 8}, 1e-8, at::kFloat);
+  const double norm = 4 * 8 * 1e-16 * 1e-8;
+  EXPECT_GE(gram_squares(a, g).item<double>(), norm * norm);
 }
 
 // Positions whose inputs are orthogonal and whose output gradients are equal: the terms off the diagonal are rounding

@@ -129,6 +129,34 @@ TEST(LinearNorms, BoundWhatIsSummed) {
       }
 }
 
+// Small factors times large ones: dot products of the small ones underflow, and the large ones multiply what is lost.
+TEST(LinearNorms, BoundWhatUnderflows) {
+  constexpr int64_t kWide = 512;
+  const auto bounds = [](const at::Tensor& a, const at::Tensor& g, const at::Tensor& wanted, const std::string& what) {
+    ASSERT_GT(wanted.item<double>(), 1e-20) << what;
+    expect_bound(gram_squares(a, g), wanted, what + ", gram");
+    expect_bound(instantiated_squares(a, g, MiB(1)), wanted, what + ", instantiate");
+  };
+  for (const auto type : {at::kFloat, at::kBFloat16})
+    for (const double lost : {1.9 * 0x1p-76, 1.9 * 0x1p-70, 1.9 * 0x1p-80}) {
+      auto small = at::full({1, 1, kWide}, lost, at::kDouble);
+      small[0][0][0] = 8 * lost;
+      small = small.to(type);
+      const auto large = at::full({1, 1, 1}, 0x1p63, type);
+      bounds(small, large, defined(small, large), text(toString(type), ", a of ", lost));
+      bounds(large, small, defined(large, small), text(toString(type), ", g of ", lost));
+    }
+  const auto large = at::full({1, 1, 1}, 1e153, at::kDouble), small = at::full({1, 1, 1}, 1e-162, at::kDouble);
+  bounds(small, large, defined(small, large), "fp64");
+  // -0.9 + 1: the first is 0 where subnormal factors count as 0, as they do in products of bf16 by AVX-512 and AMX.
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    const auto a = at::tensor({-115 * 0x1p-133, 1.0}, at::kDouble).view({1, 2, 1}).to(type);
+    const auto g = at::tensor({0x1p126, 1.0}, at::kDouble).view({1, 2, 1}).to(type);
+    expect_bound(instantiated_squares(a, g, MiB(1)), at::ones({1}, at::kDouble), text(toString(type), ", subnormal"));
+    EXPECT_TRUE(gram_squares(a, g).isnan().item<bool>()) << "g . g overflows: the sample is left out";
+  }
+}
+
 TEST(LinearNorms, NothingLeftIsNextToZeroAndNeverNegative) {
   if (nn::few_launches(at::empty({0}))) GTEST_SKIP() << "accelerators raise it to a floor (launches_test.cpp)";
   auto a = random({1, 2, kD}, at::kFloat, 1), g = random({1, 2, kP}, at::kFloat, 2);

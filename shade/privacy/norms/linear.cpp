@@ -20,6 +20,8 @@ namespace {
 
 // A CPU's Gram sum that may be off by more than this share of itself is replaced.
 constexpr double kUncertain = 0.02;
+// Unless it is so small that no clip norm (1e-10 or more) notices: a sample without a gradient is not made for that.
+constexpr double kUnnoticed = 1e-22;
 // Below this share of the sum of absolute terms an accelerator's has lost too many digits to be a bound.
 constexpr double kCancelled = 1e-3;
 
@@ -55,6 +57,7 @@ void for_each_tile(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t til
 struct GramSums {
   at::Tensor squares_B;       // sum over t, s of A_ts G_ts
   at::Tensor by_a_B, by_g_B;  // sum of |a_t| |a_s| |G_ts|, and of |g_t| |g_s| |A_ts|
+  at::Tensor a_B, g_B;        // sum over t of |a_t|, and of |g_t|
   at::Tensor spread_B;        // sum over t of |a_t| |g_t|
 };
 
@@ -84,16 +87,28 @@ GramSums gram_sums(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t til
     });
     sums_B3.add_(rows_B3.sum(1), of.weight);
   });
-  return {sums_B3.select(1, 0).contiguous(), sums_B3.select(1, 1), sums_B3.select(1, 2), (a_norms * g_norms).sum(1)};
+  return {sums_B3.select(1, 0).contiguous(),
+          sums_B3.select(1, 1),
+          sums_B3.select(1, 2),
+          a_norms.sum(1),
+          g_norms.sum(1),
+          spread_of(a_norms, a_BTD.size(2), g_norms, g_BTP.size(2), g_BTP.scalar_type())};
 }
 
 // Dot products of D and P numbers are off by gamma_D |a_t| |a_s| and gamma_P |g_t| |g_s| at most, so the sum of their
 // products by gamma_D sum |a_t| |a_s| |G_ts| + gamma_P sum |g_t| |g_s| |A_ts| + gamma_D gamma_P spread^2. The last
-// share is of the sums in fp64.
+// share is of the sums in fp64. Underflow (norms/rounding.h) adds 2 eta ((sqrt(D) sum |g_t| + spread)^2 + (sqrt(P) sum
+// |a_t| + spread)^2), or spread^2, which is at least the square itself; the rest of it is in what spread_of() adds.
 at::Tensor lost_of(const GramSums& sums, const at::Tensor& a_BTD, const at::Tensor& g_BTP) {
   const auto type = nn::wide(g_BTP.scalar_type());
   const double by_a = gamma_of(a_BTD.size(2), type), by_g = gamma_of(g_BTP.size(2), type);
-  return (sums.by_a_B * by_a).add_(sums.by_g_B, by_g).add_(sums.spread_B.square(), by_a * by_g + 1e-12);
+  const auto spread_squares_B = sums.spread_B.square();
+  const auto underflow_B = (sums.spread_B + sums.g_B * std::sqrt(static_cast<double>(a_BTD.size(2)))).square_();
+  underflow_B.add_((sums.spread_B + sums.a_B * std::sqrt(static_cast<double>(g_BTP.size(2)))).square_());
+  return (sums.by_a_B * by_a)
+      .add_(sums.by_g_B, by_g)
+      .add_(spread_squares_B, by_a * by_g + 1e-12)
+      .add_(at::minimum(underflow_B.mul_(2 * smallest_normal(type)), spread_squares_B));
 }
 
 // The samples whose Gram sum is uncertain are instantiated: each by itself, so that no sample changes another's norm.
@@ -103,7 +118,7 @@ at::Tensor gram_on_host(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_
   const auto bound_B = sums.squares_B.clamp_min(0).add_(lost_B);
   auto out = raised(bound_B, sums.spread_B, gamma_of(g_BTP.size(1), g_BTP.scalar_type()));
   if (out.is_meta()) return out;  // a plan has none that are
-  const auto uncertain = (lost_B > bound_B * kUncertain).nonzero().squeeze(1);
+  const auto uncertain = (lost_B > bound_B * kUncertain).logical_and_(bound_B > kUnnoticed).nonzero().squeeze(1);
   if (uncertain.numel() > 0)
     out.index_copy_(0, uncertain,
                     instantiated_squares(a_BTD.index_select(0, uncertain), g_BTP.index_select(0, uncertain), MiB(8)));
@@ -132,9 +147,13 @@ at::Tensor gram_on_device(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int6
     add(absolute, terms.abs_().sum({1, 2}), of.weight);
   });
   const double share = 8 * unit_roundoff(g_BTP.scalar_type()) + cut_off(g_BTP, a_BTD.size(2) + g_BTP.size(2));
-  squares.add_(absolute, share);
-  return raised(at::maximum(squares, absolute * kCancelled), spread_of(a_BTD, g_BTP),
-                gamma_of(g_BTP.size(1), g_BTP.scalar_type()));
+  // Underflow of the dot products is less than 2 u spread^2, that of their products and sums 4 eta for each.
+  const auto type = nn::wide(g_BTP.scalar_type());
+  const auto spread_B = spread_of(a_BTD, g_BTP);
+  const auto positions = static_cast<double>(g_BTP.size(1));
+  squares.add_(absolute, share).add_(spread_B.square(), 2 * unit_roundoff(type));
+  squares.add_(4 * smallest_normal(type) * positions * positions);
+  return raised(at::maximum(squares, absolute * kCancelled), spread_B, gamma_of(g_BTP.size(1), g_BTP.scalar_type()));
 }
 
 // As many samples at a time as fit into the workspace; of a sample that doesn't, rows.

@@ -48,6 +48,8 @@ at::Tensor squares_by_device(const at::Tensor& rows) {
 
 double unit_roundoff(at::ScalarType type) { return type == at::kDouble ? 0x1p-53 : 0x1p-24; }
 
+double smallest_normal(at::ScalarType type) { return type == at::kDouble ? 0x1p-1022 : 0x1p-126; }
+
 double gamma_of(int64_t products, at::ScalarType factors) {
   const auto additions = static_cast<double>(products) * (factors == nn::wide(factors) ? 1 : 2);
   const double share = additions * unit_roundoff(factors);
@@ -59,16 +61,31 @@ at::Tensor raised(const at::Tensor& squares_B, const at::Tensor& spread_B, doubl
 }
 
 at::Tensor row_norms(const at::Tensor& x_BTD) {
-  if (nn::few_launches(x_BTD)) return at::linalg_vector_norm(x_BTD, 2, {-1}).to(at::kDouble);
-  return squares_of_rows(x_BTD.reshape({-1, x_BTD.size(2)})).sqrt_().view({x_BTD.size(0), x_BTD.size(1)});
+  const double vanished = std::sqrt(static_cast<double>(x_BTD.size(2))) * 0x1p-511;
+  return squares_of_rows(x_BTD.reshape({-1, x_BTD.size(2)}))
+      .sqrt_()
+      .add_(vanished)
+      .view({x_BTD.size(0), x_BTD.size(1)});
+}
+
+at::Tensor spread_of(const at::Tensor& a_BT, int64_t width_in, const at::Tensor& g_BT, int64_t width_out,
+                     at::ScalarType type) {
+  const double share = 4 * smallest_normal(type) / unit_roundoff(type);
+  const double a_least = std::sqrt(static_cast<double>(width_in)), g_least = std::sqrt(static_cast<double>(width_out));
+  return (a_BT * g_BT).sum(1).add_(((a_BT + a_least) * (g_BT + g_least)).sum(1), share);
 }
 
 at::Tensor spread_of(const at::Tensor& a_BTD, const at::Tensor& g_BTP) {
-  if (nn::few_launches(g_BTP))  // the product may lose digits as the norms do
-    return at::linalg_vector_norm(a_BTD, 2, {-1})
-        .mul_(at::linalg_vector_norm(g_BTP, 2, {-1}))
-        .sum(1, false, at::kDouble);
-  return row_norms(a_BTD).mul_(row_norms(g_BTP)).sum(1);
+  const auto type = g_BTP.scalar_type();
+  if (!nn::few_launches(g_BTP))
+    return spread_of(row_norms(a_BTD), a_BTD.size(2), row_norms(g_BTP), g_BTP.size(2), type);
+  // Few operators: (|a_t| + k sqrt(D)) (|g_t| + k sqrt(P)) with k^2 = 4 eta / u is more than is asked for. k is also
+  // above what vanishes of squares in the type of the factors; the product may lose digits as the norms do.
+  const double least = std::sqrt(4 * smallest_normal(type) / unit_roundoff(type));
+  const auto norms = [&](const at::Tensor& x) {
+    return at::linalg_vector_norm(x, 2, {-1}).add_(least * std::sqrt(static_cast<double>(x.size(2))));
+  };
+  return norms(a_BTD).mul_(norms(g_BTP)).sum(1, false, at::kDouble);
 }
 
 at::Tensor squares_of(const at::Tensor& gradients_B) {
