@@ -10,7 +10,9 @@ namespace shade::privacy {
 // two.
 //
 //   1   0.1, 0.2
-//   2   sums are exact, in fp64 on a grid; subkeys of the noise have a personalisation
-inline constexpr int kMechanismVersion = 2;
+//   2   subkeys of the noise have a personalisation
+//   3   sums are exact, in fp64 on a grid; norms are bounds that hold for products that underflow, too
+inline constexpr int kMechanismVersion = 3;
+inline constexpr int kExactSums = 3;  // from this version on
 
 }  // namespace shade::privacy

@@ -5,6 +5,7 @@
 #include "shade/base/error.h"
 #include "shade/base/log.h"
 #include "shade/privacy/accounting/calibrate.h"
+#include "shade/privacy/mechanism_version.h"
 
 namespace shade::train {
 
@@ -91,7 +92,8 @@ Json event_json(const PrivacyEvent& event, bool seeded, bool accounted) {
            {"clip_norm", clip_norm},
            {"divisor", divisor},
            {"unit", to_string(unit)},
-           {"seeded", seeded}};
+           {"seeded", seeded},
+           {"mechanism_version", privacy::kMechanismVersion}};  // absent up to 0.2
   if (!unit_by.empty()) out["unit_by"] = unit_by;
   if (!accounted) out["accounted"] = false;  // absent in ledgers of earlier versions
   return out;

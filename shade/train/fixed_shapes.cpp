@@ -12,6 +12,12 @@ FixedShapes::FixedShapes(const MicroShapes& shapes) : shapes_(shapes) {
                 "MicroShapes::Options::grid, so that no record changes how others are rounded");
 }
 
+nn::Batch blank(const nn::Batch& batch) {
+  auto out = batch.each([](const at::Tensor& tensor) { return at::zeros_like(tensor); });
+  if (out.mask_BT.defined()) out.mask_BT.fill_(1);
+  return out;
+}
+
 SampleShape FixedShapes::shape_of(const nn::Batch& batch) const {
   if (!shapes_.vary()) return {};
   const SampleShape shape{batch.rows_per_sample, batch.ids_BT.defined() ? batch.ids_BT.size(1) : 0};

@@ -14,6 +14,9 @@
 
 namespace shade::train {
 
+// A batch of the same shapes that holds nothing: zeros, mask ones.
+nn::Batch blank(const nn::Batch& batch);
+
 class FixedShapes {
  public:
   explicit FixedShapes(const MicroShapes& shapes);  // that vary on the grid, or not at all

@@ -5,9 +5,9 @@
 
 #include "shade/base/error.h"
 #include "shade/checkpoint/agreement.h"
-#include "shade/privacy/mechanism_version.h"
 #include "shade/train/agreed_key.h"
 #include "shade/train/budget.h"
+#include "shade/train/computes_with.h"
 #include "shade/train/history.h"
 #include "shade/train/job_checks.h"
 #include "shade/train/job_words.h"
@@ -15,6 +15,11 @@
 #include "shade/train/setup.h"
 
 namespace shade::train {
+namespace {
+
+constexpr int64_t kGoodPositions = 1024;  // of a micro-batch: more make matrix products of a CPU no faster
+
+}  // namespace
 
 Job::Job(comm::World& world, JobOptions options)
     : options_(std::move(options)),
@@ -44,6 +49,10 @@ Job::Job(comm::World& world, JobOptions options)
   auto words = shared_words(options_);
   words["job"]["device"] = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
   require_same(groups.control, words);
+  if (is_private() && !options_.rehearsal && ranks_ > 1 && !device.is_meta())
+    require_same(groups.control, must_be_shared(device),
+                 "give every rank the same program, processor, number of threads and environment: one that rounds "
+                 "differently would let a record change what others add to the sum");
   if (is_private()) require_same_records(groups.control, options_);
   runtime_ = std::make_unique<shard::Runtime>(options_.model->parameters(), std::move(groups), options_.shard,
                                               shard::Runtime::Options{.compute = options_.dtype, .device = device});
@@ -52,19 +61,11 @@ Job::Job(comm::World& world, JobOptions options)
   else
     runtime_->initialise(options_.seed);
   optimizer_ = prepared_optimizer(options_.optimizer, *runtime_);
-  if (is_private() && !options_.rehearsal) optimizer_->before_update([this] { require_released(); });
+  if (is_private() && !options_.rehearsal) optimizer_->before_update([] { require_released(nullptr); });
   if (!options_.folder.empty()) open_ledger(options_.folder);
 }
 
 Job::~Job() = default;
-
-// The ledger and spent() count noise: what an update without any would release, they couldn't state.
-void Job::require_released() const {
-  SHADE_REQUIRE(step_ && step_->released(),
-                "an update of a private job's weights outside its step() would release a sum without noise, and no "
-                "epsilon would hold for it; call step(), or set JobOptions::rehearsal for records that need no "
-                "protection");
-}
 
 // Steps are counted before their noise is drawn, and none is made again: every job in the folder begins a stretch of
 // steps of its own. So the key has no use on disk.
@@ -79,9 +80,7 @@ void Job::open_ledger(const std::string& folder) {
   history_ = std::make_unique<History>(*folder_, groups().control,
                                        History::Options{.seed = options_.noise_seed, .replayable = false});
   const bool seeded = options_.noise_seed.has_value();
-  auto words = event_json(event, seeded, !options_.unaccounted);
-  words["mechanism_version"] = privacy::kMechanismVersion;
-  const auto known = history_->look("job", words, std::nullopt);
+  const auto known = history_->look("job", event_json(event, seeded, !options_.unaccounted), std::nullopt);
   auto earlier = earlier_steps(known.spent, event, seeded, [] { return std::string("unit that they don't state"); });
   earlier_ = std::move(earlier.steps);
   if (no_epsilon_.empty()) no_epsilon_ = earlier.no_epsilon;
@@ -139,11 +138,7 @@ Step& Job::next_step() {
   return step;
 }
 
-void Job::add_noise() {
-  SHADE_REQUIRE(options_.rehearsal,
-                "add_noise() is for rehearsals (JobOptions::rehearsal); step() releases sums, and counts them");
-  stepper().add_noise();
-}
+void Job::add_noise() { stepper().add_noise(); }
 
 void Job::end_at(int64_t steps) {
   SHADE_REQUIRE(steps > 0 && (end_ == 0 || steps <= end_), "an end after ", steps, " steps; expected 1 to ",
@@ -194,20 +189,29 @@ void Job::use_micro_batch(int64_t samples) {
   shapes_.reset();
 }
 
-// Of a private job, whose micro-batches are filled up with blank samples: at each length that occurs half a micro-batch
-// of them, on average.
-int64_t Job::most_fixed() const { return std::max<int64_t>(1, options_.batch_size / (8 * ranks_)); }
+// Of a private job, whose micro-batches are filled up with blank samples, half a micro-batch of them at each shape that
+// occurs: so many that blanks are about 1 in 32 samples, or as many as make good matrix products.
+int64_t Job::most_fixed() const {
+  const auto mine = std::max<int64_t>(1, options_.batch_size / ranks_);
+  const MicroShapes one(shapes_of(1));
+  const auto enough = one.full().positions() > 0 ? kGoodPositions / one.full().positions() : 0;
+  return std::clamp<int64_t>(std::max(mine / (16 * one.count()), enough), 1, std::max<int64_t>(1, mine / 8));
+}
 
 int64_t Job::rows_of_sample() const {
   const bool users = is_private() && options_.privacy->unit == privacy::PrivacyUnit::user;
   return users ? std::max<int64_t>(1, options_.max_records_per_user) : 1;
 }
 
+MicroShapes::Options Job::shapes_of(int64_t micro_batch) const {
+  const auto length = options_.data != nullptr ? options_.data->max_length() : 0;
+  return {
+      .samples = micro_batch, .full = {rows_of_sample(), length}, .padding = options_.padding, .grid = is_private()};
+}
+
 const MicroShapes& Job::shapes() {
   if (shapes_) return *shapes_;
-  const auto length = options_.data != nullptr ? options_.data->max_length() : 0;
-  MicroShapes::Options out{
-      .samples = micro_batch_, .full = {rows_of_sample(), length}, .padding = options_.padding, .grid = is_private()};
+  auto out = shapes_of(micro_batch_);
   if (is_private()) out.most = most_fixed();
   if (MicroShapes(out).vary() && !rehearsal().method().grows_with_positions()) out.most = micro_batch_;
   return shapes_.emplace(out);
@@ -239,8 +243,9 @@ void Job::try_samples(Step& trial, int64_t samples, int64_t rows) {
     records.push_back(options_.split ? options_.split->training_record(i % training) : i % training);
   auto batch = options_.data->batch(records);
   batch.rows_per_sample = rows;
-  // One document is the most that attention can need, and what these records need is not public.
-  if (batch.documents_BT.defined()) batch.documents_BT.zero_();
+  // What these records need is not public. One document is the most that attention can need, and one token that of
+  // tables.
+  if (is_private()) batch = blank(batch);
   batch = batch.to(device());
   trial.gradients({&batch, 1});
   runtime_->updated();  // the gradients are given up

@@ -120,10 +120,10 @@ class Job {
   Step& stepper();
   Step& next_step();
   Step rehearsal();
-  void require_released() const;
   void try_samples(Step& trial, int64_t samples, int64_t rows);
   StepOptions step_options() const;
   int64_t most_fixed() const;
+  MicroShapes::Options shapes_of(int64_t micro_batch) const;
   int64_t rows_of_sample() const;  // at most
   std::unique_ptr<Loader> make_loader();
   void open_ledger(const std::string& folder);

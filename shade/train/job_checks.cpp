@@ -79,7 +79,7 @@ std::string no_epsilon(const JobOptions& options) {
   return {};
 }
 
-void require_same(const comm::Group& control, const Json& words) {
+void require_same(const comm::Group& control, const Json& words, const std::string& advice) {
   if (control.size() == 1) return;
   const auto written = words.flatten().dump();
   const auto mine = Json::parse(written);
@@ -92,7 +92,7 @@ void require_same(const comm::Group& control, const Json& words) {
       if (mine.value(field, Json()) != first.value(field, Json()))
         differ.push_back(text(field.substr(1), " is ", mine.value(field, Json()).dump(), ", rank 0 has ",
                               first.value(field, Json()).dump()));
-    SHADE_REQUIRE(differ.empty(), join(differ, ", "), "; give every rank the same JobOptions");
+    SHADE_REQUIRE(differ.empty(), join(differ, ", "), "; ", advice);
   });
 }
 

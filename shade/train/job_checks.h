@@ -19,8 +19,9 @@ void require_noise_for(const optim::OptimConfig& optimizer, bool is_private);
 // Why no epsilon may be stated of a job with these options; empty: it may.
 std::string no_epsilon(const JobOptions& options);
 
-// Collective. Throws UsageError on every rank, naming the fields in which a rank differs from rank 0.
-void require_same(const comm::Group& control, const Json& words);
+// Collective. Throws UsageError on every rank, naming the fields in which a rank differs from rank 0, and what to do.
+void require_same(const comm::Group& control, const Json& words,
+                  const std::string& advice = "give every rank the same JobOptions");
 
 // Every rank draws by number from the records it has: if they differ, one record may be drawn twice in a step.
 // Collective. Throws UsageError on all ranks; says nothing that follows from the records.

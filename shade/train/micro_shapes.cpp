@@ -1,6 +1,7 @@
 #include "shade/train/micro_shapes.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace shade::train {
 namespace {
@@ -8,7 +9,20 @@ namespace {
 constexpr int64_t kShortest = 16;  // of the grid
 constexpr int64_t kMultiple = 8;   // of lengths beside the grid: what vector units like
 
+// Powers of two and the middle between them: 16, 24, 32, 48, 64, ...
+int64_t next_on_grid(int64_t length) {
+  return std::has_single_bit(static_cast<uint64_t>(length)) ? length / 2 * 3 : length / 3 * 4;
+}
+
 }  // namespace
+
+int64_t MicroShapes::count() const {
+  if (!vary()) return 1;
+  int64_t rows = 1, lengths = 1;
+  for (int64_t r = 1; r < options_.full.rows; r *= 2) ++rows;
+  for (auto length = kShortest; length < options_.full.length; length = next_on_grid(length)) ++lengths;
+  return rows * lengths;
+}
 
 SampleShape MicroShapes::padded(const SampleShape& shape) const {
   if (!vary()) return options_.full;
@@ -16,7 +30,7 @@ SampleShape MicroShapes::padded(const SampleShape& shape) const {
   while (rows < shape.rows) rows *= 2;
   int64_t length = (shape.length + kMultiple - 1) / kMultiple * kMultiple;
   if (grid())
-    for (length = kShortest; length < shape.length;) length *= 2;
+    for (length = kShortest; length < shape.length;) length = next_on_grid(length);
   return {std::min(rows, options_.full.rows), std::min(length, options_.full.length)};
 }
 
@@ -41,7 +55,7 @@ std::string MicroShapes::describe() const {
       text(count, " of ", full.rows > 1 ? text(full.rows, " records of ") : "", full.length, " tokens at a time");
   if (!vary()) return of_full;
   return text(of_full, most() > samples ? text(" or up to ", most(), " shorter ones") : "", ", padded to ",
-              grid() ? "the next power of two" : "the longest of them");
+              grid() ? "the next of 16, 24, 32, 48, 64, ..." : "the longest of them");
 }
 
 }  // namespace shade::train

@@ -4,10 +4,10 @@
 //   longest      samples of similar length are computed together (train/deal.h) and padded to the longest of them. The
 //                shorter they are the more there are, up to the positions of a micro-batch of full ones.
 //
-// In a private run `longest` pads a sample to the next length of a grid (16, 32, 64, ...): its length decides that
-// alone, and no other record changes the shapes, and so the rounding, that it is computed with. A sample of several
-// records (a user) gets blank rows up to the next power of two, by its own number of records. All of this follows
-// from options, so it is public; which samples were drawn is not.
+// In a private run `longest` pads a sample to the next length of a grid (16, 24, 32, 48, 64, ...): its length decides
+// that alone, and no other record changes the shapes, and so the rounding, that it is computed with. A sample of
+// several records (a user) gets blank rows up to the next power of two, by its own number of records. All of this
+// follows from options, so it is public; which samples were drawn is not.
 #pragma once
 
 #include <compare>
@@ -47,6 +47,8 @@ class MicroShapes {
 
   bool vary() const { return options_.full.length > 0 && options_.padding == Padding::longest; }
   bool grid() const { return options_.grid; }
+  const SampleShape& full() const { return options_.full; }
+  int64_t count() const;                               // of shapes that samples are padded to
   SampleShape padded(const SampleShape& shape) const;  // what a sample of these rows and positions is padded to
   int64_t samples(const SampleShape& padded) const;    // at a time; 0: as they come
   int64_t most() const { return samples(padded({1, 1})); }

@@ -10,6 +10,7 @@
 #include "shade/checkpoint/ledger.h"
 #include "shade/io/digest.h"
 #include "shade/io/mapped_file.h"
+#include "shade/privacy/mechanism_version.h"
 #include "shade/train/budget.h"
 #include "shade/train/data_ledger.h"
 #include "shade/train/run_folder.h"
@@ -74,6 +75,9 @@ std::vector<std::string> public_things(const PrivacyStatement& statement, const 
         text("the number of ", unit, "s in training, if the sampling rate of an earlier start follows from it"));
   if (starts.any(holds_out_by_number))
     out.emplace_back("the rounded share of records that is held out, which follows from the number of all records");
+  else if (!starts.earlier.complete)
+    out.emplace_back(
+        "the number of all records, if the share that an earlier start held out follows from it (--eval-records)");
   for (const auto rate : held_out_rates(starts))
     out.push_back(text("the share of ", unit, "s that is held out for evaluation, a setting: ", plain_digits(rate)));
   if (std::any_of(statement.steps.begin(), statement.steps.end(),
@@ -125,7 +129,7 @@ PrivacyStatement::Steps steps_of(const checkpoint::Spent& spent, const Recipe& r
                               .clip_norm = event.at("clip_norm"),
                               .divisor = event.at("divisor"),
                               .clip_style = recipe.dp.clip_style,
-                              .exact_sum = event.value("mechanism_version", 1) > 1,
+                              .exact_sum = event.value("mechanism_version", 1) >= privacy::kExactSums,
                               .count = spent.steps};
   if (event.contains("clip_style"))
     out.clip_style = parse_name<privacy::ClipStyle>(event.at("clip_style").get<std::string>());

@@ -159,7 +159,7 @@ struct TrainConfig {
            .flags = {"--micro-batch", "--max-physical-batch-size"}});
     f.add("padding", padding,
           {.help = "length that texts are padded to; longest: that of the longest text in the micro-batch, which holds "
-                   "texts of similar length (in a private run rounded up to a power of two); max_length: seq_length",
+                   "texts of similar length (in a private run rounded up to 16, 24, 32, 48, 64, ...); max_length: seq_length",
            .flags = {"--padding"},
            .needs = {needs_texts()}});
     f.add("grad_accum", grad_accum,

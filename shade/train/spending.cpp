@@ -3,7 +3,6 @@
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
 #include "shade/checkpoint/agreement.h"
-#include "shade/privacy/mechanism_version.h"
 
 namespace shade::train {
 namespace {
@@ -12,7 +11,6 @@ namespace {
 Json ledger_event(const privacy::PrivacyEvent& event, const Recipe& recipe) {
   auto out = event_json(event, recipe.dp.seed().has_value());
   out["clip_style"] = to_string(recipe.dp.clip_style);
-  out["mechanism_version"] = privacy::kMechanismVersion;
   if (event.unit == privacy::PrivacyUnit::user) out["max_records_per_user"] = recipe.budget.max_records_per_user;
   return out;
 }

@@ -94,6 +94,18 @@ Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& opti
   if (is_private() && shapes.most() > 0)
     shapes_.emplace(method_->micro_batch() > 0 ? shapes.at_most(method_->micro_batch()) : shapes);
   model.parameters().wiring.tap = method_.get();
+  if (!is_private())
+    optimizer.before_update({});
+  else if (!options_.rehearsal)
+    optimizer.before_update([this] { require_released(this); });
+}
+
+// Ledgers and epsilons count noise: what an update without any would release, they couldn't state.
+void require_released(const Step* step) {
+  SHADE_REQUIRE(step != nullptr && step->released(),
+                "an update of a private job's weights outside its step would release a sum without noise, and no "
+                "epsilon would hold for it; call Job::step() or Step::run(), or set `rehearsal` in their options for "
+                "records that need no protection");
 }
 
 // Noise is scaled by the method's clipper, and accountants count the event.
@@ -115,6 +127,7 @@ void require_sound(bool repeatable, nn::DType reduce) {
 }
 
 Step::~Step() {
+  if (is_private() && !options_.rehearsal) optimizer_->before_update([] { require_released(nullptr); });
   model_->parameters().wiring.tap = nullptr;
   model_->parameters().wiring.rows_per_sample = 1;
 }
@@ -266,6 +279,8 @@ double Step::noise_deviation() const { return clipper().gradient_sigma() * clipp
 void Step::add_noise() {
   SHADE_REQUIRE(is_private(), "a step that is not private has no noise; set StepOptions::privacy");
   require_whole();
+  SHADE_REQUIRE(options_.rehearsal,
+                "add_noise() is for rehearsals (StepOptions::rehearsal); run() releases sums, and counts them");
   begin_noise(optimizer_->steps());
   const auto shards = runtime_->shards();
   HostSums sums(shards, runtime_->device());

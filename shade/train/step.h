@@ -64,11 +64,18 @@ void require_sound(bool repeatable, nn::DType reduce);
 // `others` with privacy as command lines say it, for measuring and checking.
 StepOptions step_options(const privacy::DpConfig& words, StepOptions others = {});
 
+// Throws UsageError unless a private step's noisy sum is due: what an optimizer asks before it updates weights. None:
+// no step is there.
+class Step;
+void require_released(const Step* step);
+
 // A step that throws after its arguments were accepted is broken, and so is its runtime: parts of its sums may be left
 // where the next one is added. Both refuse every further step; a new job continues from the last checkpoint.
 class Step {
  public:
-  // All must outlive it. Takes over the model's tap. Collective if private: the ranks agree on the noise key.
+  // All must outlive it. Takes over the model's tap, and if private the optimizer: it updates weights with what run()
+  // releases, and then with nothing else, unless a step that is not private takes it over. Collective if private: the
+  // ranks agree on the noise key.
   Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& optimizer, optim::Schedule schedule,
        StepOptions options = {});
   ~Step();
@@ -94,7 +101,8 @@ class Step {
   };
   Losses gradients(std::span<const nn::Batch> micro_batches);
 
-  // The second half of a private step's gradient. Each element gets noise once, from the rank that owns it.
+  // The second half of a private step's gradient: each element gets noise once, from the rank that owns it. Of
+  // rehearsals alone, because it is counted nowhere: sums leave a private step by run().
   void add_noise();
 
   bool is_private() const { return options_.privacy.has_value(); }
@@ -129,7 +137,7 @@ class Step {
   WrittenWeights written_;
   std::unique_ptr<privacy::Method> method_;
   std::unique_ptr<privacy::NoiseSource> noise_;  // of private steps
-  std::optional<FixedShapes> shapes_;            // of private steps in bf16
+  std::optional<FixedShapes> shapes_;            // of private steps
   std::optional<int64_t> noised_;                // the last step whose noise was drawn
   int64_t draws_ = 0;
   bool released_ = false;

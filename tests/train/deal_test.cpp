@@ -141,10 +141,16 @@ TEST(MicroShapes, SayWhatSamplesArePaddedTo) {
   const MicroShapes longest({.samples = 4, .full = {1, 100}});
   const MicroShapes grid({.samples = 4, .full = {1, 100}, .grid = true, .most = 9});
   const MicroShapes full({.samples = 4, .full = {1, 100}, .padding = Padding::max_length});
-  for (const auto& [length, multiple, power] :
-       {std::tuple<int64_t, int64_t, int64_t>{1, 8, 16}, {16, 16, 16}, {17, 24, 32}, {65, 72, 100}, {100, 100, 100}}) {
+  for (const auto& [length, multiple, on_grid] : {std::tuple<int64_t, int64_t, int64_t>{1, 8, 16},
+                                                  {16, 16, 16},
+                                                  {17, 24, 24},
+                                                  {25, 32, 32},
+                                                  {33, 40, 48},
+                                                  {65, 72, 96},
+                                                  {97, 100, 100},
+                                                  {100, 100, 100}}) {
     EXPECT_EQ(longest.padded({1, length}).length, multiple);
-    EXPECT_EQ(grid.padded({1, length}).length, power);
+    EXPECT_EQ(grid.padded({1, length}).length, on_grid);
     EXPECT_EQ(full.padded({1, length}).length, 100);
   }
   EXPECT_EQ(longest.samples({1, 8}), 50) << "as many positions as 4 of 100";
@@ -153,10 +159,13 @@ TEST(MicroShapes, SayWhatSamplesArePaddedTo) {
   EXPECT_EQ(grid.samples({1, 16}), 9);
   EXPECT_EQ(grid.at_most(1).samples({1, 16}), 1);
   EXPECT_EQ(full.samples({1, 100}), 4);
+  EXPECT_EQ(grid.count(), 7) << "16, 24, 32, 48, 64, 96, 100";
+  EXPECT_EQ(full.count(), 1);
+  EXPECT_EQ(MicroShapes({.samples = 1, .full = {5, 16}, .grid = true}).count(), 4) << "1, 2, 4 and 5 rows";
   EXPECT_EQ(longest.describe(),
             "4 samples of 100 tokens at a time or up to 50 shorter ones, padded to the longest of them");
   EXPECT_EQ(grid.describe(),
-            "4 samples of 100 tokens at a time or up to 9 shorter ones, padded to the next power of two");
+            "4 samples of 100 tokens at a time or up to 9 shorter ones, padded to the next of 16, 24, 32, 48, 64, ...");
   EXPECT_EQ(full.describe(), "4 samples of 100 tokens at a time");
   EXPECT_EQ(MicroShapes(1).describe(), "1 sample at a time");
 }

@@ -1,4 +1,5 @@
 // What a job refuses: methods that bound less than they should, options that weaken it, ranks that differ.
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/fault.h"
@@ -153,6 +154,30 @@ TEST(Job, RefusesRanksWithOtherOptions) {
               o.method = privacy::method_of(MethodName::automatic, {.style = privacy::ClipStyle::automatic});
             }).find("rank 1: clip/style is \"automatic\", rank 0 has \"flat\""),
             std::string::npos);
+}
+
+// A rank that rounds differently would make another term of a record that is dealt to it because of somebody else's.
+TEST(Job, RefusesRanksThatComputeDifferently) {
+  test::run_ranks(2, test::As::processes, [&](comm::World& world) {
+    at::set_num_threads(1 + world.rank());  // of a process
+    const shard::ShardConfig ddp{.shard = shard::Strategy::ddp};
+    const auto groups = shard::connect_groups(world, shard::policy_of(ddp, world.size()));
+    const auto said = [&](bool rehearsal, bool is_private) {
+      return fault([&] {
+        trained(world, [&](JobOptions& options) {
+          options.shard = ddp;
+          options.groups = groups;
+          options.rehearsal = rehearsal;
+          if (!is_private) options.privacy.reset(), options.method = {};
+        });
+      });
+    };
+    const auto differ = said(false, true);
+    EXPECT_NE(differ.find("rank 1: threads is 2, rank 0 has 1; give every rank the same program"), std::string::npos)
+        << differ;
+    EXPECT_EQ(said(true, true), "no error");
+    EXPECT_EQ(said(false, false), "no error");
+  });
 }
 
 // A record that is another number on another rank could be drawn twice in a step.

@@ -168,6 +168,7 @@ TEST_F(StatedFacts, AreThoseOfAllStarts) {
   scratch.write("run/recipe.1.toml", "not a recipe");
   released("run");
   expect_on_page({"if the sampling rate of an earlier start follows from it"});
+  expect_on_page({"if the share that an earlier start held out follows from it"});
 }
 
 // Private runs up to 0.2 held out a number of records, at a rate that followed from how many there are. What they made

@@ -8,6 +8,7 @@
 #include "shade/models/linear_stack.h"
 #include "shade/optim/config.h"
 #include "shade/privacy/clip/one_pass.h"
+#include "shade/train/slots.h"
 #include "shade/train/step.h"
 #include "tests/support/fault.h"
 #include "tests/support/ranks.h"
@@ -54,9 +55,30 @@ TEST(PrivateStep, DrawsTheNoiseOfAStepOnce) {
             "make a new Step, whose key is another one");
   one.optimizer->set_steps(2);
   step.gradients(batch);
-  step.add_noise();
-  EXPECT_NE(fault([&] { step.add_noise(); }).find("noise of step 2 was drawn before"), std::string::npos);
-  EXPECT_NE(fault([&] { step.run(batch, 2); }).find("noise of step 2 was drawn before"), std::string::npos);
+  EXPECT_NE(fault([&] { step.add_noise(); }).find("add_noise() is for rehearsals"), std::string::npos);
+  EXPECT_EQ(step.noised(), 2);
+}
+
+// run() alone checks records and shapes, tells the ledger and draws the noise: an update by another way is refused,
+// whatever sum is there, before, between and after the steps.
+TEST(PrivateStep, IsTheOnlyOneToUpdateWeights) {
+  auto world = comm::World::simulated(0, 1);
+  Linear one(world);
+  const std::vector batch{batch_of({0, 1})};
+  const auto update = [&] { one.optimizer->step(slots_of(one.runtime.shards()), 0.1); };
+  const auto refused = [&] { return fault(update).find("would release a sum without noise") != std::string::npos; };
+  {
+    auto step = one.step(private_step());
+    step.gradients(batch);
+    EXPECT_TRUE(refused());
+    step.run(batch, 2);
+    step.gradients(batch);
+    EXPECT_TRUE(refused());
+  }
+  EXPECT_TRUE(refused());
+  auto plain = one.step({});
+  plain.gradients(batch);
+  EXPECT_EQ(fault(update), "no error");
 }
 
 // A method whose take() fails once, as memory that runs out in backward does.
@@ -95,6 +117,27 @@ TEST(PrivateStep, IsBrokenByAFailure) {
       auto another = one.step(private_step());
       EXPECT_PRED1(refused, fault([&] { another.run(batch, 2); })) << "the same runtime, " << taken;
     }
+}
+
+// Bounds of norms are made for products of whole fp32 numbers.
+TEST(PrivateStep, RefusesRoundedProducts) {
+  const std::vector batch{batch_of({0, 1})};
+  const auto said = [&] {
+    auto world = comm::World::simulated(0, 1);
+    Linear one(world);
+    auto step = one.step(private_step());
+    return fault([&] { step.run(batch, 2); });
+  };
+  using enum at::Float32Precision;
+  for (const auto& [precision, refused] : {std::pair{BF16, true}, {TF32, true}, {IEEE, false}, {NONE, false}}) {
+    at::globalContext().setFloat32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL, precision);
+    EXPECT_EQ(said().find("products of fp32 are rounded") != std::string::npos, refused);
+  }
+  for (const auto& [mode, refused] : {std::pair{"BF16", true}, {"ANY", true}, {"STRICT", false}}) {
+    ::setenv("ONEDNN_DEFAULT_FPMATH_MODE", mode, 1);
+    EXPECT_EQ(said() != "no error", refused) << mode;
+  }
+  ::unsetenv("ONEDNN_DEFAULT_FPMATH_MODE");
 }
 
 // Refused arguments have touched nothing: the step with others may follow.

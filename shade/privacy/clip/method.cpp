@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "shade/base/error.h"
@@ -26,6 +27,22 @@ constexpr MethodRow kRows[] = {
     {.name = streaming, .keep = Keep::gradients, .micro_batch = 1},
     {.name = automatic, .keep = Keep::books, .choose = true},
 };
+
+// Norms and sums are bounded by what products of fp32 can lose (privacy/norms/rounding.h).
+void require_whole_products(at::Device device) {
+  const auto& context = at::globalContext();
+  const auto set = context.float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL);
+  bool whole = device.is_cpu() ? set == at::Float32Precision::NONE || set == at::Float32Precision::IEEE
+                               : !context.allowTF32CuBLAS();
+  for (const auto* name : {"ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE"})
+    if (const auto* mode = std::getenv(name); device.is_cpu() && mode != nullptr)
+      whole = whole && std::string_view(mode) == "STRICT";
+  SHADE_REQUIRE(
+      whole,
+      "products of fp32 are rounded to TF32 or bf16 (TORCH_ALLOW_TF32_CUBLAS_OVERRIDE, "
+      "ONEDNN_DEFAULT_FPMATH_MODE, or libtorch's precision of fp32 products), so norms would be wrong by more "
+      "than the margin that clipping keeps; turn it off");
+}
 
 // `none`: samples are summed as they are.
 class PlainSum : public Method {
@@ -81,10 +98,7 @@ void ClippingMethod::begin(int64_t samples, int64_t blank) {
 at::Tensor ClippingMethod::objective(const at::Tensor& losses_B, size_t) {
   SHADE_REQUIRE(losses_B.dim() == 1 && losses_B.size(0) == norms_.samples(), "the model gave losses of shape ",
                 losses_B.sizes(), " for ", norms_.samples(), " samples; private training needs one loss per sample");
-  SHADE_REQUIRE(
-      losses_B.is_cpu() || !at::globalContext().allowTF32CuBLAS(),
-      "products of fp32 are rounded to TF32 (TORCH_ALLOW_TF32_CUBLAS_OVERRIDE, or libtorch's precision of fp32 "
-      "products), so norms would be wrong by more than the margin that clipping keeps; turn it off");
+  require_whole_products(losses_B.device());
   bad_B_ = at::isfinite(losses_B.detach()).logical_not_();
   bad_B_.narrow(0, present(), blank_).fill_(true);
   return losses_B.sum();
