@@ -94,6 +94,31 @@ TEST_P(Refusal, MergedSamples) {
             "that merges or mixes samples has no gradient per sample. Keep the sample as the first dimension");
 }
 
+// A vector, or one position, that forward broadcasts: the gradient of a sample has more elements than the weight, or
+// fewer.
+TEST_P(Refusal, AnAddedWeightThatIsBroadcast) {
+  for (const int64_t positions_of_sample : {1, 3, 8})
+    EXPECT_EQ(refused({linear(), nn::AddedGrad{at::ones({kB, positions_of_sample, 5}), positions}}),
+              text("weight positions of shape [4, 5] is added to each sample, but a sample's gradient has shape [",
+                   positions_of_sample,
+                   ", 5], so it was broadcast over positions; expected one vector for each position (nn::Added)"));
+}
+
+TEST_P(Refusal, NoAddedWeightWithALeadingOne) {
+  auto* const leading = &parameters.add("leading", {1, 4, 5}, {});
+  nn::bind_all(parameters, at::kFloat, 1);
+  EXPECT_EQ(refused({linear(), added(), nn::AddedGrad{at::ones({kB, 4, 5}), leading}}), "no error");
+}
+
+// Whatever a layer reports: a sum has as many elements as its weight.
+TEST_P(Refusal, GradientsOfAnotherSizeThanTheWeight) {
+  auto narrow = linear();
+  narrow.a_BTD = narrow.a_BTD.narrow(2, 0, 3);
+  EXPECT_EQ(refused({narrow, added()}),
+            "samples' gradients have 6 elements and the weight they are summed for has 10; a layer must report "
+            "gradients of its weight's shape");
+}
+
 TEST_P(Refusal, ATiedTableThatDoesNotSayWhatWasLookedUp) {
   EXPECT_EQ(refused({linear(), added(), lookup()}),
             "table a.weight is also the weight of a linear layer that doesn't say which rows were looked up, so the "

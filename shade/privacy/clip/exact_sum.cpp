@@ -104,7 +104,7 @@ void add_layer(const nn::ScaleShiftGrad& grad, const SampleWeights& weights, nn:
 }
 
 void add_layer(const nn::AddedGrad& grad, const SampleWeights& weights, nn::GradientSink& sink) {
-  add_clipped(SampleGradients{grad.g_BTD, grad.added}, weights, sink);
+  add_clipped(SampleGradients{grad.g_BTD.flatten(1), grad.added}, weights, sink);  // [T, D] or [1, T, D]
 }
 
 void add_layer(const nn::OwnGrad& grad, const SampleWeights& weights, nn::GradientSink& sink) {
@@ -155,6 +155,9 @@ void add_layer(const nn::EmbeddingGrad& grad, const SampleWeights& weights, nn::
 double sum_spacing(double clip_norm) { return std::ldexp(1.0, std::ilogb(clip_norm) - kBitsBelow); }
 
 void add_terms_of(const at::Tensor& into_N, const at::Tensor& gradients_BN, const SampleWeights& weights, bool adds) {
+  SHADE_REQUIRE(into_N.numel() == gradients_BN.size(1), "samples' gradients have ", gradients_BN.size(1),
+                " elements and the weight they are summed for has ", into_N.numel(),
+                "; a layer must report gradients of its weight's shape");
   if (nn::few_launches(gradients_BN)) return add_by_device(into_N, gradients_BN, weights, adds);
   if (into_N.is_meta()) return say_shapes(into_N, gradients_BN, adds);
   const auto x_BN = gradients_BN.stride(1) == 1 ? gradients_BN : gradients_BN.contiguous();

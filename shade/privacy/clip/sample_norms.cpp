@@ -66,6 +66,13 @@ void SampleNorms::admit(const nn::LayerGrad& grad) {
                   ": its layer reports gradients of shape ", g.sizes(), ", but the batch has ", samples_,
                   " samples; a layer that merges or mixes samples has no gradient per sample. Keep the sample as the "
                   "first dimension");
+    if (std::holds_alternative<nn::AddedGrad>(grad)) {
+      const auto shape = at::IntArrayRef(weight->shape());  // [T, D] or [1, T, D]
+      SHADE_REQUIRE(g.sizes().slice(1) == (shape.size() == 3 && shape[0] == 1 ? shape.slice(1) : shape), "weight ",
+                    weight->name(), " of shape ", shape, " is added to each sample, but a sample's gradient has shape ",
+                    g.sizes().slice(1),
+                    ", so it was broadcast over positions; expected one vector for each position (nn::Added)");
+    }
     if (const auto* linear = std::get_if<nn::LinearGrad>(&grad); linear != nullptr && weight == linear->weight) {
       admit_rows(*linear);
       continue;
