@@ -120,15 +120,43 @@ TEST(Clipper, AdaptiveFollowsTheQuantile) {
   EXPECT_DOUBLE_EQ(after(2), 2);                          // 6 of 8: as wanted
 }
 
+// A model that diverged has no norms below C, whatever C is.
+TEST(Clipper, AdaptiveStaysWithinWhatItAccepts) {
+  const Modules modules;
+  for (const double count : {-4.0, 4.0}) {
+    Clipper clipper(modules.parameters, {.clip_norm = 2}, {.style = ClipStyle::adaptive, .rate = 1, .count_sigma = 10});
+    for (int step = 0; step < 2000; ++step) clipper.follow(count, 8);
+    EXPECT_EQ(clipper.clip_norm(), count < 0 ? 1e30 : 1e-10);
+    Clipper next(modules.parameters, {.clip_norm = 2}, {.style = ClipStyle::adaptive, .count_sigma = 10});
+    next.continue_at(clipper.clip_norm());
+    EXPECT_EQ(fault([&] { next.continue_at(1e31); }), "clip norm 1e+31 of an earlier process; expected 1e-10 to 1e+30");
+  }
+}
+
+// The extremes that are accepted: sums are finite, and a sample without a gradient adds nothing.
+TEST(Clipper, ExtremesGiveFiniteCoefficients) {
+  const Modules modules;
+  for (const double clip_norm : {1e-10, 1e30}) {
+    const Clipper clipper(modules.parameters, {.clip_norm = clip_norm},
+                          {.style = ClipStyle::automatic, .gamma = 1e-30});
+    for (const double c : coefficients(clipper, {0, 1e-300, 1, 1e59})) EXPECT_TRUE(std::isfinite(c)) << clip_norm;
+    EXPECT_TRUE(std::isfinite(0x1.8p52 * sum_spacing(clip_norm)));
+  }
+}
+
 TEST(Clipper, RefusesNonsense) {
   const Modules modules;
   const auto refused = [&](const PrivacyEvent& event, const ClipOptions& options) {
     return fault([&] { const Clipper clipper(modules.parameters, event, options); });
   };
-  EXPECT_EQ(refused({.clip_norm = 0}, {}), "clip norm 0 is out of range; expected 1e-10 or more: --max-grad-norm");
-  EXPECT_EQ(refused({.clip_norm = kInf}, {}), "clip norm inf is out of range; expected 1e-10 or more: --max-grad-norm");
+  EXPECT_EQ(refused({.clip_norm = 0}, {}), "clip norm 0 is out of range; expected 1e-10 to 1e+30: --max-grad-norm");
+  EXPECT_EQ(refused({.clip_norm = kInf}, {}),
+            "clip norm inf is out of range; expected 1e-10 to 1e+30: --max-grad-norm");
+  EXPECT_EQ(refused({.clip_norm = 0x1p1010}, {}),
+            "clip norm 1.09722e+304 is out of range; expected 1e-10 to 1e+30: --max-grad-norm");
   EXPECT_EQ(refused({}, {.style = ClipStyle::automatic, .gamma = 0}),
-            "gamma 0 is out of range; automatic clipping needs a positive one");
+            "gamma 0 is out of range; automatic clipping needs 1e-30 or more: --gamma");
+  EXPECT_NE(refused({}, {.style = ClipStyle::automatic, .gamma = 1e-320}), "no error") << "C / gamma is infinite";
   EXPECT_EQ(refused(with_sigma(4), {.style = ClipStyle::adaptive, .count_sigma = 2}),
             "count_sigma 2 leaves nothing for the gradient; adaptive clipping with --sigma 4 needs more than half of "
             "that");

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -14,8 +15,12 @@ namespace {
 constexpr double kSmallestNorm = 1e-10;
 
 // Norms are raised by a share of the terms that they are sums of (norms/rounding.h): below this no product of fp32
-// overflowed.
+// overflowed. A clip norm above would clip nothing that is not left out.
 constexpr double kLargestNorm = 1e30;
+
+// A coefficient of automatic clipping is at most C / gamma: it must be finite, and what vanishes of squares in fp64,
+// 1e-150 of a norm, must stay nothing.
+constexpr double kSmallestGamma = 1e-30;
 
 // A group's name: the unit, or the module that the weight belongs to ("model.layers.0.mlp.up_proj").
 std::string group_name(const nn::Weight& weight, ClipStyle style) {
@@ -31,10 +36,10 @@ Clipper::Clipper(const nn::Parameters& parameters, const PrivacyEvent& event, co
       norm_(event.clip_norm),
       margin_(clip_margin(parameters.count_trainable())),
       group_of_(parameters.weights().size(), 0) {
-  SHADE_REQUIRE(std::isfinite(norm_) && norm_ >= kSmallestNorm, "clip norm ", norm_, " is out of range; expected ",
-                kSmallestNorm, " or more: --max-grad-norm");
-  SHADE_REQUIRE(options.style != ClipStyle::automatic || options.gamma > 0, "gamma ", options.gamma,
-                " is out of range; automatic clipping needs a positive one");
+  SHADE_REQUIRE(norm_ >= kSmallestNorm && norm_ <= kLargestNorm, "clip norm ", norm_, " is out of range; expected ",
+                kSmallestNorm, " to ", kLargestNorm, ": --max-grad-norm");
+  SHADE_REQUIRE(options.style != ClipStyle::automatic || options.gamma >= kSmallestGamma, "gamma ", options.gamma,
+                " is out of range; automatic clipping needs ", kSmallestGamma, " or more: --gamma");
   if (adaptive())
     SHADE_REQUIRE(sigma_ == 0 || 2 * options.count_sigma > sigma_, "count_sigma ", options.count_sigma,
                   " leaves nothing for the gradient; adaptive clipping with --sigma ", sigma_,
@@ -82,13 +87,14 @@ double Clipper::gradient_sigma() const {
 
 void Clipper::follow(double noisy_count, double divisor) {
   const double share = noisy_count / divisor + 0.5;
-  norm_ = std::max(kSmallestNorm, norm_ * std::exp(-options_.rate * (share - options_.quantile)));
+  const double next = norm_ * std::exp(-options_.rate * (share - options_.quantile));
+  norm_ = std::min(kLargestNorm, std::max(kSmallestNorm, next));
 }
 
 void Clipper::continue_at(double clip_norm) {
-  SHADE_REQUIRE(std::isfinite(clip_norm) && clip_norm > 0 && (adaptive() || clip_norm == norm_), "clip norm ",
+  SHADE_REQUIRE(adaptive() ? clip_norm >= kSmallestNorm && clip_norm <= kLargestNorm : clip_norm == norm_, "clip norm ",
                 clip_norm, " of an earlier process; expected ",
-                adaptive() ? "a positive number" : std::to_string(norm_));
+                adaptive() ? text(kSmallestNorm, " to ", kLargestNorm) : std::to_string(norm_));
   norm_ = clip_norm;
 }
 
