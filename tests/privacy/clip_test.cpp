@@ -155,7 +155,7 @@ TEST(Clipper, RefusesNonsense) {
   EXPECT_EQ(refused({.clip_norm = 0x1p1010}, {}),
             "clip norm 1.09722e+304 is out of range; expected 1e-10 to 1e+30: --max-grad-norm");
   EXPECT_EQ(refused({}, {.style = ClipStyle::automatic, .gamma = 0}),
-            "gamma 0 is out of range; automatic clipping needs 1e-30 or more: --gamma");
+            "gamma 0 is out of range; automatic clipping needs 1e-30 or more: --dp.gamma");
   EXPECT_NE(refused({}, {.style = ClipStyle::automatic, .gamma = 1e-320}), "no error") << "C / gamma is infinite";
   EXPECT_EQ(refused(with_sigma(4), {.style = ClipStyle::adaptive, .count_sigma = 2}),
             "count_sigma 2 leaves nothing for the gradient; adaptive clipping with --sigma 4 needs more than half of "

@@ -61,7 +61,7 @@ TEST(Launches, OfALayer) {
       // auto keeps gradients where samples are long, and books of short ones. Both backwards of ghost and flash count.
       for (const auto& [method, positions, most] :
            {Bound{MethodName::none, 256, 98}, Bound{MethodName::automatic, 256, 190},
-            Bound{MethodName::automatic, 8, 302}, Bound{MethodName::bookkeeping, 256, 302},
+            Bound{MethodName::automatic, 8, 320}, Bound{MethodName::bookkeeping, 256, 320},
             Bound{MethodName::flash_bookkeeping, 256, 270}, Bound{MethodName::ghost, 256, 386},
             Bound{MethodName::flash, 256, 344}}) {
         const Shape shape{.positions = positions};

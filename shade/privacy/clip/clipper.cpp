@@ -39,7 +39,7 @@ Clipper::Clipper(const nn::Parameters& parameters, const PrivacyEvent& event, co
   SHADE_REQUIRE(norm_ >= kSmallestNorm && norm_ <= kLargestNorm, "clip norm ", norm_, " is out of range; expected ",
                 kSmallestNorm, " to ", kLargestNorm, ": --max-grad-norm");
   SHADE_REQUIRE(options.style != ClipStyle::automatic || options.gamma >= kSmallestGamma, "gamma ", options.gamma,
-                " is out of range; automatic clipping needs ", kSmallestGamma, " or more: --gamma");
+                " is out of range; automatic clipping needs ", kSmallestGamma, " or more: --dp.gamma");
   if (adaptive())
     SHADE_REQUIRE(sigma_ == 0 || 2 * options.count_sigma > sigma_, "count_sigma ", options.count_sigma,
                   " leaves nothing for the gradient; adaptive clipping with --sigma ", sigma_,

@@ -151,7 +151,7 @@ at::Tensor gram_on_device(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int6
   const auto type = nn::wide(g_BTP.scalar_type());
   const auto spread_B = spread_of(a_BTD, g_BTP);
   const auto positions = static_cast<double>(g_BTP.size(1));
-  squares.add_(absolute, share).add_(spread_B.square(), 2 * unit_roundoff(type));
+  squares.add_(absolute, share).addcmul_(spread_B, spread_B, 2 * unit_roundoff(type));
   squares.add_(4 * smallest_normal(type) * positions * positions);
   return raised(at::maximum(squares, absolute * kCancelled), spread_B, gamma_of(g_BTP.size(1), g_BTP.scalar_type()));
 }
