@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "shade/nn/launches.h"
 #include "shade/privacy/clip/method.h"
 #include "tests/support/fault.h"
 
@@ -305,6 +306,37 @@ TEST(Methods, AnOwnLayerMaySayItsNorms) {
     layers.run(*method);
     expect_equal(layers, layers.clipped(5, {1}), 1e-8, to_string(name));
   }
+}
+
+// As with dropout in a forward that is computed again: what the first pass measured doesn't bound the second.
+TEST(Methods, TwoPassesMustGiveTheSameGradients) {
+  for (const auto name : {MethodName::ghost, MethodName::flash})
+    for (const bool own : {false, true}) {
+      if (!own && nn::few_launches(at::empty({0}))) continue;  // not compared on accelerators
+      Layers layers;
+      const auto wanted = layers.clipped(0.5, {1})[own ? 7 : 0];
+      const auto method = made(layers, name, 0.5);
+      method->begin(kB);
+      for (size_t pass = 0; pass < 2; ++pass) {
+        method->objective(at::ones({kB}, at::kDouble), pass);
+        const auto error = fault([&] {
+          for (const auto& grad : layers.all()) method->take(grad);
+        });
+        if (pass == 0 || nn::few_launches(at::empty({0})))
+          EXPECT_EQ(error, "no error");
+        else
+          EXPECT_EQ(error,
+                    text("weight ", own ? "own.gain" : "linear.weight",
+                         ": the second backward pass of a clipping method gave other gradients than the first, whose "
+                         "norms don't bound them; a layer draws random numbers in a forward that is computed again. "
+                         "Draw them with the batch, or use a method of one pass (--dp auto)"));
+        (own ? layers.own.x_BTD : layers.linear.g_BTP)[1].mul_(3);
+      }
+      if (nn::few_launches(at::empty({0}))) {
+        EXPECT_TRUE(at::allclose(layers.sink.of(*layers.own.square), wanted, 1e-8, 1e-8))
+            << to_string(name) << ": left out";
+      }
+    }
 }
 
 TEST(Methods, MaxGradNormIsWhatClips) {

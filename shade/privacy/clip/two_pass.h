@@ -1,6 +1,10 @@
 // ghost, flash: a backward for the norms, without weight gradients and reductions; a second one for the clipped sum.
 //
 //   FLOPs of a linear layer 8 B T P D + norms     traffic under zero3 4 P     extra memory: the graph lives longer
+//
+// The norms of the first bound the sum of the second only if both give the same gradients. A forward that is computed
+// again (an own layer's, or under checkpointing) and draws random numbers gives others: that is refused. On
+// accelerators only own layers' gradients are compared.
 #pragma once
 
 #include "shade/privacy/clip/layer_norms.h"
@@ -18,7 +22,13 @@ class TwoPass : public ClippingMethod {
   void finish() override {}
 
  private:
+  // The coefficients, if the second pass `agrees` [B]; throws UsageError if it doesn't for a sample that weighs
+  // something. On accelerators, which would have to be waited for, such a sample gets 0.
+  at::Tensor agreed(const nn::Weight& weight, const at::Tensor& agrees_B, const at::Tensor& c_B) const;
+
   bool first_ = true;
+  std::vector<at::Tensor> outputs_B_;  // squared norms of the layers' output gradients in the first pass, in its order
+  size_t next_ = 0;                    // of them, in the second
 };
 
 }  // namespace shade::privacy
