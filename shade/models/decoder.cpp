@@ -9,6 +9,7 @@
 #include "shade/base/strings.h"
 #include "shade/models/config_file.h"
 #include "shade/nn/activated_linear.h"
+#include "shade/nn/activations.h"
 #include "shade/nn/adapter.h"
 #include "shade/nn/losses.h"
 
@@ -120,7 +121,7 @@ at::Tensor Decoder::run_block(size_t index, const at::Tensor& x, const Walk& wal
   const auto h = x + block.o(mixed.reshape({b, t, config_.heads * d}));
   const auto z = block.mlp_norm(h);
   const auto gate = block.gate(z), up = block.up(z);
-  return h + (block.down.adapted() ? block.down(at::silu(gate) * up) : nn::swiglu_linear(block.down.base(), gate, up));
+  return h + (block.down.adapted() ? block.down(nn::silu_activation(gate) * up) : nn::swiglu_linear(block.down.base(), gate, up));
 }
 
 at::Tensor Decoder::hidden(const nn::Batch& batch, nn::KvCache* past) {

@@ -7,6 +7,7 @@
 #include "shade/base/strings.h"
 #include "shade/models/config_file.h"
 #include "shade/nn/activated_linear.h"
+#include "shade/nn/activations.h"
 #include "shade/nn/diffusion.h"
 #include "shade/nn/losses.h"
 #include "shade/nn/norm.h"
@@ -185,10 +186,10 @@ at::Tensor Dit::predict(const nn::Batch& batch) {
   const auto start = nn::enter_unit(wiring, embed_unit_, {nn::anchor(batch.images_BCHW.device())})[0];
   auto x = (*positions_)((*patches_)(batch.images_BCHW, start));
   const auto wave = nn::timestep_sinusoid(batch.timesteps_B, config_.frequency_dim, x.scalar_type());
-  const auto time = (*time_out_)(at::silu((*time_in_)(wave)));
+  const auto time = (*time_out_)(nn::silu_activation((*time_in_)(wave)));
   const auto label = (*labels_)(batch.labels.unsqueeze(1), start).squeeze(1);
   // The activation before every block's modulation is the same: made once.
-  auto condition = at::silu(time + label);
+  auto condition = nn::silu_activation(time + label);
   x = nn::leave_unit(wiring, embed_unit_, x);
   for (const auto& block : blocks_) {
     const auto body = [this, &block](const nn::Tensors& in) { return run_block(block, in[0], in[1]); };

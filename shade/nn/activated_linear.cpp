@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "shade/nn/activations.h"
 #include "shade/nn/function.h"
 #include "shade/nn/plain_operators.h"
 #include "shade/nn/row_product.h"
@@ -15,17 +16,17 @@ struct Gelu : torch::autograd::Function<Gelu> {
   static at::Tensor forward(Context* context, const at::Tensor& z, const Linear* layer) {
     remember(context, layer);
     context->save_for_backward({z});
-    return row_product(at::gelu(z, "tanh"), layer->weight().value(), bias_of(*layer));
+    return row_product(gelu_forward(z), layer->weight().value(), bias_of(*layer));
   }
   static Tensors backward(Context* context, Tensors grads) {
     const auto& layer = recall<Linear>(context);
     const auto z = context->get_saved_variables()[0];
     const auto g = grads[0].contiguous();
     if (layer.weight().trainable())
-      hand_over(layer, at::gelu(z, "tanh"), g);
+      hand_over(layer, gelu_forward(z), g);
     else
       hand_over(layer, {}, g);
-    return {at::gelu_backward(linear_input_grad(g, layer.weight()), z, "tanh"), {}};
+    return {gelu_input_grad(linear_input_grad(g, layer.weight()), z), {}};
   }
 };
 
@@ -33,20 +34,20 @@ struct Swiglu : torch::autograd::Function<Swiglu> {
   static at::Tensor forward(Context* context, const at::Tensor& gate, const at::Tensor& up, const Linear* layer) {
     remember(context, layer);
     context->save_for_backward({gate, up});
-    return row_product(at::silu(gate).mul_(up), layer->weight().value(), bias_of(*layer));
+    return row_product(swiglu_forward(gate, up), layer->weight().value(), bias_of(*layer));
   }
   static Tensors backward(Context* context, Tensors grads) {
     const auto& layer = recall<Linear>(context);
     const auto saved = context->get_saved_variables();
     const auto g = grads[0].contiguous();
-    auto silu = at::silu(saved[0]);
+    auto active = silu_forward(saved[0]);
     auto da = linear_input_grad(g, layer.weight());
     if (layer.weight().trainable())
-      hand_over(layer, silu * saved[1], g);
+      hand_over(layer, active * saved[1], g);
     else
       hand_over(layer, {}, g);
-    auto dup = silu.mul_(da);
-    auto dgate = at::silu_backward(da.mul_(saved[1]), saved[0]);
+    auto dup = active.mul_(da);
+    auto dgate = silu_input_grad(da.mul_(saved[1]), saved[0]);
     return {dgate, dup, {}};
   }
 };

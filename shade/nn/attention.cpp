@@ -9,6 +9,7 @@
 #include "shade/nn/attention_kernels.h"
 #include "shade/nn/function.h"
 #include "shade/nn/plain_operators.h"
+#include "shade/nn/row_product.h"
 
 namespace shade::nn {
 namespace {
@@ -64,12 +65,12 @@ struct Standard : torch::autograd::Function<Standard> {
                             const std::optional<at::Tensor>& visible, bool causal) {
     const auto query = heads_first(q), key = heads_first(k);
     const double scale = 1 / std::sqrt(static_cast<double>(q.size(3)));
-    auto scores = at::matmul(query, repeated_heads(key, q.size(2)).transpose(-1, -2)).mul_(scale);
+    auto scores = batch_product(query, repeated_heads(key, q.size(2)).transpose(-1, -2)).mul_(scale);
     const auto mask = hidden_from(query, key, visible.value_or(at::Tensor()), causal, /*flag=*/false).mask;
     if (mask.defined()) scores.add_(mask);
     const auto share = at::softmax(scores, -1);
     context->save_for_backward({q, k, v, share});
-    return heads_first(at::matmul(share, repeated_heads(heads_first(v), q.size(2))));
+    return heads_first(batch_product(share, repeated_heads(heads_first(v), q.size(2))));
   }
   static Tensors backward(Context* context, Tensors grads) {
     const auto saved = context->get_saved_variables();
@@ -79,11 +80,11 @@ struct Standard : torch::autograd::Function<Standard> {
     const double scale = 1 / std::sqrt(static_cast<double>(query.size(3)));
     const auto g = heads_first(grads[0]);
     const auto& share = saved[3];
-    const auto dv = at::matmul(share.transpose(-1, -2), g);
-    auto dshare = at::matmul(g, repeated_heads(heads_first(saved[2]), heads).transpose(-1, -2));
+    const auto dv = batch_product(share.transpose(-1, -2), g);
+    auto dshare = batch_product(g, repeated_heads(heads_first(saved[2]), heads).transpose(-1, -2));
     const auto dscores = at::_softmax_backward_data(dshare, share, -1, share.scalar_type()).mul_(scale);
-    const auto dq = at::matmul(dscores, repeated_heads(heads_first(saved[1]), heads));
-    const auto dk = at::matmul(dscores.transpose(-1, -2), query);
+    const auto dq = batch_product(dscores, repeated_heads(heads_first(saved[1]), heads));
+    const auto dk = batch_product(dscores.transpose(-1, -2), query);
     return {heads_first(dq), heads_first(folded_heads(dk, kv_heads)), heads_first(folded_heads(dv, kv_heads)), {}, {}};
   }
 };

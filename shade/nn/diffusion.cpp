@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "shade/nn/activations.h"
 #include "shade/nn/function.h"
 
 namespace shade::nn {
@@ -39,7 +40,7 @@ at::Tensor rows(const std::vector<double>& table, const at::Tensor& timesteps_B,
 
 // The normal distribution function by tanh, as published; as a sigmoid it keeps its digits in the lower tail.
 at::Tensor distribution(const at::Tensor& x) {
-  return at::sigmoid(2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x));
+  return sigmoid_activation(2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x));
 }
 
 // -log P(image's level): pixels from -1 to 1 in steps of 2 / 255, the outermost levels reach to infinity. By symmetry

@@ -264,16 +264,16 @@ std::string sum_words(const PrivacyStatement& s) {
   const auto exact = std::count_if(s.steps.begin(), s.steps.end(), [](const Steps& kind) { return kind.exact_sum; });
   std::string out;
   if (exact > 0)
-    out += text(
-        "One ", unit,
-        " moves the sum by at most C: its clipped gradient is rounded by itself to multiples of at "
-        "most 2^-33 C and added without rounding, and clipping leaves 1e-9 + 2^-33 sqrt(P) of C unused for it, P "
-        "the number of trained weights. What rounding can do to a gradient before that is part of its norm, by "
-        "the standard model of floating-point sums. This assumes that the gradient of a ",
-        unit,
-        " has the same bits whatever the others in its batch are and wherever it is in it. Shapes are fixed for "
-        "that; in tests it held in bf16, and in fp32 but for up to 1e-7 of a gradient where sizes are no multiples "
-        "of a processor's vectors. This is not proven. On GPUs, norms by Gram matrices rest on an estimate.\n\n");
+    out +=
+        text("One ", unit,
+             " moves the sum by at most C: its clipped gradient is rounded by itself to multiples of at "
+             "most 2^-33 C and added without rounding, and clipping leaves 1e-9 + 2^-33 sqrt(P) of C unused for it, P "
+             "the number of trained weights. What rounding can do to a gradient before that is part of its norm, by "
+             "the standard model of floating-point sums. This assumes that the gradient of a ",
+             unit,
+             " has the same bits whatever the others in its batch are and wherever it is in it. Shapes are fixed for "
+             "that; in tests on one processor it held to the bit, in bf16 and fp32. This is not proven. On GPUs, norms "
+             "by Gram matrices rest on an estimate.\n\n");
   if (exact < std::ssize(s.steps))
     out += text("Some steps were made by an earlier version of shade, whose sums were rounded: that one ", unit,
                 " moves them by at most C was measured, not derived, and there are records for which it does not "

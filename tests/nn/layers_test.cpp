@@ -1,7 +1,6 @@
 // Layers against libtorch's own autograd, in fp64: values, input gradients and weight gradients.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -10,10 +9,8 @@
 #include "shade/nn/embedding.h"
 #include "shade/nn/function.h"
 #include "shade/nn/gradients.h"
-#include "shade/nn/launches.h"
 #include "shade/nn/norm.h"
 #include "shade/nn/patch.h"
-#include "shade/nn/row_product.h"
 #include "shade/nn/unit.h"
 
 namespace shade::nn {
@@ -189,23 +186,6 @@ TEST(Gradients, AccumulateOverBackwardsAndClear) {
   EXPECT_THROW(gradients.of(layer.weight()), Error);
   run();
   EXPECT_TRUE(at::allclose(gradients.of(layer.weight()), once)) << "the first contribution is written, not added";
-}
-
-// As a record that is dealt to another place: its row must have the same bits there.
-TEST(RowProduct, EqualRowsAreEqualWhereverTheyStand) {
-  if (few_launches(at::empty({0}))) GTEST_SKIP() << "an accelerator has no kernels of MKL";
-  for (const int threads : {1, 2}) {
-    at::set_num_threads(threads);
-    for (const int64_t columns : {1, 2, 3, 4, 7, 8, 17})
-      for (const int64_t width : {1, 5, 32, 100, 256, 300, 770})
-        for (const int64_t rows : {2, 3, 5, 7, 9, 15, 16, 17, 33}) {
-          const auto x = at::randn({1, width}).expand({rows, width}).contiguous();
-          const auto w = at::randn({columns, width}), b = at::randn({columns});
-          const auto y = row_product(x, w, b);
-          EXPECT_TRUE(y.eq(y[0]).all().item<bool>()) << rows << " x " << width << " x " << columns;
-          EXPECT_TRUE(at::allclose(y, at::linear(x, w, b), 1e-4, 1e-4));
-        }
-  }
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "shade/base/memory_scope.h"
 #include "shade/nn/function.h"
 #include "shade/nn/launches.h"
+#include "shade/nn/row_product.h"
 #include "shade/nn/wide_product.h"
 #include "shade/privacy/exact_kernels.h"
 #include "shade/privacy/norms/position_sums.h"
@@ -212,7 +213,7 @@ at::Tensor instantiated_squares(const at::Tensor& a_BTD, const at::Tensor& g_BTP
 at::Tensor bias_squares(const at::Tensor& g_BTP) { return squares_of(position_sums(g_BTP)); }
 
 at::Tensor sample_gradients(const at::Tensor& a_BTD, const at::Tensor& g_BTP) {
-  return at::bmm(g_BTP.transpose(1, 2), a_BTD);
+  return nn::batch_product(g_BTP.transpose(1, 2), a_BTD);
 }
 
 int64_t gram_tile(const at::Tensor& g_BTP, int64_t wanted) {
