@@ -6,7 +6,7 @@ usage: bench/commits.py OLD NEW [--rounds 60] [--half-width 0.02] [--json FILE] 
 OLD and NEW are `shade` programs. Each round runs both in fresh processes, in alternating order, until the half-width of
 the interval is below --half-width, after at least 5 rounds and at most --rounds. Prints the geometric mean over
 rounds of NEW / OLD with its 95 % interval (Student's t on the logarithms): of the best step of `shade bench`, or of the
-time per token of all steps but the first of `shade train`, whose Poisson batches differ; the same of the noise alone,
+least time per token of a step of `shade train` (but the first), whose Poisson batches differ; the same of the noise alone,
 and of peak memory.
 """
 import argparse
@@ -42,7 +42,7 @@ def train(program, options, folder):
     run(program, "train", *options, "--log-every", "1", "--output", str(folder / "run"))
     lines = (folder / "run" / "metrics.jsonl").read_text().splitlines()
     steps = [json.loads(line)["not_private"] for line in lines[1:]]
-    return {"step": sum(s["step_ms"] for s in steps) / sum(s["tokens"] for s in steps), "noise": 0,
+    return {"step": min(s["step_ms"] / s["tokens"] for s in steps), "noise": 0,
             "memory": max(s["memory_bytes"] for s in steps)}
 
 
