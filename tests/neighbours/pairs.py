@@ -223,7 +223,9 @@ def crossing_pairs():
         yield pair(7, 129, dp=method, micro_batch=256, ci=m % 2 == 0)
         yield pair(8, 256, dp=method, micro_batch=512, dtype="bf16", ci=method == "materialize")
         yield pair(9, 512, dp=method, micro_batch=1024)
-    for more in ({"ranks": 2}, {"ranks": 3}, {"ranks": 2, "shard": "ddp"}, {"ranks": 2, "shard": "zero2"}, {"micro_batch": 4}, {"micro_batch": 16}):
+    strategies = [{"ranks": ranks, "shard": shard} for ranks in (1, 2, 4) for shard in ("none", "ddp", "zero2", "zero3", "hsdp")
+                  if (ranks > 1 or shard != "hsdp") and (ranks == 1 or shard != "none")]
+    for more in ({"ranks": 2}, {"ranks": 3}, {"micro_batch": 4}, {"micro_batch": 16}, *strategies):
         yield pair(7, 256, ci=more == {"ranks": 2}, **more)
         yield pair(8, 1024, dtype="bf16", **more)
     yield pair(9, 511)

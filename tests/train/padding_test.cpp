@@ -85,7 +85,7 @@ TEST(Padding, OfPrivateStepsInBf16IsOnAGrid) {
   };
   const auto wanted = trained(1, with({{"train.padding", "max_length"}}));
   for (const auto& [ranks, method] : {std::pair{1, "auto"}, {2, "auto"}, {1, "streaming"}, {1, "materialize"}}) {
-    const auto found = trained(ranks, with({{"dp.dp", method}, {"train.micro_batch", ranks == 1 ? "4" : "1"}}));
+    const auto found = trained(ranks, with({{"dp.dp", method}, {"train.micro_batch", ranks == 1 ? "2" : "1"}}));
     EXPECT_LT(between(found, wanted).losses, 0.03) << ranks << method;
     EXPECT_LT(2 * found.result.padded_tokens, wanted.result.padded_tokens) << ranks << method;
   }
