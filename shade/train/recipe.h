@@ -157,11 +157,13 @@ struct TrainConfig {
           {.help = "number of samples of seq_length that a rank computes at a time; of shorter texts, as many as have "
                    "the same number of tokens; auto: the most that fit into memory_limit",
            .flags = {"--micro-batch", "--max-physical-batch-size"}});
-    f.add("padding", padding,
-          {.help = "length that texts are padded to; longest: that of the longest text in the micro-batch, which holds "
-                   "texts of similar length (in a private run rounded up to 16, 24, 32, 48, 64, ...); max_length: seq_length",
-           .flags = {"--padding"},
-           .needs = {needs_texts()}});
+    f.add(
+        "padding", padding,
+        {.help =
+             "length that texts are padded to; longest: that of the longest text in the micro-batch, which holds "
+             "texts of similar length (in a private run rounded up to 16, 24, 32, 48, 64, ...); max_length: seq_length",
+         .flags = {"--padding"},
+         .needs = {needs_texts()}});
     f.add("grad_accum", grad_accum,
           {.help = "micro-batches per rank and update; sets micro_batch to the global batch divided by this and by the "
                    "number of ranks, rounded up; 0: as many as micro_batch requires",
