@@ -121,7 +121,8 @@ at::Tensor Decoder::run_block(size_t index, const at::Tensor& x, const Walk& wal
   const auto h = x + block.o(mixed.reshape({b, t, config_.heads * d}));
   const auto z = block.mlp_norm(h);
   const auto gate = block.gate(z), up = block.up(z);
-  return h + (block.down.adapted() ? block.down(nn::silu_activation(gate) * up) : nn::swiglu_linear(block.down.base(), gate, up));
+  return h + (block.down.adapted() ? block.down(nn::silu_activation(gate) * up)
+                                   : nn::swiglu_linear(block.down.base(), gate, up));
 }
 
 at::Tensor Decoder::hidden(const nn::Batch& batch, nn::KvCache* past) {
