@@ -6,8 +6,8 @@ usage: bench/commits.py OLD NEW [--rounds 60] [--half-width 0.02] [--json FILE] 
 OLD and NEW are `shade` programs. Each round runs both in fresh processes, in alternating order, until the half-width of
 the interval is below --half-width, after at least 5 rounds and at most --rounds. Prints the geometric mean over
 rounds of NEW / OLD with its 95 % interval (Student's t on the logarithms): of the best step of `shade bench`, or of the
-least time per token of a step of `shade train` (but the first), whose Poisson batches differ; the same of the noise alone,
-and of peak memory.
+least time per token of a step of `shade train` but the first, because Poisson batches differ; the same of the noise
+alone, and of peak memory.
 """
 import argparse
 import json
@@ -46,6 +46,9 @@ def train(program, options, folder):
             "memory": max(s["memory_bytes"] for s in steps)}
 
 
+VERBS = {"bench": bench, "train": train}
+
+
 def ratio(old, new):
     logs = [math.log(n / o) for o, n in zip(old, new)]
     if len(logs) < 2:
@@ -66,9 +69,7 @@ def main():
     end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     arguments = parser.parse_args(sys.argv[1:end])
     options = sys.argv[end + 1:] or MODEL.split()
-    measured = {"bench": bench, "train": train}.get(options[0])
-    if measured:
-        options = options[1:]
+    measured = VERBS[options.pop(0)] if options[0] in VERBS else bench
     found = {"old": [], "new": []}
 
     def of(what):
@@ -77,7 +78,7 @@ def main():
     for round_ in range(arguments.rounds):
         for name in ("old", "new") if round_ % 2 == 0 else ("new", "old"):
             with tempfile.TemporaryDirectory() as folder:
-                found[name].append((measured or bench)(getattr(arguments, name), options, pathlib.Path(folder)))
+                found[name].append(measured(getattr(arguments, name), options, pathlib.Path(folder)))
         mean, low, high = of("step")
         print(f"round {round_ + 1}: new / old {mean:.3f} ({low:.3f} to {high:.3f})", flush=True)
         if round_ + 1 >= FEWEST and (high - low) / 2 < arguments.half_width:
