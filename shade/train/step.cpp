@@ -94,10 +94,7 @@ Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& opti
   if (is_private() && shapes.most() > 0)
     shapes_.emplace(method_->micro_batch() > 0 ? shapes.at_most(method_->micro_batch()) : shapes);
   model.parameters().wiring.tap = method_.get();
-  if (!is_private())
-    optimizer.before_update({});
-  else if (!options_.rehearsal)
-    optimizer.before_update([this] { require_released(this); });
+  if (is_private() && !options_.rehearsal) optimizer.before_update([this] { require_released(this); });
 }
 
 // Ledgers and epsilons count noise: what an update without any would release, they couldn't state.

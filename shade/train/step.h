@@ -74,8 +74,7 @@ void require_released(const Step* step);
 class Step {
  public:
   // All must outlive it. Takes over the model's tap, and if private the optimizer: it updates weights with what run()
-  // releases, and then with nothing else, unless a step that is not private takes it over. Collective if private: the
-  // ranks agree on the noise key.
+  // releases, and from then on with nothing else. Collective if private: the ranks agree on the noise key.
   Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& optimizer, optim::Schedule schedule,
        StepOptions options = {});
   ~Step();

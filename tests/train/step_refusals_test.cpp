@@ -78,7 +78,7 @@ TEST(PrivateStep, IsTheOnlyOneToUpdateWeights) {
   EXPECT_TRUE(refused());
   auto plain = one.step({});
   plain.gradients(batch);
-  EXPECT_EQ(fault(update), "no error");
+  EXPECT_TRUE(refused()) << "a step that is not private takes nothing over";
 }
 
 // A method whose take() fails once, as memory that runs out in backward does.
@@ -181,7 +181,9 @@ TEST(PrivateStep, RefusesARecordThatComesTwice) {
   EXPECT_NE(said({unknown}).find("must know which record each sample is"), std::string::npos);
   auto none = words();
   none.dp = privacy::MethodName::none;
-  auto plain = one.step(step_options(none));
+  auto other_world = comm::World::simulated(0, 1);
+  Linear other(other_world);
+  auto plain = other.step(step_options(none));
   EXPECT_EQ(fault([&] { plain.run(std::vector{unknown}, 2); }), "no error");
 }
 
@@ -231,7 +233,9 @@ TEST(PrivateStep, ReportsTheLossOfFiniteSamples) {
   const auto record = step.run(std::vector{bad}, 3);
   EXPECT_EQ(record.samples.not_finite, 1);
   EXPECT_NEAR(record.loss, alone.sum / 2, 1e-6);
-  auto plain = one.step({});
+  auto other_world = comm::World::simulated(0, 1);
+  Linear other(other_world);
+  auto plain = other.step({});
   EXPECT_TRUE(std::isnan(plain.run(std::vector{bad}, 3).loss)) << "a run that is not private shows it";
 }
 
