@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
-#include <numeric>
-
 #include "shade/nn/launches.h"
 
 namespace shade::nn {
@@ -44,16 +42,14 @@ at::Tensor row_product(const at::Tensor& x, const at::Tensor& w_PD, const at::Te
 }
 
 at::Tensor batch_product(const at::Tensor& x, const at::Tensor& y) {
-  if (few_launches(x) || !shares_cut_rows(x)) return at::matmul(x, y);
+  const auto count = x.numel() == 0 ? 0 : x.numel() / x.size(-1) / x.size(-2);
+  const auto more = missing(count, at::get_num_threads());
+  if (few_launches(x) || x.element_size() >= 4 || more == 0) return at::matmul(x, y);
   const auto filled = [&](const at::Tensor& of) {
-    const auto matrices = of.reshape({-1, of.size(-2), of.size(-1)});
-    const int64_t threads = at::get_num_threads();
-    return at::constant_pad_nd(matrices,
-                               {0, 0, 0, 0, 0, missing(matrices.size(0), threads / std::gcd(threads, x.size(-2)))});
+    return at::constant_pad_nd(of.reshape({-1, of.size(-2), of.size(-1)}), {0, 0, 0, 0, 0, more});
   };
   auto shape = x.sizes().vec();
   shape.back() = y.size(-1);
-  const auto count = x.numel() / x.size(-1) / x.size(-2);
   return at::bmm(filled(x), filled(y)).narrow(0, 0, count).view(shape);
 }
 

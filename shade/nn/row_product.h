@@ -3,7 +3,7 @@
 // Two kinds of kernels treat rows by their place. MKL's, for products of less than 4 columns: there the weight gets
 // rows of zeros. And oneDNN's for bf16, which cut the output into as many equal shares as there are threads: where a
 // share ends within a row, it is computed otherwise. There rows of zeros are added, so that each share is of whole
-// rows.
+// rows, and to a batch of products whole matrices of them.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -40,38 +40,40 @@ at::Tensor index_select(const at::Tensor& self, int64_t dim, const at::Tensor& i
 at::Tensor roll(const at::Tensor& self, c10::SymIntArrayRef, at::IntArrayRef) { return at::empty_like(self); }
 
 // Allocates what a CPU's kernel would, and frees it.
-void take_scratch(const at::Tensor& product, const at::Tensor& left) {
-  const auto bytes = product_scratch(product, left.size(-1));
-  if (bytes.count > 0) at::empty({bytes.count}, product.options().dtype(at::kByte));
+void take_scratch(const at::Tensor& a, const at::Tensor& b) {
+  const auto bytes = product_scratch(a, b);
+  if (bytes.count > 0) at::empty({bytes.count}, a.options().dtype(at::kByte));
 }
 
 at::Tensor mm(const at::Tensor& a, const at::Tensor& b) {
   auto out = at::meta::mm(a, b);
-  take_scratch(out, a);
+  take_scratch(a, b);
   return out;
 }
 
 at::Tensor& mm_into(const at::Tensor& a, const at::Tensor& b, at::Tensor& out) {
-  take_scratch(at::meta::mm_out(out, a, b), a);
+  at::meta::mm_out(out, a, b);
+  take_scratch(a, b);
   return out;
 }
 
 at::Tensor bmm(const at::Tensor& a, const at::Tensor& b) {
   auto out = at::meta::bmm(a, b);
-  take_scratch(out, a);
+  take_scratch(a, b);
   return out;
 }
 
 at::Tensor addmm(const at::Tensor& self, const at::Tensor& a, const at::Tensor& b, const at::Scalar& beta,
                  const at::Scalar& alpha) {
   auto out = at::meta::addmm(self, a, b, beta, alpha);
-  take_scratch(out, a);
+  take_scratch(a, b);
   return out;
 }
 
 at::Tensor& addmm_to(at::Tensor& self, const at::Tensor& a, const at::Tensor& b, const at::Scalar& beta,
                      const at::Scalar& alpha) {
-  take_scratch(at::meta::addmm_(self, a, b, beta, alpha), a);
+  at::meta::addmm_(self, a, b, beta, alpha);
+  take_scratch(a, b);
   return self;
 }
 

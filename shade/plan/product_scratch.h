@@ -7,8 +7,9 @@
 
 namespace shade::plan {
 
-// Scratch memory of the product [M, inner] x [inner, N] or of a batch of them, whose result on meta is `product`; zero
-// in a plan for an accelerator. Measured once per process by a small product on this machine's CPU.
-Bytes product_scratch(const at::Tensor& product, int64_t inner);
+// Scratch memory of the product of [M, K] and [K, N] on meta, or of batches of them; zero in a plan for an accelerator.
+// Measured on this machine's CPU by a product of that shape, once per shape and process; by a smaller one where it
+// would take long.
+Bytes product_scratch(const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace shade::plan

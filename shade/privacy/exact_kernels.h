@@ -16,6 +16,10 @@ template <class Number>
 void add_terms(const Number* x, double c, double spacing, int64_t count, double* sums, bool adds = true,
                Variant variant = fastest());
 
+// The same without adding, for sums that are larger than caches.
+template <class Number>
+void put_terms(const Number* x, double c, double spacing, int64_t count, double* sums, Variant variant = fastest());
+
 // sums[i] += x[i] y[i], or x[i] without `y` (null).
 template <class Number>
 void add_products(const Number* x, const Number* y, int64_t count, double* sums, Variant variant = fastest());

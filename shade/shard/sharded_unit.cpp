@@ -33,16 +33,16 @@ bool gradients_offloaded(const UnitContext& context, const at::Tensor& owned) {
 }
 
 // Elements [begin, end) of exact sums to fp32, within their own memory: element i is written where those up to i / 2
-// were, so the ones before `begin` must have been narrowed.
-void narrow_in_place(const at::Tensor& wide, int64_t begin, int64_t end) {
-  auto* const memory = static_cast<std::byte*>(wide.data_ptr());
+// were, so the ones before `begin` must have been narrowed. `wide` are those elements, there or a copy.
+void narrow_in_place(const at::Tensor& wide, std::byte* memory, int64_t begin, int64_t end) {
+  const auto* const values = static_cast<const std::byte*>(wide.const_data_ptr());
   const auto convert = [&](int64_t first, int64_t last) {
     constexpr int64_t kAtOnce = 512;
     double from[kAtOnce];
     float to[kAtOnce];
     for (auto at = first; at < last; at += kAtOnce) {
       const auto count = static_cast<size_t>(std::min(kAtOnce, last - at));
-      std::memcpy(from, memory + 8 * at, 8 * count);
+      std::memcpy(from, values + 8 * (at - begin), 8 * count);
       for (size_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
       std::memcpy(memory + 4 * at, to, 4 * count);
     }
@@ -287,26 +287,35 @@ void ShardedUnit::begin_micro_step() {
 }
 
 void ShardedUnit::narrow(const EachPiece& before) {
-  constexpr int64_t kPiece = 1 << 17;  // stays in a cache
+  const int64_t kept = (int64_t{1} << 14) * at::get_num_threads();  // of a piece; what a core's cache holds of its part
   for (auto& flat : flats_) {
     if (!flat.layout->trainable || !flat.gradient.defined()) continue;
     const auto& wide = flat.gradient;
     const bool in_place = wide.scalar_type() == at::kDouble && context_->master == at::kFloat &&
                           (wide.is_meta() ? !nn::few_launches(wide) : wide.is_cpu());
+    const bool moves = in_place && !wide.is_meta();
+    auto* const memory = moves ? static_cast<std::byte*>(wide.data_ptr()) : nullptr;
+    // Pieces are changed in a copy, so that memory is written by their narrow form alone.
+    const auto copy = moves && before ? at::empty({kept}, wide.options()) : at::Tensor();
     int64_t done = 0;
     const auto narrow_until = [&](int64_t end) {
-      if (in_place && !wide.is_meta()) narrow_in_place(wide, done, end);
+      if (moves) narrow_in_place(wide.narrow(0, done, end - done), memory, done, end);
       done = end;
     };
     for (const auto& [segment, mine, local] : shares(flat))
       for (const auto& run : runs_in(*flat.layout, mine))
         for (int64_t at = 0; before && at < run.size;) {
           // Up to a multiple of the piece's size in the weight: noise is drawn in chunks of its elements.
-          const auto size = std::min(run.size - at, kPiece - (run.begin + at) % kPiece);
-          SHADE_CHECK(local + run.at + at >= done, "gradients are narrowed front to back");
-          before(wide.narrow(0, local + run.at + at, size), *run.weight, run.begin + at);
-          at += size;
-          narrow_until(local + run.at + at);
+          const auto size = std::min(run.size - at, kept - (run.begin + at) % kept), first = local + run.at + at;
+          SHADE_CHECK(first >= done, "gradients are narrowed front to back");
+          auto piece = wide.narrow(0, first, size);
+          if (moves) {
+            narrow_until(first);
+            piece = copy.narrow(0, 0, size).copy_(piece);
+          }
+          before(piece, *run.weight, run.begin + at);
+          if (moves) narrow_in_place(piece, memory, first, first + size);
+          at += size, done = first + size;
         }
     narrow_until(wide.numel());
     flat.narrowed = in_place ? wide.view(context_->master).narrow(0, 0, wide.numel()) : wide.to(context_->master);

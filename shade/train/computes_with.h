@@ -4,16 +4,19 @@
 #include <c10/core/Device.h>
 
 #include "shade/base/json.h"
+#include "shade/comm/group.h"
 
 namespace shade::train {
 
 // The number of threads, libtorch, the processor, the accelerator if there is one (its name and driver, how many are
-// visible, NCCL), this very program, and the variables by which libraries choose how they compute.
+// visible, NCCL), this very program, the libraries that multiply and add, and the variables by which they choose how.
 Json computes_with(at::Device device);
 
-// Those of them that ranks must share, in short words: where one rank rounds differently from another, a record that is
-// dealt to another rank because of somebody else's is another term of the sum. On an accelerator, the processor and its
-// threads round nothing.
+// Those of them that ranks must share: where one rank rounds differently from another, a record that is dealt to
+// another rank because of somebody else's is another term of the sum. Of a processor the instructions that kernels are
+// chosen by and its cache; of an accelerator's rank neither, because they round nothing; where threads and libraries
+// lie is a rank's own. Collective; throws UsageError on every rank.
+void require_computing_alike(const comm::Group& control, at::Device device);
 Json must_be_shared(at::Device device);
 
 }  // namespace shade::train

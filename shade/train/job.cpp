@@ -49,10 +49,7 @@ Job::Job(comm::World& world, JobOptions options)
   auto words = shared_words(options_);
   words["job"]["device"] = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
   require_same(groups.control, words);
-  if (is_private() && !options_.rehearsal && ranks_ > 1 && !device.is_meta())
-    require_same(groups.control, must_be_shared(device),
-                 "give every rank the same program, processor, number of threads and environment: one that rounds "
-                 "differently would let a record change what others add to the sum");
+  if (is_private() && !options_.rehearsal) require_computing_alike(groups.control, device);  // before weights are read
   if (is_private()) require_same_records(groups.control, options_);
   runtime_ = std::make_unique<shard::Runtime>(options_.model->parameters(), std::move(groups), options_.shard,
                                               shard::Runtime::Options{.compute = options_.dtype, .device = device});
@@ -61,7 +58,7 @@ Job::Job(comm::World& world, JobOptions options)
   else
     runtime_->initialise(options_.seed);
   optimizer_ = prepared_optimizer(options_.optimizer, *runtime_);
-  if (is_private() && !options_.rehearsal) optimizer_->before_update([] { require_released(nullptr); });
+  if (is_private() && !options_.rehearsal) optimizer_->before_update([] { require_released(false); });
   if (!options_.folder.empty()) open_ledger(options_.folder);
 }
 

@@ -64,17 +64,16 @@ void require_sound(bool repeatable, nn::DType reduce);
 // `others` with privacy as command lines say it, for measuring and checking.
 StepOptions step_options(const privacy::DpConfig& words, StepOptions others = {});
 
-// Throws UsageError unless a private step's noisy sum is due: what an optimizer asks before it updates weights. None:
-// no step is there.
-class Step;
-void require_released(const Step* step);
+// Throws UsageError unless a private step's noisy sum was released: what its optimizer asks before it updates weights.
+void require_released(bool released);
 
 // A step that throws after its arguments were accepted is broken, and so is its runtime: parts of its sums may be left
 // where the next one is added. Both refuse every further step; a new job continues from the last checkpoint.
 class Step {
  public:
-  // All must outlive it. Takes over the model's tap, and if private the optimizer: it updates weights with what run()
-  // releases, and from then on with nothing else. Collective if private: the ranks agree on the noise key.
+  // All must outlive it. Takes over the model's tap, so that an earlier Step of this model refuses to go on, and if
+  // private the optimizer: it updates weights with what run() releases, and from then on with nothing else. Collective
+  // if private: the ranks agree on the noise key, and are compared in what they compute with (train/computes_with.h).
   Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& optimizer, optim::Schedule schedule,
        StepOptions options = {});
   ~Step();
@@ -105,8 +104,7 @@ class Step {
   void add_noise();
 
   bool is_private() const { return options_.privacy.has_value(); }
-  int64_t noised() const { return draws_; }    // how many steps' noise was drawn, or is about to be
-  bool released() const { return released_; }  // the gradients have this step's noise, and the update is due
+  int64_t noised() const { return draws_; }  // how many steps' noise was drawn, or is about to be
   privacy::Method& method() { return *method_; }
 
  private:
@@ -126,6 +124,7 @@ class Step {
   void backward(const char* phase, const at::Tensor& objective, shard::BackwardOptions options);
   void require_separate(std::span<const nn::Batch> batches);
   void require_whole() const;
+  bool taps_model() const { return model_->parameters().wiring.tap == method_.get(); }  // no later Step took it over
   void require_new_noise(int64_t step) const;
 
   models::Model* model_;
@@ -139,7 +138,9 @@ class Step {
   std::optional<FixedShapes> shapes_;            // of private steps
   std::optional<int64_t> noised_;                // the last step whose noise was drawn
   int64_t draws_ = 0;
-  bool released_ = false;
+  // Whether the gradients have this step's noise and the update is due. Shared with the optimizer, which may live
+  // longer and then stays closed.
+  std::shared_ptr<bool> released_ = std::make_shared<bool>(false);
   bool under_way_ = false;                        // and, between calls: the last one failed
   double positions_ = 0, squared_positions_ = 0;  // computed by this rank since run() began
   bool separate_ = false;                         // samples were seen not to mix

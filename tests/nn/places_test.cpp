@@ -142,17 +142,20 @@ TEST(Places, RowsOfAProductAreEqual) {
 
 TEST(Places, MatricesOfAProductAreEqual) {
   if (few_launches(at::empty({0}))) GTEST_SKIP() << "what a CPU does";
-  at::set_num_threads(3);
   at::manual_seed(1);
-  for (const int64_t samples : {2, 5, 8})
-    for (const int64_t rows : {1, 7, 8})
-      for (const int64_t columns : {5, 224, 768}) {
-        const auto x = at::randn({1, rows, 256}).to(at::kBFloat16).expand({samples, -1, -1}).contiguous();
-        const auto y = at::randn({1, 256, columns}).to(at::kBFloat16).expand({samples, -1, -1}).contiguous();
-        const auto product = batch_product(x, y);
-        EXPECT_TRUE(product.eq(product[0]).all().item<bool>()) << samples << " of " << rows << " x " << columns;
-        EXPECT_TRUE(at::allclose(product, at::matmul(x, y), 0.1, 0.1));
-      }
+  for (const int threads : {2, 3, 5, 7}) {
+    at::set_num_threads(threads);
+    for (const int64_t samples : {2, 3, 5, 6, 8})
+      for (const int64_t rows : {1, 7, 8, 15, 17})
+        for (const int64_t columns : {5, 224, 768}) {
+          const auto x = at::randn({1, rows, 256}).to(at::kBFloat16).expand({samples, -1, -1}).contiguous();
+          const auto y = at::randn({1, 256, columns}).to(at::kBFloat16).expand({samples, -1, -1}).contiguous();
+          const auto product = batch_product(x, y);
+          EXPECT_TRUE(product.eq(product[0]).all().item<bool>())
+              << samples << " of " << rows << " x " << columns << ", " << threads << " threads";
+          EXPECT_TRUE(at::allclose(product, at::matmul(x, y), 0.1, 0.1));
+        }
+  }
   at::set_num_threads(1);
 }
 

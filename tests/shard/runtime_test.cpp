@@ -2,6 +2,7 @@
 #include "shade/shard/runtime.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -155,6 +156,58 @@ TEST(Runtime, ReducesAUnitOnceItsLastUseIsOver) {
   EXPECT_EQ(reductions(), 0) << "more is to come";
   b.pass(nn::Pass::backward, {1, 0});
   EXPECT_EQ(reductions(), 1);
+}
+
+// Exact sums become fp32 in their own memory, piece by piece, each after what is done to it: with several pieces a
+// weight, weights that end within a piece, and gaps between them.
+TEST(Runtime, NarrowsSumsInTheirOwnMemory) {
+  const auto threads = at::get_num_threads();
+  for (const int count : {1, 2, 3})
+    for (const auto strategy : {Strategy::ddp, Strategy::zero3}) {
+      at::set_num_threads(count);
+      auto world = comm::World::simulated(0, 1);
+      nn::Parameters parameters;
+      parameters.begin_unit("one");
+      const std::vector<int64_t> sizes{100'003, 5, 70'001};
+      for (const auto size : sizes) parameters.add(text("one.", size), {size}, {});
+      ShardConfig config;
+      config.shard = strategy;
+      Runtime runtime(parameters, connect_groups(world, policy_of(config, 1)), config);
+      runtime.initialise(1);
+      runtime.sum_exactly(true);
+      runtime.begin_step();
+      runtime.begin_forward();
+      runtime.enter(0, nn::Pass::forward);
+      runtime.leave(0, nn::Pass::forward);
+      runtime.begin_backward();
+      runtime.enter(0, nn::Pass::backward);
+      at::manual_seed(1);
+      std::vector<at::Tensor> wanted;
+      for (const auto& weight : parameters.weights()) {
+        auto& sum = wanted.emplace_back(at::randn({weight.shape().at(0)}, at::kDouble));
+        runtime.buffer(weight).copy_(sum);
+        runtime.mark_written(weight);
+        sum += at::arange(sum.numel(), at::kDouble);
+      }
+      runtime.leave(0, nn::Pass::backward);
+      runtime.end_micro_step();
+      runtime.wait();
+      std::vector<int64_t> seen(sizes.size());
+      runtime.narrow_gradients([&](const at::Tensor& piece, const nn::Weight& weight, int64_t begin) {
+        EXPECT_EQ(piece.scalar_type(), at::kDouble);
+        EXPECT_EQ(begin, seen[static_cast<size_t>(weight.id())]) << "front to back";
+        seen[static_cast<size_t>(weight.id())] += piece.numel();
+        piece.add_(at::arange(begin, begin + piece.numel(), at::kDouble));
+      });
+      EXPECT_EQ(seen, sizes);
+      for (const auto& shard : runtime.shards())
+        for (const auto& run : shard.runs) {
+          const auto& sum = wanted[static_cast<size_t>(run.weight->id())].narrow(0, run.begin, run.size);
+          EXPECT_TRUE(shard.gradient.narrow(0, run.at, run.size).equal(sum.to(at::kFloat)))
+              << run.weight->name() << ", " << count << " threads, " << to_string(strategy);
+        }
+    }
+  at::set_num_threads(threads);
 }
 
 TEST(Runtime, RefusesStepsOutOfOrder) {

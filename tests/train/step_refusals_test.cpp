@@ -1,13 +1,16 @@
 // What a private step refuses by itself, whoever calls it: noise drawn twice, records that come twice, sums that would
 // move by more than they should.
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "shade/models/linear_stack.h"
 #include "shade/optim/config.h"
 #include "shade/privacy/clip/one_pass.h"
+#include "shade/train/computes_with.h"
 #include "shade/train/slots.h"
 #include "shade/train/step.h"
 #include "tests/support/fault.h"
@@ -79,6 +82,66 @@ TEST(PrivateStep, IsTheOnlyOneToUpdateWeights) {
   auto plain = one.step({});
   plain.gradients(batch);
   EXPECT_TRUE(refused()) << "a step that is not private takes nothing over";
+}
+
+// The model and the optimizer belong to the Step that was made last: an earlier one refuses before it spends noise, and
+// its end leaves what is no longer its own.
+TEST(PrivateStep, GivesWayToALaterOne) {
+  auto world = comm::World::simulated(0, 1);
+  Linear one(world);
+  const std::vector batch{batch_of({0, 1})};
+  auto first = std::make_unique<Step>(one.model, one.runtime, *one.optimizer, optim::make_schedule({}), private_step());
+  int released = 0;
+  auto options = private_step();
+  options.before_noise = [&](int64_t, const io::Digest&) { ++released; };
+  auto second = std::make_unique<Step>(one.model, one.runtime, *one.optimizer, optim::make_schedule({}), options);
+  const auto refused = [&](const std::function<void()>& call) {
+    return fault(call).find("another Step was made for this model") != std::string::npos;
+  };
+  EXPECT_TRUE(refused([&] { first->run(batch, 2); }));
+  EXPECT_TRUE(refused([&] { first->gradients(batch); }));
+  EXPECT_EQ(first->noised(), 0);
+  first.reset();
+  EXPECT_EQ(fault([&] { second->run(batch, 2); }), "no error");
+  second = std::make_unique<Step>(one.model, one.runtime, *one.optimizer, optim::make_schedule({}), options);
+  EXPECT_EQ(fault([&] { second->run(batch, 2); }), "no error") << "assigned over the one before";
+  EXPECT_EQ(released, 2);
+  auto plain = one.step({});
+  EXPECT_TRUE(refused([&] { second->run(batch, 2); })) << "sums would no longer be exact";
+  EXPECT_EQ(released, 2);
+  second.reset();
+  EXPECT_NE(fault([&] { plain.run(batch, 2); }).find("outside its step"), std::string::npos)
+      << "the optimizer outlives the private step, and stays closed";
+}
+
+// Also without a Job, which compares them earlier.
+TEST(PrivateStep, RefusesRanksThatComputeDifferently) {
+  test::run_ranks(2, test::As::processes, [&](comm::World& world) {
+    at::set_num_threads(1 + world.rank());  // of a process
+    Linear one(world, {.shard = shard::Strategy::ddp});
+    EXPECT_NE(fault([&] { one.step(private_step()); }).find("rank 1: threads is 2, rank 0 has 1"), std::string::npos);
+    EXPECT_EQ(fault([&] { one.step({}); }), "no error");
+  });
+}
+
+// Where a rank's threads and libraries lie is its own; which libraries they are, is not.
+TEST(PrivateStep, RanksShareWhatRounds) {
+  const auto before = must_be_shared(at::kCPU);
+  ASSERT_FALSE(before["libraries"].empty());
+  for (const auto& [name, id] : before["libraries"].items()) EXPECT_FALSE(id.get<std::string>().empty()) << name;
+  EXPECT_TRUE(before["libraries"].contains("libtorch_cpu.so")) << before["libraries"].dump();
+  for (const auto& [variable, shared] : {std::pair{"OMP_PLACES", false},
+                                         {"GOMP_CPU_AFFINITY", false},
+                                         {"LD_LIBRARY_PATH", false},
+                                         {"MKL_CBWR", true},
+                                         {"LD_PRELOAD", true}}) {
+    const char* const kept = std::getenv(variable);
+    const auto old = kept == nullptr ? std::nullopt : std::optional<std::string>(kept);
+    ::setenv(variable, "/another", 1);
+    EXPECT_EQ(must_be_shared(at::kCPU) != before, shared) << variable;
+    EXPECT_EQ(must_be_shared(at::kMeta)["variables"].size(), variable == std::string("LD_PRELOAD") ? 1U : 0U);
+    old ? ::setenv(variable, old->c_str(), 1) : ::unsetenv(variable);
+  }
 }
 
 // A method whose take() fails once, as memory that runs out in backward does.

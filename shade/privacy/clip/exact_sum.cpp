@@ -19,9 +19,10 @@
 namespace shade::privacy {
 namespace {
 
-constexpr int kBitsBelow = 33;           // of the spacing below the clip norm
-constexpr int64_t kTermsAtATime = 1024;  // whose sums stay in the nearest cache
-constexpr Bytes kProducts = MiB(2);      // samples' products that wait to be added
+constexpr int kBitsBelow = 33;                // of the spacing below the clip norm
+constexpr int64_t kTermsAtATime = 1024;       // whose sums stay in the nearest cache
+constexpr int64_t kMoreThanCaches = 1 << 18;  // sums
+constexpr Bytes kProducts = MiB(2);           // samples' products that wait to be added
 
 void say_shapes(const at::Tensor& into, const at::Tensor& gradients, bool adds) {
   WorkSkipped::say({.name = "exact sum",
@@ -164,8 +165,15 @@ void add_terms_of(const at::Tensor& into_N, const at::Tensor& gradients_BN, cons
   const auto samples = x_BN.size(0), count = into_N.numel(), apart = x_BN.stride(0);
   const auto* const c = weights.c_B.const_data_ptr<double>();
   auto* const into = into_N.data_ptr<double>();
+  const auto weighs = [](double each) { return each != 0; };
+  const auto* const only = std::find_if(c, c + samples, weighs);
+  const bool put = !adds && count >= kMoreThanCaches && std::count_if(c, c + samples, weighs) == 1;
   AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, x_BN.scalar_type(), "exact sum", [&] {
     const auto* const x = x_BN.const_data_ptr<scalar_t>();
+    if (put)
+      return at::parallel_for(0, count, 16 * kTermsAtATime, [&](int64_t from, int64_t to) {
+        put_terms(x + (only - c) * apart + from, *only, weights.spacing, to - from, into + from);
+      });
     at::parallel_for(0, count, 16 * kTermsAtATime, [&](int64_t from, int64_t to) {
       for (int64_t at = from; at < to; at += kTermsAtATime) {
         const auto size = std::min(kTermsAtATime, to - at);

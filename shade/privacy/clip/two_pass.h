@@ -3,8 +3,8 @@
 //   FLOPs of a linear layer 8 B T P D + norms     traffic under zero3 4 P     extra memory: the graph lives longer
 //
 // The norms of the first bound the sum of the second only if both give the same gradients. A forward that is computed
-// again (an own layer's, or under checkpointing) and draws random numbers gives others: that is refused. On
-// accelerators only own layers' gradients are compared.
+// again (an own layer's, or under checkpointing) and draws random numbers gives others: that is refused, by a
+// fingerprint of what each layer reports, to the bit. On accelerators only own layers' gradients are compared.
 #pragma once
 
 #include "shade/privacy/clip/layer_norms.h"
@@ -19,16 +19,23 @@ class TwoPass : public ClippingMethod {
   std::span<const MethodPass> passes() const override;
   at::Tensor objective(const at::Tensor& losses_B, size_t pass) override;
   void take(nn::LayerGrad grad) override;
-  void finish() override {}
+  void finish() override;
 
  private:
+  // What a layer reported, in short.
+  struct Report {
+    std::vector<const nn::Weight*> weights;
+    int64_t row = 0;
+    at::Tensor prints_B;
+  };
+  Report report_of(const nn::LayerGrad& grad) const;
   // The coefficients, if the second pass `agrees` [B]; throws UsageError if it doesn't for a sample that weighs
   // something. On accelerators, which would have to be waited for, such a sample gets 0.
   at::Tensor agreed(const nn::Weight& weight, const at::Tensor& agrees_B, const at::Tensor& c_B) const;
 
   bool first_ = true;
-  std::vector<at::Tensor> outputs_B_;  // squared norms of the layers' output gradients in the first pass, in its order
-  size_t next_ = 0;                    // of them, in the second
+  std::vector<Report> reports_;  // of the first pass, in its order
+  size_t next_ = 0;              // of them, in the second
 };
 
 }  // namespace shade::privacy

@@ -21,7 +21,8 @@ namespace {
 
 // A CPU's Gram sum that may be off by more than this share of itself is replaced.
 constexpr double kUncertain = 0.02;
-// Unless it is so small that no clip norm (1e-10 or more) notices: a sample without a gradient is not made for that.
+// Unless it is so small that no clip norm (1e-10 or more) notices: a sample without a gradient is not made for that. It
+// stays a bound; automatic clipping with a smaller gamma than 1e-11 shrinks such a sample by more than it must.
 constexpr double kUnnoticed = 1e-22;
 // Below this share of the sum of absolute terms an accelerator's has lost too many digits to be a bound.
 constexpr double kCancelled = 1e-3;
