@@ -17,7 +17,7 @@ int main(int count, char** words) {
   const int rounds = count > 2 ? std::atoi(words[2]) : 20;
   at::set_num_threads(1);
   const shade::privacy::Noise noise(shade::privacy::seeded_key(1));
-  auto sums = at::zeros({elements}, at::kFloat);
+  auto sums = at::zeros({elements}, at::kDouble);
   double best = 1e300;
   for (int round = -1; round < rounds; ++round) {  // the first warms up
     const auto begin = Clock::now();

@@ -45,6 +45,4 @@ uint64_t KeyedBits::below(uint64_t bound) {
     if (const auto drawn = next() & mask; drawn < bound) return drawn;
 }
 
-double KeyedBits::uniform() { return (static_cast<double>(next() >> 11) + 0.5) * 0x1p-53; }
-
 }  // namespace shade::data

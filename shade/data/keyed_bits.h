@@ -21,7 +21,6 @@ class KeyedBits {
 
   uint64_t next();
   uint64_t below(uint64_t bound);  // uniform in [0, bound)
-  double uniform();                // in (0, 1): the middle of one of 2^53 equal parts
 
  private:
   static constexpr size_t kWords = 64;  // eight blocks at a time

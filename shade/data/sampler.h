@@ -19,9 +19,8 @@ class Sampler {
   virtual std::string describe() const = 0;
 };
 
-// Every record joins on its own with probability `rate`; ascending. The gaps between drawn records are geometric, so a
-// draw costs what it returns and not what there is: floor(log u / log(1 - rate)), by IEEE operations in a fixed order
-// and without libm, so that machines agree; each gap's distribution is exact to 2^-53.
+// Every record joins on its own with probability `rate`, exactly; ascending. The gaps between drawn records are
+// geometric (gap.h), so a draw costs what it returns and not what there is.
 //
 // With `max_batch`, of a larger draw a uniformly random part of that size stays (truncated Poisson): the order in which
 // records are cut is drawn without looking at them, as the accountant assumes.

@@ -204,9 +204,9 @@ void measure_passes(Meter& meter, DeviceProfile& profile) {
         return [slots, adamw] { adamw->step(*slots, 1e-4); };
       });
   // On any device the host adds it.
-  profile.noise = measured(meter, "noise", {1 << 8, 1 << 12, 1 << 16, 1 << 19}, bytes(8), [](int64_t n) -> Run {
+  profile.noise = measured(meter, "noise", {1 << 8, 1 << 12, 1 << 16, 1 << 19}, bytes(16), [](int64_t n) -> Run {
     const auto noise = std::make_shared<privacy::Noise>(privacy::seeded_key(1));
-    return [noise, sum = at::zeros({n}, at::kFloat)] { noise->add(sum, 1, 1, 0, 0); };
+    return [noise, sum = at::zeros({n}, at::kDouble)] { noise->add(sum, 1, 1, 0, 0); };
   });
   if (meter.device().is_cpu()) return;
   // How fast the host issues: many small operators, and one wait.

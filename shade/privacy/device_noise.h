@@ -14,7 +14,10 @@ namespace shade::privacy {
 // kernel, Error if the kernel's bits are not the host's.
 bool noise_on_device(at::Device device);
 
-// To `flat`, fp32 or fp64 on a device of which noise_on_device() is true, in the order of its current stream.
+// To `flat`, fp64 on a device of which noise_on_device() is true, in the order of its current stream.
 void add_noise_on_device(const NoiseTask& task, const at::Tensor& flat);
+
+// Decides on the host what the device left: `undecided` is what add_noise_of_lane() returned for each lane.
+void decide(const NoiseTask& task, const at::Tensor& undecided, const at::Tensor& flat);
 
 }  // namespace shade::privacy

@@ -37,4 +37,12 @@ SHADE_INLINE double nearest_integer(double a) {
 #endif
 }
 
+SHADE_INLINE double magnitude(double a) {
+#ifdef __CUDA_ARCH__
+  return fabs(a);
+#else
+  return __builtin_fabs(a);
+#endif
+}
+
 }  // namespace shade::privacy

@@ -12,7 +12,8 @@ namespace shade::privacy {
 //   1   0.1, 0.2
 //   2   subkeys of the noise have a personalisation
 //   3   sums are exact, in fp64 on a grid; norms are bounds that hold for products that underflow, too
-inline constexpr int kMechanismVersion = 3;
-inline constexpr int kExactSums = 3;  // from this version on
+//   4   the noisy sum is that with an ideal Gaussian number, rounded once; records are drawn by as many bits as decide
+inline constexpr int kMechanismVersion = 4;
+inline constexpr int kExactSums = 3, kIdealNoise = 4;  // from these versions on
 
 }  // namespace shade::privacy

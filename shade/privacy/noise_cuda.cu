@@ -10,17 +10,18 @@ namespace {
 
 constexpr int kThreads = 128;
 
-template <class Real>
-__global__ void add_noise(NoiseTask task, int64_t first_chunk, Real* sums) {
+__global__ void add_noise(NoiseTask task, int64_t first_chunk, int64_t lanes, double* sums, uint16_t* undecided) {
   const int64_t thread = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  add_noise_of_lane<true>(task, first_chunk + thread / kLanes, static_cast<int>(thread % kLanes), sums);
+  if (thread >= lanes) return;
+  undecided[thread] =
+      add_noise_of_lane<true>(task, first_chunk + thread / kLanes, static_cast<int>(thread % kLanes), sums);
 }
 
-template <class Real>
-const char* add(const NoiseTask& task, Real* sums, void* stream) {
+const char* add(const NoiseTask& task, double* sums, uint16_t* undecided, void* stream) {
   const int64_t first = task.begin / kNormalChunk, last = (task.end + kNormalChunk - 1) / kNormalChunk;
-  const int64_t blocks = ((last - first) * kLanes + kThreads - 1) / kThreads;
-  add_noise<<<static_cast<unsigned>(blocks), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(task, first, sums);
+  const int64_t lanes = (last - first) * kLanes, blocks = (lanes + kThreads - 1) / kThreads;
+  add_noise<<<static_cast<unsigned>(blocks), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(task, first, lanes, sums,
+                                                                                               undecided);
   const auto status = cudaGetLastError();
   return status == cudaSuccess ? nullptr : cudaGetErrorString(status);
 }
@@ -29,7 +30,6 @@ const char* add(const NoiseTask& task, Real* sums, void* stream) {
 }  // namespace shade::privacy
 
 extern "C" __attribute__((visibility("default"))) const shade::privacy::NoiseFunctions* shade_noise_functions() {
-  static constexpr shade::privacy::NoiseFunctions kFunctions{.add_fp32 = shade::privacy::add<float>,
-                                                             .add_fp64 = shade::privacy::add<double>};
+  static constexpr shade::privacy::NoiseFunctions kFunctions{.add = shade::privacy::add};
   return &kFunctions;
 }

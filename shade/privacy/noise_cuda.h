@@ -8,9 +8,9 @@ namespace shade::privacy {
 struct NoiseFunctions {
   static constexpr const char* kName = "shade_noise_functions";
   // Adds noise to `sums`, element task.begin and those that follow, on the current device in the order of `stream`.
-  // Returns what CUDA has against it, or null.
-  const char* (*add_fp32)(const NoiseTask& task, float* sums, void* stream);
-  const char* (*add_fp64)(const NoiseTask& task, double* sums, void* stream);
+  // undecided[16 chunk + lane], counted from the first chunk, is what add_noise_of_lane() returns. Returns what CUDA
+  // has against it, or null.
+  const char* (*add)(const NoiseTask& task, double* sums, uint16_t* undecided, void* stream);
 };
 
 }  // namespace shade::privacy

@@ -11,7 +11,7 @@ template <bool fused>
 SHADE_INLINE void compute(const uint32_t* words, Normals& out) {
   SHADE_INTERLEAVED
   for (int i = 0; i < kPairs; ++i) {
-    const auto radius = normal_radius<fused>(words[i], words[kPairs + i]);
+    const auto radius = known_radius<fused>(words[i], words[kPairs + i]);
     out.high[i] = radius.high, out.low[i] = radius.low;
   }
   SHADE_INTERLEAVED

@@ -1,8 +1,9 @@
 // Normal numbers from random words, the same on every machine.
 //
-// Box and Muller: radius sqrt(-2 ln u) with u = (n + 1/2) 2^-64, direction from another 64 bits. Numbers reach 9.49
-// deviations, and each pair lies on one of 2^64 circles. The arithmetic is that of double_word.h: within 2^-44 of the
-// radius (tests measure it), no libm, no fp64.
+// Box and Muller: radius sqrt(-2 ln u) with u = (n + 1/2) 2^-64, direction from another 64 bits. The arithmetic is that
+// of double_word.h, no libm, no fp64. The 64 bits are the first ones of infinite strings: whatever follows them, the
+// numbers are within 2^-31 deviations of the ideal ones (tools/proof). Where u is below 2^-32 they are not, and the
+// numbers are NaN.
 #pragma once
 
 #include <cstdint>

@@ -40,7 +40,7 @@ SHADE_INLINE DoubleWord twice_negative_logarithm(uint32_t high, uint32_t low) {
   const DoubleWord over{near_one ? a.high : m - 1.0f, near_one ? a.low : m_low};
   const auto under = ordered_sum(1.0f, m);
   const auto s = quotient<fused>(over, {under.high, under.low + m_low});
-  // -4 atanh(s) / s as a polynomial of s^2 (error below 2^-50), those terms in double words that need it.
+  // -4 atanh(s) / s as a polynomial of s^2 (error below 2^-46), those terms in double words that need it.
   const auto z = product<fused>(s, s);
   auto series = horner({-0x1.249246p-1f, -0x1.57bf28p-28f}, z,
                        -0x1.c71fccp-2f + z.high * (-0x1.7382dcp-2f + z.high * -0x1.546a32p-2f));
@@ -54,7 +54,7 @@ SHADE_INLINE DoubleWord twice_negative_logarithm(uint32_t high, uint32_t low) {
   return ordered_sum(total.high, total.low + (of_e.low + of_m.low));
 }
 
-// sin(x pi/4), x in (-1, 1); error of the polynomial below 2^-54.
+// sin(x pi/4), x in (-1, 1); error of the polynomial below 2^-50.
 template <bool fused>
 SHADE_INLINE DoubleWord sine(DoubleWord x) {
   const auto y = product<fused>(x, x);
@@ -88,6 +88,13 @@ SHADE_INLINE DoubleWord normal_radius(uint32_t high, uint32_t low) {
 struct NormalPair {
   DoubleWord along, across;
 };
+
+// The radius where 64 bits tell it well enough, otherwise not a number: below u = 2^-32 the bits beyond them count.
+template <bool fused>
+SHADE_INLINE DoubleWord known_radius(uint32_t high, uint32_t low) {
+  const auto radius = normal_radius<fused>(high, low);
+  return {high == 0 ? __builtin_nanf("") : radius.high, radius.low};
+}
 
 // Its two coordinates, by another 64 bits. They name the quarter of the circle around one end of an axis: one bit for
 // the axis, one for the end, 62 for where in it.

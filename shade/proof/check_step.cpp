@@ -110,7 +110,7 @@ VerifyRow check_step(comm::World& world, const StepCheck& check, shard::Strategy
     const auto before = checked_value(weight, check.seed).to(at::kDouble);
     const auto found = (before - job.runtime().whole(weight).cpu().to(at::kDouble)) * kDivisor;
     const auto& sum = expected.sum.at(weight.id());
-    const auto wanted = sum.to(at::kFloat);
+    const auto wanted = sum.clone();
     noise.add(wanted.view(-1), deviation, 0, weight.id(), 0);
     figures.add(found - sum);
     gap += (found - wanted).square().sum().item<double>();

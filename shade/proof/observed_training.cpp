@@ -198,7 +198,7 @@ void ObservedTraining::plant(int64_t step) {
   for (const auto& shard : job_->runtime().shards())
     for (const auto& run : shard.runs) {
       const auto drawn = [&](int64_t of) {
-        auto out = at::zeros({run.size}, at::kFloat);
+        auto out = at::zeros({run.size}, at::kDouble);
         noise.add(out, event_.made.noise_deviation(), static_cast<uint64_t>(of), run.weight->id(), run.begin);
         return out;
       };

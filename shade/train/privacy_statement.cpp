@@ -118,18 +118,25 @@ std::vector<std::string> uncovered_things(const PrivacyStatement& statement, con
   if (statement.key != NoiseKeyState::absent)
     out.emplace_back("the key of the noise, which was not deleted: anyone who reads it can subtract the noise");
   out.emplace_back("an observer of the training: its run directory, memory, network traffic or timing");
-  out.emplace_back("the difference between noise computed in finite precision and the Gaussian that is accounted for");
+  if (!std::ranges::all_of(statement.steps, &PrivacyStatement::Steps::ideal_noise))
+    out.emplace_back(
+        "steps of an earlier version of shade: the difference between their noise, computed in finite precision, and "
+        "the "
+        "Gaussian that is accounted for");
+  out.emplace_back("an observer who can break ChaCha20 or BLAKE2b, whose random bits are taken as uniform");
   return out;
 }
 
 // Ledgers of earlier versions have neither clip style nor records per user: then those of the last start are stated.
 PrivacyStatement::Steps steps_of(const checkpoint::Spent& spent, const Recipe& recipe) {
   const auto& event = spent.event;
+  const auto version = event.value("mechanism_version", 1);
   PrivacyStatement::Steps out{.mechanism = mechanism_in(event).value(),
                               .clip_norm = event.at("clip_norm"),
                               .divisor = event.at("divisor"),
                               .clip_style = recipe.dp.clip_style,
-                              .exact_sum = event.value("mechanism_version", 1) >= privacy::kExactSums,
+                              .exact_sum = version >= privacy::kExactSums,
+                              .ideal_noise = version >= privacy::kIdealNoise,
                               .count = spent.steps};
   if (event.contains("clip_style"))
     out.clip_style = parse_name<privacy::ClipStyle>(event.at("clip_style").get<std::string>());

@@ -36,6 +36,7 @@ struct PrivacyStatement {
     privacy::ClipStyle clip_style = privacy::ClipStyle::flat;
     int64_t max_records = 0;  // of users: most records of one in a step
     bool exact_sum = true;    // false: of a version whose sums were rounded
+    bool ideal_noise = true;  // false: of a version whose noise was near the ideal one, and sampling near the rate
     int64_t count = 0;
   };
   // Which program; empty: not known.

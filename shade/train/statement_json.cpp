@@ -29,7 +29,7 @@ Json unit_json(const PrivacyStatement& s) {
 
 Json mechanisms_json(const std::vector<PrivacyStatement::Steps>& steps) {
   Json out = Json::array();
-  for (const auto& [mechanism, clip_norm, divisor, clip_style, max_records, exact_sum, count] : steps) {
+  for (const auto& [mechanism, clip_norm, divisor, clip_style, max_records, exact_sum, ideal_noise, count] : steps) {
     Json kind{{"steps", count},
               {"sampler", to_string(mechanism.sampler)},
               {"sample_rate", mechanism.sample_rate},
@@ -37,7 +37,8 @@ Json mechanisms_json(const std::vector<PrivacyStatement::Steps>& steps) {
               {"clip_norm", clip_norm},
               {"clip_style", to_string(clip_style)},
               {"divisor", divisor},
-              {"sum", exact_sum ? "exact" : "rounded"}};
+              {"sum", exact_sum ? "exact" : "rounded"},
+              {"noise", ideal_noise ? "ideal, rounded once" : "approximate"}};
     if (max_records > 0) kind["max_records_per_user"] = max_records;
     if (mechanism.max_batch > 0)
       kind.update({{"max_batch", mechanism.max_batch}, {"population", mechanism.population}});

@@ -281,6 +281,23 @@ std::string sum_words(const PrivacyStatement& s) {
   return out;
 }
 
+// What finite precision does to the noise.
+std::string noise_words(const PrivacyStatement& s) {
+  const auto ideal = std::count_if(s.steps.begin(), s.steps.end(), [](const Steps& kind) { return kind.ideal_noise; });
+  std::string out;
+  if (ideal > 0)
+    out +=
+        "Finite precision takes nothing from epsilon and delta: each released number is the exact sum of an element "
+        "and "
+        "an ideal Gaussian number, rounded to a public grid, and Poisson sampling draws with exactly the stated "
+        "probability (a theorem: docs/noise.md of shade). It takes the bits of ChaCha20 and BLAKE2b as uniform.\n\n";
+  if (ideal < std::ssize(s.steps))
+    out +=
+        "Some steps were made by an earlier version of shade, whose noise was Gaussian to about 2^-42 of its "
+        "deviation; for them there is no such theorem.\n\n";
+  return out;
+}
+
 std::string mechanism_words(const PrivacyStatement& s) {
   const auto unit = to_string(s.unit), optimizer = optimizer_name(s.optimizer);
   const bool plain = s.optimizer == optim::Algorithm::sgd;
@@ -299,7 +316,7 @@ std::string mechanism_words(const PrivacyStatement& s) {
       plain ? "" : text(" with ", optimizer, " as its optimizer (DP-", optimizer, ")"), ".\n\n", sum_words(s),
       "The noise comes from ChaCha20, a cryptographic random number generator, with a secret key of 256 bits "
       "that the operating system generated. ",
-      key_words(s.key), "\n\n");
+      key_words(s.key), "\n\n", noise_words(s));
   const bool users = s.unit == PrivacyUnit::user;
   std::vector<std::string> head{"steps", "sampling rate q", "sigma", "clip norm C", "clipping", "divisor"};
   if (users) head.emplace_back("K");

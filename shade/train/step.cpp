@@ -13,8 +13,8 @@
 #include "shade/nn/launches.h"
 #include "shade/nn/sample_rows.h"
 #include "shade/optim/gradient_norm.h"
-#include "shade/privacy/grid.h"
 #include "shade/train/agreed_key.h"
+#include "shade/train/computes_with.h"
 #include "shade/train/host_sums.h"
 #include "shade/train/readings.h"
 #include "shade/train/slots.h"
@@ -23,13 +23,6 @@
 
 namespace shade::train {
 namespace {
-
-// As a noisy sum is released (privacy/grid.h): a multiple of a power of two that depends on the deviation alone.
-double on_grid(double value, double deviation) {
-  if (deviation == 0) return value;
-  const double spacing = std::ldexp(1.0, privacy::grid_exponent(deviation));
-  return std::nearbyint(value / spacing) * spacing;
-}
 
 // The sum of the losses, and of what each of them counts.
 at::Tensor summed(const at::Tensor& losses_B, const at::Tensor& counts_B, bool finite_alone) {
@@ -82,7 +75,10 @@ Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& opti
                              : "a clipping method without a privacy event adds no noise and counts nowhere; set "
                                "StepOptions::privacy, or leave the method out");
   if (is_private()) require_events_noise();
-  if (is_private() && !options_.rehearsal) require_sound(method_->repeatable(), runtime.reduce_type());
+  if (is_private() && !options_.rehearsal) {
+    require_sound(method_->repeatable(), runtime.reduce_type());
+    require_computing_alike(runtime.groups().control, runtime.device());
+  }
   SHADE_REQUIRE(!is_private() || options_.grad_clip == 0,
                 "a private run clips every sample (--max-grad-norm); clipping their sum as well (--grad-clip) is for "
                 "runs that are not private");
@@ -94,12 +90,13 @@ Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& opti
   if (is_private() && shapes.most() > 0)
     shapes_.emplace(method_->micro_batch() > 0 ? shapes.at_most(method_->micro_batch()) : shapes);
   model.parameters().wiring.tap = method_.get();
-  if (is_private() && !options_.rehearsal) optimizer.before_update([this] { require_released(this); });
+  if (is_private() && !options_.rehearsal)
+    optimizer.before_update([released = released_] { require_released(*released); });
 }
 
 // Ledgers and epsilons count noise: what an update without any would release, they couldn't state.
-void require_released(const Step* step) {
-  SHADE_REQUIRE(step != nullptr && step->released(),
+void require_released(bool released) {
+  SHADE_REQUIRE(released,
                 "an update of a private job's weights outside its step would release a sum without noise, and no "
                 "epsilon would hold for it; call Job::step() or Step::run(), or set `rehearsal` in their options for "
                 "records that need no protection");
@@ -124,7 +121,7 @@ void require_sound(bool repeatable, nn::DType reduce) {
 }
 
 Step::~Step() {
-  if (is_private() && !options_.rehearsal) optimizer_->before_update([] { require_released(nullptr); });
+  if (!taps_model()) return;  // what is left belongs to a later one
   model_->parameters().wiring.tap = nullptr;
   model_->parameters().wiring.rows_per_sample = 1;
 }
@@ -227,6 +224,9 @@ void Step::require_whole() const {
   SHADE_REQUIRE(!under_way_,
                 "a step failed before its end, and parts of its sums may be left; start again from the last "
                 "checkpoint, with a new Job (or Runtime and Step)");
+  SHADE_REQUIRE(taps_model(),
+                "another Step was made for this model, or its layers report elsewhere (Wiring::tap), so this one would "
+                "see no gradient; use the last one that was made");
 }
 
 Step::Losses Step::gradients(std::span<const nn::Batch> micro_batches) {
@@ -404,7 +404,7 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
                 record.samples.samples, " samples; of more than ", privacy::kMostSummed,
                 " the sum would not be exact. Choose a smaller batch");
   if (is_private()) release(shards, *sums, all.below, *divisor, record);
-  const ScopedFlag released(released_, is_private());
+  const ScopedFlag released(*released_, is_private());
   if (is_private() || record.samples.samples > 0) {
     const Span span("optimizer");
     const MemoryScope scope(MemoryKind::optimizer);
@@ -435,8 +435,7 @@ void Step::release(std::span<const shard::LocalShard> shards, HostSums& sums, do
   }
   record.clip_norm = clipper().clip_norm();
   if (!clipper().adaptive()) return;
-  const double sigma = clipper().count_sigma();
-  clipper().follow(on_grid(below + sigma * noise_->draw(step, -1), sigma), divisor);
+  clipper().follow(noise_->added(below, clipper().count_sigma(), step, -1), divisor);
 }
 
 }  // namespace shade::train

@@ -83,7 +83,9 @@ double low_bits(const World& w) {
 }
 
 void noise_of_shade(const at::Tensor& sum, int world) {
-  Noise(seeded_key(static_cast<uint64_t>(world) + 1)).add(sum, 1, 0, 0, 0);
+  const auto wide = sum.to(at::kDouble);
+  Noise(seeded_key(static_cast<uint64_t>(world) + 1)).add(wide, 1, 0, 0, 0);
+  sum.copy_(wide);
 }
 
 // What this guards against: 31 bits for a radius, added in fp32, rounded to `spacing` (0: not at all).

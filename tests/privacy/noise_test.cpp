@@ -19,9 +19,8 @@ namespace {
 
 constexpr int64_t kMany = 1'000'000;
 
-at::Tensor drawn(const Noise& noise, int64_t size, uint64_t step = 0, int64_t weight = 0, int64_t begin = 0,
-                 at::ScalarType type = at::kFloat) {
-  auto out = at::zeros({size}, type);
+at::Tensor drawn(const Noise& noise, int64_t size, uint64_t step = 0, int64_t weight = 0, int64_t begin = 0) {
+  auto out = at::zeros({size}, at::kDouble);
   noise.add(out, 1, step, weight, begin);
   return out;
 }
@@ -45,17 +44,15 @@ double ks_p(const at::Tensor& sample) {
 }
 
 TEST(Noise, IsNormal) {
-  for (const auto type : {at::kFloat, at::kDouble}) {
-    const auto z = drawn(seeded(1), kMany, 3, 2, 5, type).to(at::kDouble);
-    EXPECT_NEAR(z.mean().item<double>(), 0, 4e-3);
-    EXPECT_NEAR(z.var().item<double>(), 1, 0.01);
-    EXPECT_NEAR(z.pow(4).mean().item<double>(), 3, 0.05);
-    EXPECT_GT(ks_p(z), 1e-4);
-    EXPECT_GT(z.abs().max().item<double>(), 4.2);
-    // On the grid of 2^-10 some numbers are 0: 390 of a million, give or take 20.
-    EXPECT_NEAR((z == 0).sum().item<double>(), kMany * 0x1p-10 / std::sqrt(2 * std::numbers::pi), 100)
-        << "elements without noise";
-  }
+  const auto z = drawn(seeded(1), kMany, 3, 2, 5);
+  EXPECT_NEAR(z.mean().item<double>(), 0, 4e-3);
+  EXPECT_NEAR(z.var().item<double>(), 1, 0.01);
+  EXPECT_NEAR(z.pow(4).mean().item<double>(), 3, 0.05);
+  EXPECT_GT(ks_p(z), 1e-4);
+  EXPECT_GT(z.abs().max().item<double>(), 4.2);
+  // On the grid of 2^-10 some numbers are 0: 390 of a million, give or take 20.
+  EXPECT_NEAR((z == 0).sum().item<double>(), kMany * 0x1p-10 / std::sqrt(2 * std::numbers::pi), 100)
+      << "elements without noise";
 }
 
 TEST(Noise, TheTestOfTheLawCanFail) {
@@ -66,22 +63,21 @@ TEST(Noise, TheTestOfTheLawCanFail) {
 }
 
 // Noise is added to what is there, scaled by the deviation, and a deviation of 0 adds nothing.
-TEST(Noise, IsAddedToTheGradientInItsType) {
+TEST(Noise, IsAddedToTheGradient) {
   const auto noise = seeded(1);
-  for (const auto type : {at::kFloat, at::kDouble}) {
-    const auto z = drawn(noise, 1000, 1, 1, 0, type);
-    EXPECT_EQ(z.scalar_type(), type);
-    auto sum = at::full({1000}, 3.5, type);
-    noise.add(sum, 2.5, 1, 1, 0);
-    EXPECT_LE((sum - (3.5 + 2.5 * z)).abs().max().item<double>(), 2.5 * 0x1p-11 + 0x1p-10) << "half a spacing each";
-    EXPECT_TRUE((sum * 512).equal((sum * 512).round())) << "multiples of 2^-9, the grid of 2.5";
-    noise.add(sum.fill_(1e-9), 0, 1, 1, 0);
-    EXPECT_TRUE(sum.equal(at::full({1000}, 1e-9, type))) << "a deviation of 0 rounds nothing";
+  const auto z = drawn(noise, 1000, 1, 1);
+  auto sum = at::full({1000}, 3.5, at::kDouble);
+  noise.add(sum, 2.5, 1, 1, 0);
+  EXPECT_LE((sum - (3.5 + 2.5 * z)).abs().max().item<double>(), 2.5 * 0x1p-11 + 0x1p-10) << "half a spacing each";
+  EXPECT_TRUE((sum * 512).equal((sum * 512).round())) << "multiples of 2^-9, the grid of 2.5";
+  noise.add(sum.fill_(1e-9), 0, 1, 1, 0);
+  EXPECT_TRUE(sum.equal(at::full({1000}, 1e-9, at::kDouble))) << "a deviation of 0 rounds nothing";
+  EXPECT_NO_THROW(noise.add(at::empty({8}, at::device(at::kMeta).dtype(at::kDouble)), 1, 0, 0, 0))
+      << "a step of shapes alone";
+  for (const auto type : {at::kBFloat16, at::kFloat}) {
+    auto narrow = at::zeros({8}, type);
+    EXPECT_THROW(noise.add(narrow, 1, 0, 0, 0), Error);
   }
-  EXPECT_TRUE(drawn(noise, 1000, 1, 1, 0, at::kDouble).to(at::kFloat).equal(drawn(noise, 1000, 1, 1)));
-  EXPECT_NO_THROW(noise.add(at::empty({8}, at::device(at::kMeta)), 1, 0, 0, 0)) << "a step of shapes alone";
-  auto narrow = at::zeros({8}, at::kBFloat16);
-  EXPECT_THROW(noise.add(narrow, 1, 0, 0, 0), Error);
 }
 
 TEST(Noise, AnyPartitionIsBitEqual) {
@@ -94,7 +90,7 @@ TEST(Noise, AnyPartitionIsBitEqual) {
     for (int i = 0; i < trial % 9; ++i) cuts.push_back(static_cast<int64_t>(random() % kSize));
     if (trial == 0) cuts.insert(cuts.end(), {1, 2, 15, 16, 17, 4095, 4096, 4097});
     std::sort(cuts.begin(), cuts.end());
-    auto parts = at::zeros({kSize}, at::kFloat);
+    auto parts = at::zeros({kSize}, at::kDouble);
     for (size_t i = cuts.size() - 1; i-- > 0;)  // in another order
       noise.add(parts.narrow(0, cuts[i], cuts[i + 1] - cuts[i]), 1, 5, 3, cuts[i]);
     ASSERT_TRUE(parts.equal(whole)) << "trial " << trial;
@@ -149,7 +145,7 @@ TEST(Noise, SharesNoSubkeyWithTheSampler) {
 
 TEST(Noise, RepeatsForTheSameKey) {
   EXPECT_TRUE(drawn(seeded(9), 1000, 4, 7).equal(drawn(seeded(9), 1000, 4, 7)));
-  EXPECT_EQ(seeded(9).draw(4, -1), seeded(9).draw(4, -1));
+  EXPECT_EQ(seeded(9).added(3, 0.5, 4, -1), seeded(9).added(3, 0.5, 4, -1));
 }
 
 // Runs of sixteen numbers: none may be met under two names.
@@ -161,19 +157,21 @@ TEST(Noise, NoBlockIsUsedTwice) {
       for (const int64_t weight : {0, 1, 2, 3, 255, 256, 65536}) {
         const auto z = drawn(seeded(key), 16 * 600, step, weight);
         for (int64_t block = 0; block < 600; ++block, ++blocks)
-          met.emplace(reinterpret_cast<const char*>(z.data_ptr<float>() + 16 * block), 64);
+          met.emplace(reinterpret_cast<const char*>(z.data_ptr<double>() + 16 * block), 128);
       }
   EXPECT_EQ(met.size(), blocks);
 }
 
 TEST(Noise, NumbersForNoWeightAreStreamsOfTheirOwn) {
   const auto noise = seeded(1);
-  auto draws = at::empty({20'000}, at::kDouble);
-  for (int64_t i = 0; i < draws.numel(); ++i) draws[i] = noise.draw(static_cast<uint64_t>(i / 2), -1 - i % 2);
+  constexpr int64_t kMost = 20'000;
+  auto draws = at::empty({kMost}, at::kDouble);
+  for (int64_t i = 0; i < draws.numel(); ++i) draws[i] = noise.added(0, 1, static_cast<uint64_t>(i / 2), -1 - i % 2);
   EXPECT_GT(ks_p(draws), 1e-4);
-  EXPECT_EQ(std::get<0>(at::_unique2(draws)).numel(), draws.numel());
-  EXPECT_GT((draws != draws.to(at::kFloat)).sum().item<double>(), 0.99 * 20'000) << "more bits than a float's";
-  EXPECT_THROW(noise.draw(0, 0), Error) << "that is a weight's";
+  EXPECT_NEAR((draws.slice(0, 0, kMost, 2) * draws.slice(0, 1, kMost, 2)).mean().item<double>(), 0, 0.04);
+  EXPECT_TRUE((draws * 1024).equal((draws * 1024).round())) << "on the grid";
+  EXPECT_EQ(noise.added(2.5, 0, 0, -1), 2.5) << "a deviation of 0 rounds nothing";
+  EXPECT_THROW(noise.added(0, 1, 0, 0), Error) << "that is a weight's";
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST(Normals, BitsAreChaCha20) {
   }
 }
 
-// The worst error over 20 million numbers was 2^-42.2, at a radius above 8, and the mean one 2^-48.
+// Where the radius needs more than 64 bits the numbers are NaN. The worst error over 20 million others was 2^-42.2.
 TEST(Normals, AgreeWithLibm) {
   std::mt19937 random(7);
   long double worst = 0, sum = 0;
@@ -93,8 +93,10 @@ TEST(Normals, AgreeWithLibm) {
     Normals found;
     normals(bits.data(), found);
     for (size_t i = 0; i < kNormalChunk; ++i) {
+      ASSERT_EQ(std::isnan(found.high[i]), bits[i % kPairs] == 0);
+      if (bits[i % kPairs] == 0) continue;
       const long double error = std::abs(value(found, i) - wanted[i]);
-      ASSERT_LT(error, 0x1p-42L) << "number " << i << " of round " << round;  // false for a NaN
+      ASSERT_LT(error, 0x1p-42L) << "number " << i << " of round " << round;
       worst = std::max(worst, error), sum += error;
     }
   }
@@ -115,14 +117,6 @@ TEST(Normals, AllVariantsGiveTheSameBits) {
   }
 }
 
-TEST(Normals, ReachNineDeviations) {
-  const Words zeros{};
-  Normals found;
-  normals(zeros.data(), found);
-  EXPECT_NEAR(found.high[0], std::sqrt(2 * 65 * std::numbers::ln2), 1e-6) << "u = 2^-65";
-  EXPECT_GT(found.high[0], 9);
-}
-
 // A radius beyond t has the probability exp(-t^2 / 2): that many of the 2^64 words, which are the smallest.
 TEST(Normals, TailsHaveTheirProbability) {
   const auto radius = [](uint64_t n) {
@@ -130,9 +124,9 @@ TEST(Normals, TailsHaveTheirProbability) {
     bits[0] = static_cast<uint32_t>(n >> 32), bits[kPairs] = static_cast<uint32_t>(n);
     Normals found;
     normals(bits.data(), found);
-    return std::hypot(value(found, 0), value(found, kPairs));
+    return std::isnan(found.high[0]) ? 7 : std::hypot(value(found, 0), value(found, kPairs));
   };
-  for (const long double t : {1.0L, 3.0L, 5.0L, 6.6604L, 6.67L, 7.0L, 7.5L, 8.0L, 8.5L, 9.0L}) {
+  for (const long double t : {1.0L, 3.0L, 5.0L, 6.0L, 6.65L}) {
     uint64_t below = 0, from = ~uint64_t{0};  // radius(below) > t >= radius(from)
     while (from - below > 1) {
       const uint64_t middle = below + (from - below) / 2;
@@ -143,39 +137,43 @@ TEST(Normals, TailsHaveTheirProbability) {
   }
 }
 
-// Against the exact sum of the reference, rounded once; fp32 and fp64.
-template <class Real>
-void expect_rounded_sums(Variant variant) {
-  std::mt19937 random(9);
-  int64_t wrong = 0, all = 0;
-  for (int round = 0; round < 1000; ++round) {
-    const double deviation = std::exp(std::uniform_real_distribution(-20.0, 20.0)(random));
-    const Grid grid(deviation);
-    EXPECT_LE(grid.spacing, deviation * 0x1p-10);
-    EXPECT_GT(grid.spacing, deviation * 0x1p-11);
-    const double width = deviation * std::exp(std::uniform_real_distribution(-8.0, 6.0)(random));
-    const auto bits = words(random, false);
-    Normals drawn;
-    normals(bits.data(), drawn);
-    const auto z = reference(bits);
-    std::vector<Real> sums(kNormalChunk), found;
-    for (auto& sum : sums) sum = static_cast<Real>(std::normal_distribution(0.0, width)(random));
-    found = sums;
-    add_on_grid(grid, drawn, 0, kNormalChunk, found.data(), variant);
-    for (size_t i = 0; i < kNormalChunk; ++i, ++all) {
-      const long double steps = (static_cast<long double>(sums[i]) + deviation * z[i]) / grid.spacing;
-      ASSERT_EQ(std::fmod(found[i], static_cast<Real>(grid.spacing)), 0) << "not on the grid";
-      if (static_cast<long double>(found[i]) != std::nearbyint(steps) * grid.spacing) ++wrong;
-    }
-  }
-  // One of 5 million: halves of a spacing that are missed or met by less than 2^-25 of it.
-  EXPECT_LE(wrong, 1) << "of " << all;
-}
-
+// Against the exact sum of the reference, rounded once. What is undecided stays, and is as rare as the margin says.
 TEST(Grid, SumsAreTheExactOnesRounded) {
   for (const auto variant : variants()) {
-    expect_rounded_sums<float>(variant);
-    expect_rounded_sums<double>(variant);
+    std::mt19937 random(9);
+    int64_t all = 0, left = 0;
+    for (int round = 0; round < 4000; ++round) {
+      const double deviation = std::exp(std::uniform_real_distribution(-20.0, 20.0)(random));
+      const Grid grid(deviation);
+      EXPECT_LE(grid.spacing, deviation * 0x1p-10);
+      EXPECT_GT(grid.spacing, deviation * 0x1p-11);
+      const long double made = static_cast<long double>(grid.spacing) *
+                               (static_cast<long double>(grid.scale.high) + static_cast<long double>(grid.scale.low));
+      EXPECT_GE(made, deviation);
+      EXPECT_LE(made, deviation * (1 + 0x1p-48L));
+      const double width = deviation * std::exp(std::uniform_real_distribution(-8.0, 6.0)(random));
+      const auto bits = words(random, false);
+      Normals drawn;
+      normals(bits.data(), drawn);
+      const auto z = reference(bits);
+      std::vector<double> sums(kNormalChunk), found;
+      for (auto& sum : sums) sum = std::normal_distribution(0.0, width)(random);
+      std::vector<uint8_t> undecided(kNormalChunk, 2);
+      add_on_grid(grid, drawn, 0, kNormalChunk, (found = sums).data(), undecided.data(), variant);
+      for (size_t i = 0; i < kNormalChunk; ++i, ++all) {
+        const long double steps = (static_cast<long double>(sums[i]) + made * z[i]) / grid.spacing;
+        const auto nearest = std::nearbyint(steps);
+        const bool close = std::abs(std::abs(steps - nearest) - 0.5L) < 0x1p-20L;
+        left += undecided[i];
+        if (undecided[i] == 0)
+          ASSERT_TRUE(static_cast<long double>(found[i]) == nearest * grid.spacing &&
+                      !(found[i] == 0 && std::signbit(found[i])))
+              << steps;
+        else
+          ASSERT_TRUE(found[i] == sums[i] && undecided[i] == 1 && (close || bits[i % kPairs] == 0)) << steps;
+      }
+    }
+    EXPECT_LE(left, 12) << "of " << all << ", 2 expected";
   }
 }
 
@@ -186,45 +184,40 @@ TEST(Grid, AllVariantsGiveTheSameBits) {
     Normals drawn;
     normals(words(random, true).data(), drawn);
     const auto first = static_cast<int64_t>(random() % kNormalChunk);
-    std::vector<float> sums(static_cast<size_t>(kNormalChunk - first)), wanted, found;
+    const auto count = static_cast<size_t>(kNormalChunk - first);
     const double width = grid.spacing * std::exp(std::uniform_real_distribution(0.0, 25.0)(random));
-    for (auto& sum : sums) sum = static_cast<float>(std::normal_distribution(0.0, width)(random));
-    add_on_grid(grid, drawn, first, kNormalChunk - first, (wanted = sums).data(), Variant::portable);
-    for (const auto variant : variants()) {
-      add_on_grid(grid, drawn, first, kNormalChunk - first, (found = sums).data(), variant);
-      RC_ASSERT(std::memcmp(found.data(), wanted.data(), found.size() * sizeof(float)) == 0);
+    std::vector<double> sums(count);
+    for (auto& sum : sums) sum = std::normal_distribution(0.0, width)(random);
+    for (size_t i = 0; i < count; i += 3) {  // and sums next to the middle between two multiples
+      const auto at = static_cast<size_t>(first) + i;
+      const double noise = static_cast<double>(drawn.high[at]) * static_cast<double>(grid.scale.high);
+      if (!std::isnan(noise))
+        sums[i] = (std::floor(sums[i] / grid.spacing) + 0.5 - noise + (random() % 64 - 32.0) * 0x1p-24) * grid.spacing;
     }
+    const auto added = [&](Variant variant) {
+      auto out = std::pair(sums, std::vector<uint8_t>(count));
+      add_on_grid(grid, drawn, first, kNormalChunk - first, out.first.data(), out.second.data(), variant);
+      return out;
+    };
+    const auto wanted = added(Variant::portable);
+    for (const auto variant : variants()) RC_ASSERT(added(variant) == wanted);
   }));
 }
 
-// Beyond 2^24 spacings fp32 is the coarser grid: what was rounded to multiples of the spacing is rounded to it.
-TEST(Grid, LargeSumsAreRoundedToTheirType) {
-  std::mt19937 random(10);
-  const Grid grid(1);
-  const auto bits = words(random, false);
+// What is beyond the range of the proof is left undecided, and so is what is not finite.
+TEST(Grid, LeavesWhatItCanNotTell) {
+  Words bits{};
+  for (auto& w : bits) w = 0x12345678;
   Normals drawn;
   normals(bits.data(), drawn);
-  const auto z = reference(bits);
-  for (const float sum : {0x1p14f + 1, -0x1.8p15f, 0x1.234568p20f, 0x1.fffffep30f}) {
-    std::vector<float> found(kNormalChunk, sum);
-    add_on_grid(grid, drawn, 0, kNormalChunk, found.data());
-    for (size_t i = 0; i < kNormalChunk; ++i)
-      ASSERT_EQ(found[i], static_cast<float>(std::nearbyint((sum + z[i]) * 1024) / 1024)) << sum;
-  }
-}
-
-TEST(Grid, WhatIsNotFiniteStaysSo) {
-  const Words bits{};
-  Normals drawn;
-  normals(bits.data(), drawn);
-  for (const float sum : {INFINITY, -INFINITY, NAN}) {
-    std::array<float, 16> narrow;
-    std::array<double, 16> wide;
-    narrow.fill(sum), wide.fill(sum);
-    add_on_grid(Grid(1), drawn, 0, 16, narrow.data());
-    add_on_grid(Grid(1), drawn, 0, 16, wide.data());
-    for (size_t i = 0; i < 16; ++i) EXPECT_FALSE(std::isfinite(narrow[i]) || std::isfinite(wide[i])) << sum;
-  }
+  for (const double sum : {0x1.1p20, -0x1.1p20, 1e300, double{INFINITY}, -double{INFINITY}, double{NAN}})
+    for (const auto variant : variants()) {
+      std::array<double, 16> sums;
+      std::array<uint8_t, 16> undecided{};
+      sums.fill(sum);
+      add_on_grid(Grid(1), drawn, 0, 16, sums.data(), undecided.data(), variant);
+      for (size_t i = 0; i < 16; ++i) EXPECT_TRUE((sums[i] == sum || std::isnan(sum)) && undecided[i] == 1) << sum;
+    }
   for (const double deviation : {-1.0, 1e-31, 1e31, double{NAN}, double{INFINITY}})
     EXPECT_THROW(Grid{deviation}, Error);
 }

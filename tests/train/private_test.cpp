@@ -289,9 +289,10 @@ TEST_P(Private, UnequalAndEmptyBatches) {
       const auto after = ranks.whole(shard::Runtime::Part::weight);
       const privacy::Noise noise(privacy::seeded_key(21));
       for (size_t w = 0; w < after.size(); ++w) {
-        auto expected = at::zeros_like(before[w]);
+        auto expected = at::zeros_like(before[w], at::kDouble);
         noise.add(expected.view(-1), 0.5 * 0.3, 1, static_cast<int64_t>(w), 0);
-        EXPECT_TRUE(at::allclose(after[w], before[w] - 0.1 / 8 * expected, 1e-5, 1e-7)) << what << ", weight " << w;
+        EXPECT_TRUE(at::allclose(after[w], before[w] - 0.1 / 8 * expected.to(at::kFloat), 1e-5, 1e-7))
+            << what << ", weight " << w;
       }
     });
   });

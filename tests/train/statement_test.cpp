@@ -7,6 +7,7 @@
 
 #include "shade/base/strings.h"
 #include "shade/base/utc.h"
+#include "shade/checkpoint/chain.h"
 #include "shade/io/errors.h"
 #include "shade/io/sha256.h"
 #include "shade/train/check_release.h"
@@ -169,6 +170,35 @@ TEST_F(StatedFacts, AreThoseOfAllStarts) {
   released("run");
   expect_on_page({"if the sampling rate of an earlier start follows from it"});
   expect_on_page({"if the share that an earlier start held out follows from it"});
+}
+
+// Noise of versions that had no theorem stays named as such; a run that they began continues as a new incarnation.
+TEST_F(StatedFacts, NameNoiseThatWasApproximate) {
+  const std::string theorem = "Finite precision takes nothing from epsilon and delta";
+  const std::string before = "- steps of an earlier version of shade: the difference between their noise";
+  train("run");
+  auto json = released("run");
+  expect_on_page({theorem, "- an observer who can break ChaCha20 or BLAKE2b"});
+  EXPECT_EQ(page.find(before), std::string::npos) << page;
+  EXPECT_EQ(json["mechanisms"][0]["noise"], "ideal, rounded once");
+  // The same ledger, as version 3 would have written it.
+  const auto chain = checkpoint::read_chain(io::content(place("run/ledger")));
+  std::string ledger;
+  io::Digest head{};
+  for (auto record : chain.records) {
+    const std::string_view now = R"("mechanism_version":4)";
+    if (const auto at = record.find(now); at != std::string::npos) record.replace(at + now.size() - 1, 1, "3");
+    ledger += checkpoint::next_line(head, record);
+  }
+  scratch.write("run/ledger", ledger);
+  json = released("run");
+  expect_on_page({before, "Some steps were made by an earlier version of shade"});
+  EXPECT_EQ(page.find(theorem), std::string::npos) << page;
+  EXPECT_EQ(json["mechanisms"][0]["noise"], "approximate");
+  train("run", {{"train.steps", "4"}});
+  json = released("run");
+  expect_on_page({before, theorem, "Some steps were made by an earlier version of shade"});
+  EXPECT_EQ(json["mechanisms"].size(), 2);
 }
 
 // Private runs up to 0.2 held out a number of records, at a rate that followed from how many there are. What they made

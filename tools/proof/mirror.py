@@ -259,10 +259,6 @@ class Script:
     def wide(self, a):
         return Real(a.text, a.ideal, a.value, "rnd64")
 
-    def nearest(self, a):
-        a = self.named(self.prefix + "x", a)
-        return self.run("nearest", (a,))[0]
-
     def rounded_root(self, a):
         return Real("rnd(p)")
 
@@ -276,4 +272,4 @@ class Script:
 
 
 OPERATIONS = ("ordered_sum", "exact_sum", "exact_product", "residual", "product", "horner", "quotient", "square_root",
-              "rounded_root", "wide", "nearest")
+              "rounded_root", "wide")
