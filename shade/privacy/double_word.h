@@ -3,8 +3,8 @@
 // `high` is the number rounded to fp32, up to a few units in the last place, `low` the rest. The rounding error of a
 // sum or product of two floats is a float itself (Dekker 1971, Knuth 1969), so it can be computed and kept. `fused`
 // says how the error of a product is found: by one fused multiply-add, or by Dekker's splitting where the processor has
-// none. Both give it exactly, hence the same bits. All other steps are sums and products in a fixed order, which the
-// compiler must not contract (-ffp-contract=off). Everything is inlined into loops over arrays, which the compiler
+// none. Both give it exactly unless it underflows, hence the same bits but for that. All other steps are sums and
+// products in a fixed order, which the compiler must not contract (-ffp-contract=off). Everything is inlined into loops over arrays, which the compiler
 // turns into vectors.
 #pragma once
 

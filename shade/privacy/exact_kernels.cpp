@@ -35,24 +35,13 @@ SHADE_INLINE void terms(const Number* x, double c, double spacing, int64_t count
 }
 
 #if SHADE_X86_VARIANTS
-// As terms() that are not added, past the caches: a weight's sum is read again when all of it is there, and a line that
-// is written as a whole needn't be read first.
-SHADE_AVX512 __m512d widened_8(const float* x) { return _mm512_cvtps_pd(_mm256_loadu_ps(x)); }
-SHADE_AVX512 __m512d widened_8(const double* x) { return _mm512_loadu_pd(x); }
-SHADE_AVX512 __m512d widened_8(const c10::BFloat16* x) {
-  const auto words = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)));
-  return _mm512_cvtps_pd(_mm256_castsi256_ps(_mm256_slli_epi32(words, 16)));
-}
-template <class Number>
-SHADE_AVX512 void terms_past_caches(const Number* x, double c, double spacing, int64_t count, double* sums) {
+SHADE_AVX512 void copy_avx512(const double* from, int64_t count, double* to) {
   constexpr int64_t kLine = 8;
-  const auto to_line = static_cast<int64_t>((64 - reinterpret_cast<uintptr_t>(sums) % 64) % 64 / sizeof(double));
-  const auto head = std::min(count, to_line), whole = (count - head) / kLine * kLine;
-  terms(x, c, spacing, head, sums, /*adds=*/false);
-  const auto far = _mm512_set1_pd(0x1.8p52 * spacing), factor = _mm512_set1_pd(c);
-  for (int64_t i = head; i < head + whole; i += kLine)
-    _mm512_stream_pd(sums + i, _mm512_sub_pd(_mm512_add_pd(_mm512_mul_pd(widened_8(x + i), factor), far), far));
-  terms(x + head + whole, c, spacing, count - head - whole, sums + head + whole, /*adds=*/false);
+  const auto to_line = static_cast<int64_t>((64 - reinterpret_cast<uintptr_t>(to) % 64) % 64 / sizeof(double));
+  const auto head = std::min(count, to_line), whole = head + (count - head) / kLine * kLine;
+  std::copy_n(from, head, to);
+  for (int64_t i = head; i < whole; i += kLine) _mm512_stream_pd(to + i, _mm512_loadu_pd(from + i));
+  std::copy(from + whole, from + count, to + whole);
   _mm_sfence();
 }
 #endif
@@ -138,12 +127,11 @@ void add_terms(const Number* x, double c, double spacing, int64_t count, double*
   terms(x, c, spacing, count, sums, adds);
 }
 
-template <class Number>
-void put_terms(const Number* x, double c, double spacing, int64_t count, double* sums, Variant variant) {
+void copy_past_caches(const double* from, int64_t count, double* to, [[maybe_unused]] Variant variant) {
 #if SHADE_X86_VARIANTS
-  if (variant == Variant::avx512) return terms_past_caches(x, c, spacing, count, sums);
+  if (variant == Variant::avx512) return copy_avx512(from, count, to);
 #endif
-  add_terms(x, c, spacing, count, sums, /*adds=*/false, variant);
+  std::copy_n(from, count, to);
 }
 
 template <class Number>
@@ -167,7 +155,6 @@ GramRow gram_row(const Number* a, const Number* g, const double* a_norms, const 
 
 #define SHADE_FOR(Number)                                                                  \
   template void add_terms(const Number*, double, double, int64_t, double*, bool, Variant); \
-  template void put_terms(const Number*, double, double, int64_t, double*, Variant);       \
   template void add_products(const Number*, const Number*, int64_t, double*, Variant);     \
   template double sum_of_squares(const Number*, int64_t, Variant);                         \
   template GramRow gram_row(const Number*, const Number*, const double*, const double*, int64_t, Variant);

@@ -16,9 +16,9 @@ template <class Number>
 void add_terms(const Number* x, double c, double spacing, int64_t count, double* sums, bool adds = true,
                Variant variant = fastest());
 
-// The same without adding, for sums that are larger than caches.
-template <class Number>
-void put_terms(const Number* x, double c, double spacing, int64_t count, double* sums, Variant variant = fastest());
+// Copies sums to memory that is not read again soon. On processors with AVX-512 the copy bypasses the caches: a line
+// that is written as a whole needn't be read first.
+void copy_past_caches(const double* from, int64_t count, double* to, Variant variant = fastest());
 
 // sums[i] += x[i] y[i], or x[i] without `y` (null).
 template <class Number>

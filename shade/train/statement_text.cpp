@@ -287,10 +287,11 @@ std::string noise_words(const PrivacyStatement& s) {
   std::string out;
   if (ideal > 0)
     out +=
-        "Finite precision takes nothing from epsilon and delta: each released number is the exact sum of an element "
-        "and "
-        "an ideal Gaussian number, rounded to a public grid, and Poisson sampling draws with exactly the stated "
-        "probability (a theorem: docs/noise.md of shade). It takes the bits of ChaCha20 and BLAKE2b as uniform.\n\n";
+        "The finite precision of the noise and of the sampling takes nothing from epsilon and delta: each released "
+        "number is the exact sum of an element and an ideal Gaussian number, rounded to a public grid, and Poisson "
+        "sampling draws with exactly the probability that is accounted (a theorem: docs/noise.md of shade). It takes "
+        "the bits of ChaCha20 and BLAKE2b as uniform. The error of the accountant's own arithmetic is separate, and "
+        "is on the side of a larger epsilon.\n\n";
   if (ideal < std::ssize(s.steps))
     out +=
         "Some steps were made by an earlier version of shade, whose noise was Gaussian to about 2^-42 of its "

@@ -208,10 +208,10 @@ void expect_same_bits(const std::vector<double>& values) {
       add_terms(x.data(), 0.37, spacing, count, sums.data(), /*adds=*/true, variant);
       EXPECT_EQ(sums, wanted) << static_cast<int>(variant) << ", spacing " << spacing;
       for (const size_t from : {size_t{0}, size_t{1}, size_t{5}}) {  // lines of memory begin elsewhere
-        std::vector<double> put(x.size(), -1);
-        put_terms(x.data() + from, 0.37, spacing, count - static_cast<int64_t>(from), put.data() + from, variant);
-        for (size_t i = 0; i < put.size(); ++i)
-          ASSERT_EQ(put[i], i < from ? -1 : wanted[i] - 3 * spacing) << i << " of those from " << from;
+        std::vector<double> copied(x.size(), -1);
+        copy_past_caches(wanted.data() + from, count - static_cast<int64_t>(from), copied.data() + from, variant);
+        for (size_t i = 0; i < copied.size(); ++i)
+          ASSERT_EQ(copied[i], i < from ? -1 : wanted[i]) << i << " of those from " << from;
       }
     }
   }
@@ -225,18 +225,17 @@ void expect_same_bits(const std::vector<double>& values) {
   }
 }
 
-// A weight larger than caches that one sample alone has a gradient of is written by other instructions.
-TEST(ExactSum, OfOneLargeSampleIsTheSame) {
+// The sum of a weight that is larger than caches is written by other instructions.
+TEST(ExactSum, OfALargeWeightIsTheSame) {
   constexpr int64_t kLarge = (1 << 18) + 5;
   for (const auto type : {at::kFloat, at::kBFloat16, at::kDouble}) {
     const auto x_BN = drawn({3, kLarge}, type, 5);
-    for (int64_t only = 0; only < 3; ++only) {
-      auto c_B = at::zeros({3}, at::kDouble);
-      c_B[only] = 0.37;
+    for (const auto& c : std::vector<std::vector<double>>{{0.37, 0, 0}, {0, 0, 0.37}, {0.37, 0.5, 0.2}, {0, 0, 0}}) {
+      const auto c_B = at::tensor(c, at::kDouble);
       auto put = at::full({kLarge}, 7.0, at::kDouble), added = at::zeros({kLarge}, at::kDouble);
       add_terms_of(put, x_BN, {c_B, 0x1p-33}, /*adds=*/false);
       add_terms_of(added, x_BN, {c_B, 0x1p-33}, /*adds=*/true);
-      EXPECT_TRUE(put.equal(added)) << at::toString(type) << ", sample " << only;
+      EXPECT_TRUE(put.equal(added)) << at::toString(type) << ", coefficients " << c_B;
     }
   }
 }

@@ -10,6 +10,9 @@ import re
 HEX_FLOAT = r"0x[0-9a-f.]+p[-+]?\d+f?|\b\d+\.\d+f"
 
 
+FOLLOWED = {}  # the statements that Script.run has evaluated, by function
+
+
 class Real:
     """A symbol for a float: its Gappa expression, and that of the exact value it stands for. `format`: rnd, rnd64."""
 
@@ -136,6 +139,7 @@ class Script:
         outer = self.prefix
         for statement in filter(None, map(str.strip, body.split(";"))):
             self.lines.append(f"# {statement};")
+            FOLLOWED.setdefault(name, set()).add(statement)
             if statement.startswith("return") or statement.startswith("if constexpr (fused) return"):
                 value = statement.split("return ", 1)[1]
                 return self.value(value, scope, outer.rstrip("_") or "result"), scope

@@ -165,25 +165,22 @@ void add_terms_of(const at::Tensor& into_N, const at::Tensor& gradients_BN, cons
   const auto samples = x_BN.size(0), count = into_N.numel(), apart = x_BN.stride(0);
   const auto* const c = weights.c_B.const_data_ptr<double>();
   auto* const into = into_N.data_ptr<double>();
-  const auto weighs = [](double each) { return each != 0; };
-  const auto* const only = std::find_if(c, c + samples, weighs);
-  const bool put = !adds && count >= kMoreThanCaches && std::count_if(c, c + samples, weighs) == 1;
+  const bool past_caches = !adds && count >= kMoreThanCaches;
   AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, x_BN.scalar_type(), "exact sum", [&] {
     const auto* const x = x_BN.const_data_ptr<scalar_t>();
-    if (put)
-      return at::parallel_for(0, count, 16 * kTermsAtATime, [&](int64_t from, int64_t to) {
-        put_terms(x + (only - c) * apart + from, *only, weights.spacing, to - from, into + from);
-      });
     at::parallel_for(0, count, 16 * kTermsAtATime, [&](int64_t from, int64_t to) {
+      alignas(64) double tile[kTermsAtATime];
       for (int64_t at = from; at < to; at += kTermsAtATime) {
         const auto size = std::min(kTermsAtATime, to - at);
+        auto* const sums = past_caches ? tile : into + at;
         bool written = adds;
         for (int64_t b = 0; b < samples; ++b) {
           if (c[b] == 0) continue;
-          add_terms(x + b * apart + at, c[b], weights.spacing, size, into + at, written);
+          add_terms(x + b * apart + at, c[b], weights.spacing, size, sums, written);
           written = true;
         }
-        if (!written) std::fill_n(into + at, size, 0.0);
+        if (!written) std::fill_n(sums, size, 0.0);
+        if (past_caches) copy_past_caches(sums, size, into + at);
       }
     });
   });

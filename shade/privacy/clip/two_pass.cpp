@@ -16,10 +16,14 @@ namespace {
 // said: its own formula may be rounded otherwise, random numbers change more.
 constexpr double kMeasured = 1e-9, kSaid = 1e-3;
 
-// Each sample's [B] of the bits of a tensor [B, ...], mixed into those before.
+// Mixes type, shape and bits of each sample of a tensor [B, ...], or that there is none, into the fingerprints [B].
 void mix_in(const at::Tensor& factor_B, const nn::Weight& weight, at::Tensor& prints_B) {
-  if (!factor_B.defined()) return;
   const auto samples = prints_B.numel();
+  auto* const prints = prints_B.data_ptr<int64_t>();
+  if (!factor_B.defined()) {
+    for (auto i = samples; i-- > 0;) ++prints[i];
+    return;
+  }
   SHADE_REQUIRE(factor_B.size(0) == samples, "weight ", weight.name(), ": its layer reports a factor of shape ",
                 factor_B.sizes(), ", but the batch has ", samples, " samples; keep the sample as the first dimension");
   const auto factor = factor_B.contiguous();
@@ -29,11 +33,13 @@ void mix_in(const at::Tensor& factor_B, const nn::Weight& weight, at::Tensor& pr
                              .read = static_cast<double>(factor.nbytes())});
   const auto* const bytes = static_cast<const std::byte*>(factor.const_data_ptr());
   const auto size = factor.nbytes() / static_cast<size_t>(std::max<int64_t>(1, samples));
-  auto* const prints = prints_B.data_ptr<int64_t>();
+  std::vector<int64_t> form(factor.sizes().begin(), factor.sizes().end());
+  form.push_back(static_cast<int64_t>(factor.scalar_type()));
+  const auto of_form = io::content_hash(std::as_bytes(std::span(form)))[0];
   at::parallel_for(0, samples, 1, [&](int64_t from, int64_t to) {
     for (auto i = from; i < to; ++i) {
-      const uint64_t words[] = {static_cast<uint64_t>(prints[i]),
-                                io::content_hash({bytes + static_cast<size_t>(i) * size, size})[0]};
+      const auto of_bits = io::content_hash({bytes + static_cast<size_t>(i) * size, size});
+      const uint64_t words[] = {static_cast<uint64_t>(prints[i]), of_form, of_bits[0], of_bits[1]};
       prints[i] = static_cast<int64_t>(io::content_hash(std::as_bytes(std::span(words)))[0]);
     }
   });
@@ -48,9 +54,12 @@ TwoPass::Report TwoPass::report_of(const nn::LayerGrad& grad) const {
   for_each_tensor(grad, [&](const at::Tensor& factor) { mix_in(factor, weight, out.prints_B); });
   if (const auto* linear = std::get_if<nn::LinearGrad>(&grad)) {
     mix_in(linear->looked_up_BT, weight, out.prints_B);
-    out.row = linear->row;
+    out.settings = {linear->row, linear->last ? 1 : 0};
   }
-  if (const auto* lookup = std::get_if<nn::EmbeddingGrad>(&grad)) mix_in(lookup->ids_BT, weight, out.prints_B);
+  if (const auto* lookup = std::get_if<nn::EmbeddingGrad>(&grad)) {
+    mix_in(lookup->ids_BT, weight, out.prints_B);
+    out.settings = {lookup->padding};
+  }
   return out;
 }
 
@@ -73,8 +82,9 @@ at::Tensor TwoPass::agreed(const nn::Weight& weight, const at::Tensor& agrees_B,
   if (nn::few_launches(c_B)) return c_B.masked_fill(agrees_B.logical_not(), 0);
   SHADE_REQUIRE(c_B.is_meta() || agrees_B.logical_or(c_B == 0).all().item<bool>(), "weight ", weight.name(),
                 ": the second backward pass of a clipping method gave other gradients than the first, whose norms "
-                "don't bound them; a layer draws random numbers in a forward that is computed again. Draw them with "
-                "the batch, or use a method of one pass (--dp auto)");
+                "don't bound them; a layer draws random numbers in a forward that is computed again, or a kernel "
+                "rounds by where its operands lie. Draw random numbers with the batch, or use a method of one pass "
+                "(--dp auto)");
   return c_B;
 }
 
@@ -100,7 +110,8 @@ void TwoPass::take(nn::LayerGrad grad) {
   if (compares) {
     const auto report = report_of(grad);
     SHADE_REQUIRE(
-        next_ < reports_.size() && report.weights == reports_[next_].weights && report.row == reports_[next_].row,
+        next_ < reports_.size() && report.weights == reports_[next_].weights &&
+            report.settings == reports_[next_].settings,
         "weight ", weight.name(),
         " was reported by the second backward pass where the first reported another, or nothing; a forward "
         "must use the same layers each time");

@@ -25,7 +25,7 @@ class TwoPass : public ClippingMethod {
   // What a layer reported, in short.
   struct Report {
     std::vector<const nn::Weight*> weights;
-    int64_t row = 0;
+    std::vector<int64_t> settings;  // of the report besides its tensors: row and last, or padding
     at::Tensor prints_B;
   };
   Report report_of(const nn::LayerGrad& grad) const;
