@@ -4,8 +4,8 @@
 // sum or product of two floats is a float itself (Dekker 1971, Knuth 1969), so it can be computed and kept. `fused`
 // says how the error of a product is found: by one fused multiply-add, or by Dekker's splitting where the processor has
 // none. Both give it exactly unless it underflows, hence the same bits but for that. All other steps are sums and
-// products in a fixed order, which the compiler must not contract (-ffp-contract=off). Everything is inlined into loops over arrays, which the compiler
-// turns into vectors.
+// products in a fixed order, which the compiler must not contract (-ffp-contract=off). Everything is inlined into loops
+// over arrays, which the compiler turns into vectors.
 #pragma once
 
 #include "shade/privacy/kernel_code.h"

@@ -348,12 +348,13 @@ TEST(Methods, TwoPassesMustGiveTheSameGradients) {
         if (pass == 0 || accelerator)
           EXPECT_EQ(error, "no error") << i;
         else
-          EXPECT_EQ(error,
-                    text("weight ", changes[i].weight,
-                         ": the second backward pass of a clipping method gave other gradients than the first, whose "
-                         "norms don't bound them; a layer draws random numbers in a forward that is computed again, or a "
-                         "kernel rounds by where its operands lie. Draw random numbers with the batch, or use a "
-                         "method of one pass (--dp auto)"))
+          EXPECT_EQ(
+              error,
+              text("weight ", changes[i].weight,
+                   ": the second backward pass of a clipping method gave other gradients than the first, whose "
+                   "norms don't bound them; a layer draws random numbers in a forward that is computed again, or a "
+                   "kernel rounds by where its operands lie. Draw random numbers with the batch, or use a "
+                   "method of one pass (--dp auto)"))
               << i;
         changes[i].make(layers);
       }

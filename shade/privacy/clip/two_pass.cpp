@@ -109,12 +109,11 @@ void TwoPass::take(nn::LayerGrad grad) {
   auto c_B = coefficients(clipper_.group_of(weight));
   if (compares) {
     const auto report = report_of(grad);
-    SHADE_REQUIRE(
-        next_ < reports_.size() && report.weights == reports_[next_].weights &&
-            report.settings == reports_[next_].settings,
-        "weight ", weight.name(),
-        " was reported by the second backward pass where the first reported another, or nothing; a forward "
-        "must use the same layers each time");
+    SHADE_REQUIRE(next_ < reports_.size() && report.weights == reports_[next_].weights &&
+                      report.settings == reports_[next_].settings,
+                  "weight ", weight.name(),
+                  " was reported by the second backward pass where the first reported another, or nothing; a forward "
+                  "must use the same layers each time");
     c_B = agreed(weight, report.prints_B == reports_[next_++].prints_B, c_B);
   }
   const auto* own = std::get_if<nn::OwnGrad>(&grad);
