@@ -297,27 +297,21 @@ void ShardedUnit::narrow(const EachPiece& before) {
     auto* const memory = moves ? static_cast<std::byte*>(wide.data_ptr()) : nullptr;
     // Pieces are changed in a copy, so that memory is written by their narrow form alone.
     const auto copy = moves && before ? at::empty({kept}, wide.options()) : at::Tensor();
+    if (moves && !before) narrow_in_place(wide, memory, 0, wide.numel());
     int64_t done = 0;
-    const auto narrow_until = [&](int64_t end) {
-      if (moves) narrow_in_place(wide.narrow(0, done, end - done), memory, done, end);
-      done = end;
-    };
     for (const auto& [segment, mine, local] : shares(flat))
       for (const auto& run : runs_in(*flat.layout, mine))
         for (int64_t at = 0; before && at < run.size;) {
           // Up to a multiple of the piece's size in the weight: noise is drawn in chunks of its elements.
           const auto size = std::min(run.size - at, kept - (run.begin + at) % kept), first = local + run.at + at;
-          SHADE_CHECK(first >= done, "gradients are narrowed front to back");
+          SHADE_CHECK(first == done, "gradients are narrowed front to back, without gaps");
           auto piece = wide.narrow(0, first, size);
-          if (moves) {
-            narrow_until(first);
-            piece = copy.narrow(0, 0, size).copy_(piece);
-          }
+          if (moves) piece = copy.narrow(0, 0, size).copy_(piece);
           before(piece, *run.weight, run.begin + at);
           if (moves) narrow_in_place(piece, memory, first, first + size);
-          at += size, done = first + size;
+          at += size, done += size;
         }
-    narrow_until(wide.numel());
+    SHADE_CHECK(!before || done == wide.numel(), "all gradients are narrowed");
     flat.narrowed = in_place ? wide.view(context_->master).narrow(0, 0, wide.numel()) : wide.to(context_->master);
   }
 }

@@ -158,11 +158,11 @@ TEST(Runtime, ReducesAUnitOnceItsLastUseIsOver) {
   EXPECT_EQ(reductions(), 1);
 }
 
-// Exact sums become fp32 in their own memory, piece by piece, each after what is done to it: with several pieces a
-// weight, weights that end within a piece, and gaps between them.
+// Exact sums become fp32 in their own memory: at once, or piece by piece, each after what is done to it, with several
+// pieces a weight and weights that end within a piece.
 TEST(Runtime, NarrowsSumsInTheirOwnMemory) {
   const auto threads = at::get_num_threads();
-  for (const int count : {1, 2, 3})
+  for (const auto& [count, changed] : {std::pair{1, true}, {2, true}, {3, true}, {2, false}, {3, false}})
     for (const auto strategy : {Strategy::ddp, Strategy::zero3}) {
       at::set_num_threads(count);
       auto world = comm::World::simulated(0, 1);
@@ -187,19 +187,23 @@ TEST(Runtime, NarrowsSumsInTheirOwnMemory) {
         auto& sum = wanted.emplace_back(at::randn({weight.shape().at(0)}, at::kDouble));
         runtime.buffer(weight).copy_(sum);
         runtime.mark_written(weight);
-        sum += at::arange(sum.numel(), at::kDouble);
+        if (changed) sum += at::arange(sum.numel(), at::kDouble);
       }
       runtime.leave(0, nn::Pass::backward);
       runtime.end_micro_step();
       runtime.wait();
       std::vector<int64_t> seen(sizes.size());
-      runtime.narrow_gradients([&](const at::Tensor& piece, const nn::Weight& weight, int64_t begin) {
+      const auto change = [&](const at::Tensor& piece, const nn::Weight& weight, int64_t begin) {
         EXPECT_EQ(piece.scalar_type(), at::kDouble);
         EXPECT_EQ(begin, seen[static_cast<size_t>(weight.id())]) << "front to back";
         seen[static_cast<size_t>(weight.id())] += piece.numel();
         piece.add_(at::arange(begin, begin + piece.numel(), at::kDouble));
-      });
-      EXPECT_EQ(seen, sizes);
+      };
+      if (changed)
+        runtime.narrow_gradients(change);
+      else
+        runtime.narrow_gradients();
+      EXPECT_EQ(seen, changed ? sizes : std::vector<int64_t>(sizes.size()));
       for (const auto& shard : runtime.shards())
         for (const auto& run : shard.runs) {
           const auto& sum = wanted[static_cast<size_t>(run.weight->id())].narrow(0, run.begin, run.size);

@@ -174,7 +174,8 @@ TEST_F(StatedFacts, AreThoseOfAllStarts) {
 
 // Noise of versions that had no theorem stays named as such; a run that they began continues as a new incarnation.
 TEST_F(StatedFacts, NameNoiseThatWasApproximate) {
-  const std::string theorem = "The finite precision of the noise and of the sampling takes nothing from epsilon and delta";
+  const std::string theorem =
+      "The finite precision of the noise and of the sampling takes nothing from epsilon and delta";
   const std::string before = "- steps of an earlier version of shade: the difference between their noise";
   train("run");
   auto json = released("run");
