@@ -2,9 +2,8 @@
 //
 // floor(ln U / ln(1 - rate)) for a U in (0, 1) of infinitely many random bits: each record joins on its own with
 // probability `rate`, exactly. The first 64 bits suffice for all but about one draw in a million at rates from 1e-6 on
-// (for all but 2^-40 / rate below). The fast path uses IEEE operations in a
-// fixed order, no libm, and knows its error; where an integer is nearer than that, more bits and intervals
-// (exact/enclosure.h) decide. Machines agree.
+// (for all but 2^-40 / rate below). The fast path uses IEEE operations in a fixed order, no libm, and knows its error;
+// where an integer is nearer than that, more bits and intervals (exact/enclosure.h) decide. Machines agree.
 #pragma once
 
 #include <cstdint>
