@@ -2,7 +2,7 @@
 # and, installed, by shadeConfig.cmake.
 #
 # find_package(Torch) is not used: it wants a CUDA toolkit and an architecture list even for a CPU build, and brings
-# torch's own compile flags. Ours needs four things: headers (as SYSTEM, so that warnings are about one's own code), two
+# torch's own compile flags. Ours needs four things: headers (as SYSTEM, so that warnings are about one's own code), three
 # libraries, a run path, and C++20.
 get_filename_component(shade_wheels "${SHADE_TORCH}" DIRECTORY)
 
@@ -23,5 +23,12 @@ set(SHADE_RUN_PATH "${SHADE_TORCH}/lib")  # of programs
 foreach(shade_library IN ITEMS torch_cpu c10)
   target_link_libraries(shade::torch INTERFACE "${SHADE_TORCH}/lib/lib${shade_library}.so")
 endforeach()
+# Its OpenMP runtime, for loops of our own (base/parallel.h).
+file(GLOB shade_openmp "${SHADE_TORCH}/lib/libgomp*.so*")
+if(NOT shade_openmp)
+  message(FATAL_ERROR "libtorch's OpenMP runtime (libgomp) was not found in ${SHADE_TORCH}/lib")
+endif()
+list(GET shade_openmp 0 shade_openmp)
+target_link_libraries(shade::torch INTERFACE "${shade_openmp}")
 # libtorch_cpu names these without a run path of its own that the static linker would follow.
 target_link_options(shade::torch INTERFACE "-Wl,-rpath-link,${shade_wheels}/nvidia/cu13/lib")

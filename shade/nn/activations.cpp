@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 
+#include "shade/base/parallel.h"
 #include "shade/nn/function.h"
 #include "shade/nn/plain_operators.h"
 
@@ -30,7 +31,7 @@ at::Tensor in_whole_vectors(std::array<at::Tensor, n> in, const Kernel& kernel) 
     return part;
   };
   const auto whole = flat.numel() / kVectors, rest = flat.numel() % kVectors;
-  at::parallel_for(0, whole, at::internal::GRAIN_SIZE / kVectors, [&](int64_t begin, int64_t end) {
+  parallel_for(0, whole, at::internal::GRAIN_SIZE / kVectors, [&](int64_t begin, int64_t end) {
     const at::AutoDispatchBelowADInplaceOrView no_graph;  // other threads don't know that there is none
     // A kernel that runs beside others shares its numbers with no further thread.
     const auto most = at::in_parallel_region() || at::get_num_threads() == 1 ? (end - begin) * kVectors : kAtOnce;

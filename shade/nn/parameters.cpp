@@ -1,7 +1,6 @@
 #include "shade/nn/parameters.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <ATen/core/PhiloxRNGEngine.h>
 
 #include <cmath>
@@ -9,6 +8,7 @@
 #include <span>
 
 #include "shade/base/error.h"
+#include "shade/base/parallel.h"
 #include "shade/nn/positions.h"
 
 namespace shade::nn {
@@ -79,7 +79,7 @@ void fill_drawn(std::span<float> out, const Weight& weight, uint64_t seed, int64
   const auto scale = static_cast<float>(weight.init().value);
   const auto draw = weight.init().kind == Init::Kind::uniform ? uniform_block : normal_block;
   const int64_t end = begin + std::ssize(out);
-  at::parallel_for(begin / 4, (end + 3) / 4, 4096, [&](int64_t from, int64_t to) {
+  parallel_for(begin / 4, (end + 3) / 4, 4096, [&](int64_t from, int64_t to) {
     for (int64_t block = from; block < to; ++block) {
       float four[4];
       draw(key, static_cast<uint64_t>(block), four);

@@ -3,9 +3,10 @@
 #include "shade/optim/stochastic_rounding.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <bit>
+
+#include "shade/base/parallel.h"
 
 namespace shade::optim {
 namespace {
@@ -34,7 +35,7 @@ void round_stochastically(const at::Tensor& into_bf16, const at::Tensor& from_fp
   if (!from_fp32.is_cpu()) return round_stochastically_anywhere(into_bf16, from_fp32, key, first);
   const auto* const from = from_fp32.const_data_ptr<float>();
   auto* const into = into_bf16.mutable_data_ptr<at::BFloat16>();
-  at::parallel_for(0, from_fp32.numel(), 1 << 14, [=](int64_t begin, int64_t end) {
+  parallel_for(0, from_fp32.numel(), 1 << 14, [=](int64_t begin, int64_t end) {
     const auto draw_of = [=](uint64_t index) { return mix(key + kStride * (index / 4)); };
     auto index = static_cast<uint64_t>(first + begin);
     auto draw = draw_of(index) >> 16 * (index % 4);

@@ -1,7 +1,6 @@
 #include "shade/privacy/noise.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <sodium.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <cstring>
 
 #include "shade/base/error.h"
+#include "shade/base/parallel.h"
 #include "shade/base/shaped_work.h"
 #include "shade/privacy/chacha20.h"
 #include "shade/privacy/device_noise.h"
@@ -116,7 +116,7 @@ void Noise::add(at::Tensor flat, double deviation, uint64_t step, int64_t weight
   const auto sums = flat.cpu();
   auto* const out = sums.data_ptr<double>();
   const auto first = begin / kNormalChunk, last = (drawn.end + kNormalChunk - 1) / kNormalChunk;
-  at::parallel_for(first, last, kAtOnce, [&](int64_t from, int64_t to) {
+  parallel_for(first, last, kAtOnce, [&](int64_t from, int64_t to) {
     add_chunks(drawn, std::max(begin, from * kNormalChunk), std::min(drawn.end, to * kNormalChunk), out);
   });
   if (!flat.is_cpu()) flat.copy_(sums);

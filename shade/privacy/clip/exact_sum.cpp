@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "shade/base/error.h"
+#include "shade/base/parallel.h"
 #include "shade/base/shaped_work.h"
 #include "shade/nn/function.h"
 #include "shade/nn/launches.h"
@@ -122,7 +123,7 @@ void add_lookups(const nn::EmbeddingGrad& grad, const SampleWeights& weights, co
   AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, g_BTD.scalar_type(), "lookups", [&] {
     // Threads have columns of their own, so that no two add to one row.
     const auto part = std::min(kTermsAtATime, (width + at::get_num_threads() - 1) / at::get_num_threads());
-    at::parallel_for(0, (width + part - 1) / std::max<int64_t>(1, part), 1, [&](int64_t from, int64_t to) {
+    parallel_for(0, (width + part - 1) / std::max<int64_t>(1, part), 1, [&](int64_t from, int64_t to) {
       std::vector<double> sums(static_cast<size_t>(part));
       for (int64_t slice = from; slice < to; ++slice) {
         const auto begin = slice * part, end = std::min(width, begin + part);
@@ -168,7 +169,7 @@ void add_terms_of(const at::Tensor& into_N, const at::Tensor& gradients_BN, cons
   const bool past_caches = !adds && count >= kMoreThanCaches;
   AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, x_BN.scalar_type(), "exact sum", [&] {
     const auto* const x = x_BN.const_data_ptr<scalar_t>();
-    at::parallel_for(0, count, 16 * kTermsAtATime, [&](int64_t from, int64_t to) {
+    parallel_for(0, count, 16 * kTermsAtATime, [&](int64_t from, int64_t to) {
       alignas(64) double tile[kTermsAtATime];
       for (int64_t at = from; at < to; at += kTermsAtATime) {
         const auto size = std::min(kTermsAtATime, to - at);

@@ -1,9 +1,9 @@
 #include "shade/privacy/clip/two_pass.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include "shade/base/error.h"
+#include "shade/base/parallel.h"
 #include "shade/base/shaped_work.h"
 #include "shade/io/content_hash.h"
 #include "shade/nn/launches.h"
@@ -36,7 +36,7 @@ void mix_in(const at::Tensor& factor_B, const nn::Weight& weight, at::Tensor& pr
   std::vector<int64_t> form(factor.sizes().begin(), factor.sizes().end());
   form.push_back(static_cast<int64_t>(factor.scalar_type()));
   const auto of_form = io::content_hash(std::as_bytes(std::span(form)))[0];
-  at::parallel_for(0, samples, 1, [&](int64_t from, int64_t to) {
+  parallel_for(0, samples, 1, [&](int64_t from, int64_t to) {
     for (auto i = from; i < to; ++i) {
       const auto of_bits = io::content_hash({bytes + static_cast<size_t>(i) * size, size});
       const uint64_t words[] = {static_cast<uint64_t>(prints[i]), of_form, of_bits[0], of_bits[1]};

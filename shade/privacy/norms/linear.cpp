@@ -2,12 +2,12 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Dispatch.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "shade/base/memory_scope.h"
+#include "shade/base/parallel.h"
 #include "shade/nn/function.h"
 #include "shade/nn/launches.h"
 #include "shade/nn/row_product.h"
@@ -77,7 +77,7 @@ GramSums gram_sums(const at::Tensor& a_BTD, const at::Tensor& g_BTP, int64_t til
     auto* const out = rows_B3.data_ptr<double>();
     AT_DISPATCH_FLOATING_TYPES(of.a.scalar_type(), "gram", [&] {
       const auto *a = of.a.const_data_ptr<scalar_t>(), *g = of.g.const_data_ptr<scalar_t>();
-      at::parallel_for(0, samples * height, 1 + 16384 / width, [&](int64_t from, int64_t to) {
+      parallel_for(0, samples * height, 1 + 16384 / width, [&](int64_t from, int64_t to) {
         for (auto row = from; row < to; ++row) {
           const auto at = row / height * positions, t = at + of.i + row % height, s = at + of.j;
           const auto found = gram_row(a + row * width, g + row * width, a_norm + s, g_norm + s, width);

@@ -2,11 +2,11 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Dispatch.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <numeric>
 
+#include "shade/base/parallel.h"
 #include "shade/base/shaped_work.h"
 #include "shade/nn/launches.h"
 #include "shade/privacy/exact_kernels.h"
@@ -32,18 +32,18 @@ at::Tensor sums_on_host(const at::Tensor& x_BTD, const at::Tensor& y_BTD) {
     const auto* first = x.const_data_ptr<scalar_t>();
     const auto* second = y.defined() ? y.const_data_ptr<scalar_t>() : nullptr;
     auto* sums = out.data_ptr<double>();
-    at::parallel_for(0, samples * blocks, 1 + 65536 / std::max<int64_t>(1, positions * std::min(width, kColumns)),
-                     [&](int64_t from, int64_t to) {
-                       for (int64_t i = from; i < to; ++i) {
-                         const auto b = i / blocks, column = i % blocks * kColumns;
-                         const auto count = std::min(kColumns, width - column);
-                         for (int64_t t = 0; t < positions; ++t) {
-                           const auto at = (b * positions + t) * width + column;
-                           add_products(first + at, second == nullptr ? nullptr : second + at, count,
-                                        sums + b * width + column);
-                         }
-                       }
-                     });
+    parallel_for(0, samples * blocks, 1 + 65536 / std::max<int64_t>(1, positions * std::min(width, kColumns)),
+                 [&](int64_t from, int64_t to) {
+                   for (int64_t i = from; i < to; ++i) {
+                     const auto b = i / blocks, column = i % blocks * kColumns;
+                     const auto count = std::min(kColumns, width - column);
+                     for (int64_t t = 0; t < positions; ++t) {
+                       const auto at = (b * positions + t) * width + column;
+                       add_products(first + at, second == nullptr ? nullptr : second + at, count,
+                                    sums + b * width + column);
+                     }
+                   }
+                 });
   });
   return out;
 }

@@ -2,13 +2,13 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Dispatch.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
+#include "shade/base/parallel.h"
 #include "shade/base/shaped_work.h"
 #include "shade/nn/function.h"
 #include "shade/nn/launches.h"
@@ -32,7 +32,7 @@ at::Tensor squares_of_rows(const at::Tensor& x_ND) {
   AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, x.scalar_type(), "squares", [&] {
     const auto* const from = x.const_data_ptr<scalar_t>();
     auto* const to = out.data_ptr<double>();
-    at::parallel_for(0, rows, 1 + 32768 / std::max<int64_t>(1, width), [&](int64_t begin, int64_t end) {
+    parallel_for(0, rows, 1 + 32768 / std::max<int64_t>(1, width), [&](int64_t begin, int64_t end) {
       for (auto row = begin; row < end; ++row) to[row] = sum_of_squares(from + row * width, width);
     });
   });
