@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "shade/base/error.h"
+#include "shade/base/parallel.h"
 #include "shade/nn/device.h"
 #include "shade/nn/launches.h"
 
@@ -48,7 +49,7 @@ void narrow_in_place(const at::Tensor& wide, std::byte* memory, int64_t begin, i
     }
   };
   if (end <= 2 * begin)  // nothing that is read is written
-    at::parallel_for(begin, end, 1 << 14, convert);
+    parallel_for(begin, end, 1 << 14, convert);
   else
     convert(begin, end);
 }
@@ -139,6 +140,8 @@ void ShardedUnit::refresh() {
   // Nobody needs the gradients any more, and the next step's activations want the room. A mapped file has it anyway.
   for (auto& flat : flats_) {
     flat.narrowed.reset();
+    flat.summed = false;
+    flat.written.assign(flat.written.size(), false);
     if (!gradients_offloaded(*context_, flat.owned)) flat.gradient.reset();
   }
   if (resident()) {
@@ -178,6 +181,10 @@ at::Tensor ShardedUnit::buffer(size_t index, size_t piece) {
   collect();  // the transport may still read the last micro-step's
   auto& flat = flats_[index];
   const auto& [weight, begin] = flat.layout->pieces[piece];
+  SHADE_REQUIRE(!flat.final[piece], "the gradient of weight ", weight->name(),
+                " is complete in this micro-batch, and its sum over ranks may be under way: what is added now would "
+                "be missing there. Write it before GradientSink::complete, and in passes that say "
+                "MethodPass::gradients before backward leaves its unit");
   return local_gradient(flat).narrow(0, begin, weight->numel()).view(weight->shape());
 }
 
@@ -289,7 +296,9 @@ void ShardedUnit::begin_micro_step() {
 void ShardedUnit::narrow(const EachPiece& before) {
   const int64_t kept = (int64_t{1} << 14) * at::get_num_threads();  // of a piece; what a core's cache holds of its part
   for (auto& flat : flats_) {
-    if (!flat.layout->trainable || !flat.gradient.defined()) continue;
+    if (!flat.layout->trainable) continue;
+    SHADE_CHECK(flat.gradient.defined() && !flat.narrowed.defined(),
+                "gradients are narrowed once, between wait() and updated()");
     const auto& wide = flat.gradient;
     const bool in_place = wide.scalar_type() == at::kDouble && context_->master == at::kFloat &&
                           (wide.is_meta() ? !nn::few_launches(wide) : wide.is_cpu());

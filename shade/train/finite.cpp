@@ -31,7 +31,9 @@ void require_finite_loss(const StepRecord& record, const Reached& reached) {
 
 void require_finite_weights(shard::Runtime& runtime, const StepRecord& record, const Reached& reached) {
   std::vector<at::Tensor> sums;
-  for (const auto& shard : runtime.shards()) sums.push_back(shard.master.sum(at::kDouble));
+  for (const auto& unit : runtime.units())
+    for (const auto& flat : unit->flats())
+      if (flat.layout->trainable) sums.push_back(flat.owned.sum(at::kDouble));
   const bool finite = sums.empty() || at::isfinite(at::stack(sums)).all().item<bool>();
   const auto broken = at::full({1}, finite ? 0.0 : 1.0, at::kDouble);
   runtime.groups().control.all_reduce(broken, {.label = "weights are finite"}).wait();

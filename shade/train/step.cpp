@@ -13,6 +13,7 @@
 #include "shade/nn/launches.h"
 #include "shade/nn/sample_rows.h"
 #include "shade/optim/gradient_norm.h"
+#include "shade/privacy/norms/embedding.h"
 #include "shade/train/agreed_key.h"
 #include "shade/train/computes_with.h"
 #include "shade/train/host_sums.h"
@@ -86,9 +87,11 @@ Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& opti
     options_.key = [key = agreed_key(runtime.groups().control, options_.noise_seed)](int64_t) { return key; };
   if (is_private()) noise_ = privacy::independent_noise(options_.key);
   runtime.sum_exactly(is_private());
-  const auto& shapes = options_.micro_shapes;
-  if (is_private() && shapes.most() > 0)
-    shapes_.emplace(method_->micro_batch() > 0 ? shapes.at_most(method_->micro_batch()) : shapes);
+  auto& shapes = options_.micro_shapes;
+  if (is_private() && shapes.most() > 0) {
+    if (method_->micro_batch() > 0) shapes = shapes.at_most(method_->micro_batch());
+    shapes_.emplace(shapes);
+  }
   model.parameters().wiring.tap = method_.get();
   if (is_private() && !options_.rehearsal)
     optimizer.before_update([released = released_] { require_released(*released); });
@@ -400,9 +403,11 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
   if (normed && options_.grad_clip > 0 && std::isfinite(*record.gradient_norm))
     scale *= optim::clip_factor(*record.gradient_norm, options_.grad_clip);
   const double noise = is_private() ? noise_deviation() : 0;  // before adaptive clipping moves the clip norm
-  SHADE_REQUIRE(!is_private() || record.samples.samples <= privacy::kMostSummed, "a private step of ",
-                record.samples.samples, " samples; of more than ", privacy::kMostSummed,
-                " the sum would not be exact. Choose a smaller batch");
+  const auto together = shapes_ ? options_.micro_shapes.most() : 0;
+  SHADE_REQUIRE(!is_private() || record.samples.samples + privacy::kHeaviestTerm * together <= privacy::kMostSummed,
+                "a private step of ", record.samples.samples, " samples in micro-batches of up to ", together,
+                "; its sum is exact for ", privacy::kMostSummed, " together with ", privacy::kHeaviestTerm,
+                " times the micro-batch. Choose a smaller batch or micro-batch");
   if (is_private()) release(shards, *sums, all.below, *divisor, record);
   const ScopedFlag released(*released_, is_private());
   if (is_private() || record.samples.samples > 0) {

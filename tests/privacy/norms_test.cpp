@@ -313,6 +313,24 @@ TEST(TiedNorms, AreNotBelowWhatATokensPositionsCancel) {
     }
 }
 
+// The two terms are added to the sum one after the other: neither may be far longer than what the sample is clipped by.
+TEST(TiedNorms, AreAtLeastAShareOfTheTwoApart) {
+  const auto ids = at::arange(kV).view({1, kV});
+  auto z = at::zeros({1, kV, kV}, at::kDouble), x = at::zeros({1, kV, kD}, at::kDouble);
+  z[0][3].copy_(random({kV}, at::kDouble, 1)), x[0][3].copy_(random({kD}, at::kDouble, 2));
+  const auto h = at::einsum("btv,btd->bvd", {z, x});
+  for (const double left : {0.0, 1e-9, 1e-3, 0.5}) {
+    const nn::EmbeddingGrad lookup{ids, h * (left - 1), nullptr, -1};
+    TiedRows rows;
+    rows.add({.a_BTD = x, .g_BTP = z, .weight = nullptr, .bias = nullptr, .looked_up_BT = ids});
+    const auto squares = gram_squares(x, z, 3);
+    const auto apart = (1 + (1 - left) * (1 - left)) * true_squares(h);
+    expect_near(squares + rows.lookup_squares(lookup, squares),
+                at::maximum(left * left * true_squares(h), apart / (kHeaviestTerm * kHeaviestTerm)), 1e-9,
+                text("left ", left));
+  }
+}
+
 TEST(NormFlops, TriangularAndFull) {
   EXPECT_EQ(instantiate_flops(8, 3, 5), 2.0 * 8 * 3 * 5);
   EXPECT_EQ(gram_flops(8, 3, 5, 8), 2.0 * 8 * 8 * (3 + 5));          // one tile: the whole square

@@ -159,20 +159,30 @@ TEST(Runtime, ReducesAUnitOnceItsLastUseIsOver) {
 }
 
 // Exact sums become fp32 in their own memory: at once, or piece by piece, each after what is done to it, with several
-// pieces a weight and weights that end within a piece.
+// pieces a weight, weights that end within a piece, and shards that begin within a weight. A simulated reduction sums
+// as many times what a rank has.
 TEST(Runtime, NarrowsSumsInTheirOwnMemory) {
   const auto threads = at::get_num_threads();
+  struct Place {
+    Strategy strategy;
+    int rank, ranks;
+    Bytes segment;
+  };
   for (const auto& [count, changed] : {std::pair{1, true}, {2, true}, {3, true}, {2, false}, {3, false}})
-    for (const auto strategy : {Strategy::ddp, Strategy::zero3}) {
+    for (const auto& [strategy, rank, ranks, segment] : {Place{Strategy::ddp, 0, 1, MiB(4)},
+                                                         {Strategy::zero3, 0, 1, MiB(4)},
+                                                         {Strategy::zero3, 1, 3, MiB(4)},
+                                                         {Strategy::zero3, 2, 3, KiB(256)}}) {
       at::set_num_threads(count);
-      auto world = comm::World::simulated(0, 1);
+      auto world = comm::World::simulated(rank, ranks);
       nn::Parameters parameters;
       parameters.begin_unit("one");
       const std::vector<int64_t> sizes{100'003, 5, 70'001};
       for (const auto size : sizes) parameters.add(text("one.", size), {size}, {});
       ShardConfig config;
       config.shard = strategy;
-      Runtime runtime(parameters, connect_groups(world, policy_of(config, 1)), config);
+      config.segment = segment;
+      Runtime runtime(parameters, connect_groups(world, policy_of(config, ranks)), config);
       runtime.initialise(1);
       runtime.sum_exactly(true);
       runtime.begin_step();
@@ -187,15 +197,16 @@ TEST(Runtime, NarrowsSumsInTheirOwnMemory) {
         auto& sum = wanted.emplace_back(at::randn({weight.shape().at(0)}, at::kDouble));
         runtime.buffer(weight).copy_(sum);
         runtime.mark_written(weight);
+        sum *= ranks;
         if (changed) sum += at::arange(sum.numel(), at::kDouble);
       }
       runtime.leave(0, nn::Pass::backward);
       runtime.end_micro_step();
       runtime.wait();
-      std::vector<int64_t> seen(sizes.size());
+      std::vector<int64_t> seen(sizes.size()), owned(sizes.size());
       const auto change = [&](const at::Tensor& piece, const nn::Weight& weight, int64_t begin) {
         EXPECT_EQ(piece.scalar_type(), at::kDouble);
-        EXPECT_EQ(begin, seen[static_cast<size_t>(weight.id())]) << "front to back";
+        if (ranks == 1) EXPECT_EQ(begin, seen[static_cast<size_t>(weight.id())]) << "front to back";
         seen[static_cast<size_t>(weight.id())] += piece.numel();
         piece.add_(at::arange(begin, begin + piece.numel(), at::kDouble));
       };
@@ -203,13 +214,18 @@ TEST(Runtime, NarrowsSumsInTheirOwnMemory) {
         runtime.narrow_gradients(change);
       else
         runtime.narrow_gradients();
-      EXPECT_EQ(seen, changed ? sizes : std::vector<int64_t>(sizes.size()));
+      EXPECT_ANY_THROW(runtime.narrow_gradients()) << "what is narrow would be read as wide";
       for (const auto& shard : runtime.shards())
         for (const auto& run : shard.runs) {
+          owned[static_cast<size_t>(run.weight->id())] += run.size;
           const auto& sum = wanted[static_cast<size_t>(run.weight->id())].narrow(0, run.begin, run.size);
           EXPECT_TRUE(shard.gradient.narrow(0, run.at, run.size).equal(sum.to(at::kFloat)))
-              << run.weight->name() << ", " << count << " threads, " << to_string(strategy);
+              << run.weight->name() << ", " << count << " threads, rank " << rank << " of " << ranks;
         }
+      EXPECT_EQ(seen, changed ? owned : std::vector<int64_t>(sizes.size()));
+      runtime.updated();
+      for (const auto& shard : runtime.shards())
+        EXPECT_EQ(shard.gradient.count_nonzero().item<int64_t>(), 0) << "of no step: not what was in this memory";
     }
   at::set_num_threads(threads);
 }
@@ -223,6 +239,7 @@ TEST(Runtime, RefusesStepsOutOfOrder) {
   b.pass(nn::Pass::backward, {0});
   b.runtime->complete(b.weight(0));
   EXPECT_ANY_THROW(b.runtime->complete(b.weight(0))) << "complete twice";
+  EXPECT_ANY_THROW(b.runtime->buffer(b.weight(0))) << "written after it was complete";
   b.runtime->end_micro_step();
   EXPECT_ANY_THROW(b.runtime->end_micro_step()) << "more than were announced";
 }

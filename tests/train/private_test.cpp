@@ -207,8 +207,15 @@ void expect_steps_of_one_process(comm::World& world, Trained& ranks, const std::
       noise.add(expected[w].view(-1), 0.5 * 0.3, s, static_cast<int64_t>(w), 0);
       EXPECT_TRUE(found[w].equal(expected[w])) << what << ", step " << s << ", weight " << w;
     }
+    // What run() releases, as the optimizer gets it.
+    ranks.optimizer->before_update([&] {
+      const auto released = ranks.whole(shard::Runtime::Part::gradient);
+      for (size_t w = 0; w < expected.size(); ++w)
+        EXPECT_TRUE(released[w].equal(expected[w].to(at::kFloat))) << what << ", step " << s << ", weight " << w;
+    });
     const auto record = ranks.step.run(mine, 8);
     EXPECT_EQ(record.samples.samples, kSamples);
+    ranks.optimizer->before_update({});
   }
   const auto weights = ranks.whole(shard::Runtime::Part::weight);
   const auto& alone = weights_of_one_process(model, method);

@@ -84,6 +84,23 @@ TEST(PrivateStep, IsTheOnlyOneToUpdateWeights) {
   EXPECT_TRUE(refused()) << "a step that is not private takes nothing over";
 }
 
+// Until a tied table's second term is added, a sample of the micro-batch may count as 32 in what an exact sum has room
+// for.
+TEST(PrivateStep, RefusesMoreSamplesThanItsSumHasRoomFor) {
+  auto world = comm::World::simulated(0, 1);
+  Linear one(world);
+  for (const auto& [micro_batch, streams, refused] :
+       {std::tuple{1 << 14, false, true}, {(1 << 14) - 1, false, false}, {1 << 14, true, false}}) {
+    auto dp = words();
+    if (streams) dp.dp = privacy::MethodName::streaming;
+    auto step = one.step(step_options(dp, {.micro_shapes = micro_batch}));
+    EXPECT_EQ(fault([&] { step.run(std::vector{batch_of({0})}, 1); }).find("in micro-batches of up to 16384") !=
+                  std::string::npos,
+              refused)
+        << micro_batch;
+  }
+}
+
 // The model and the optimizer belong to the Step that was made last: an earlier one refuses before it spends noise, and
 // its end leaves what is no longer its own.
 TEST(PrivateStep, GivesWayToALaterOne) {

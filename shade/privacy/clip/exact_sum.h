@@ -5,6 +5,9 @@
 // of 2^19 has less than 53 bits above h. So the sum is the same whatever the order, the micro-batches and the ranks,
 // and one sample more moves it by its own rounded term: by at most |c_b g_b| + h sqrt(P), since a weight gets at most
 // two terms of a sample (a tied table), each rounded by h / 2 (docs/privacy.md, "What one record can do").
+//
+// Of a tied table the two terms may be longer than their sum: each up to kHeaviestTerm C (norms/embedding.h). Until the
+// second is added, a sample of the micro-batch counts as so many.
 #pragma once
 
 #include "shade/nn/gradients.h"

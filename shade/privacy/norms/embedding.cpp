@@ -2,13 +2,13 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Dispatch.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <numeric>
 
 #include "shade/base/error.h"
 #include "shade/base/memory_scope.h"
+#include "shade/base/parallel.h"
 #include "shade/base/shaped_work.h"
 #include "shade/nn/function.h"
 #include "shade/nn/launches.h"
@@ -42,7 +42,7 @@ LookupSums lookups_on_host(const nn::EmbeddingGrad& lookup, const at::Tensor& ro
   const auto runs = token_runs(lookup);
   std::vector<double> squares(runs.size()), products(runs.size());
   AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, g_BTD.scalar_type(), "sums of lookups", [&] {
-    at::parallel_for(0, std::ssize(runs), 1 + 16384 / std::max<int64_t>(1, width), [&](int64_t from, int64_t to) {
+    parallel_for(0, std::ssize(runs), 1 + 16384 / std::max<int64_t>(1, width), [&](int64_t from, int64_t to) {
       std::vector<double> sums(static_cast<size_t>(width));
       for (auto i = static_cast<size_t>(from); i < static_cast<size_t>(to); ++i) {
         std::fill(sums.begin(), sums.end(), 0);
@@ -175,10 +175,13 @@ at::Tensor TiedRows::rows(const nn::EmbeddingGrad& lookup) const {
 
 at::Tensor TiedRows::lookup_squares(const nn::EmbeddingGrad& lookup, const at::Tensor& head_squares_B) const {
   const auto [squares_B, product_B] = sums_of(lookup, rows(lookup));
-  auto out = (squares_B + product_B * 2).add_(squares_B + head_squares_B, 1e-11);
-  if (!spreads_B_.defined()) return out;
-  const double share = 2 * gamma_of(positions_, factors_);
-  return out.add_(squares_B.sqrt().mul_(spreads_B_.sqrt()), 2 * share);
+  const auto apart_B = squares_B + head_squares_B;
+  auto out = (squares_B + product_B * 2).add_(apart_B, 1e-11);
+  if (spreads_B_.defined()) {
+    const double share = 2 * gamma_of(positions_, factors_);
+    out.add_(squares_B.sqrt().mul_(spreads_B_.sqrt()), 2 * share);
+  }
+  return at::maximum(out, apart_B / (kHeaviestTerm * kHeaviestTerm) - head_squares_B);
 }
 
 }  // namespace shade::privacy

@@ -8,6 +8,9 @@ namespace shade::privacy {
 // The sum over tokens v of |sum of g_t where ids_t = v|^2, in fp64. On accelerators in a fixed number of operators.
 at::Tensor embedding_squares(const nn::EmbeddingGrad& grad);
 
+// Neither of the two terms that a tied table gets of a sample is longer than so many clip norms (TiedRows).
+inline constexpr int64_t kHeaviestTerm = 32;
+
 // A table that is also the head gets the sum of two gradients, E and H; |E + H|^2 = |E|^2 + |H|^2 + 2 <E, H>.
 //
 // The head comes first in backward, in slices of rows. Of its gradient only the rows that the sample looked up can meet
@@ -22,8 +25,9 @@ class TiedRows {
   void add(const nn::LinearGrad& head, const at::Tensor& gradients_BPD);
 
   // What the lookup adds to |H|^2, [B]: |E|^2 + 2 <E, H>. Of rows that are made here and again for the sum, each off by
-  // up to gamma_T sum |x_t| (norms/rounding.h), the product is raised by what that can do. Throws if other rows were
-  // looked up.
+  // up to gamma_T sum |x_t| (norms/rounding.h), the product is raised by what that can do. |E + H| counts as at least
+  // 1 / kHeaviestTerm of the two apart, because they are added to the sum one after the other (clip/exact_sum.h).
+  // Throws if other rows were looked up.
   at::Tensor lookup_squares(const nn::EmbeddingGrad& lookup, const at::Tensor& head_squares_B) const;
 
  private:
