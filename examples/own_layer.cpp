@@ -12,7 +12,7 @@
 #include "shade/nn/unit.h"
 #include "shade/privacy/accounting/calibrate.h"
 #include "shade/proof/check_gradients.h"
-#include "shade/train/job.h"
+#include "shade/train/step/job.h"
 
 using namespace shade;
 

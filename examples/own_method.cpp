@@ -16,7 +16,7 @@
 #include "shade/privacy/accounting/calibrate.h"
 #include "shade/privacy/clip/layer_norms.h"
 #include "shade/proof/check_gradients.h"
-#include "shade/train/job.h"
+#include "shade/train/step/job.h"
 
 using namespace shade;
 

@@ -10,7 +10,7 @@
 #include "shade/nn/losses.h"
 #include "shade/nn/unit.h"
 #include "shade/privacy/accounting/calibrate.h"
-#include "shade/train/job.h"
+#include "shade/train/step/job.h"
 
 using namespace shade;
 

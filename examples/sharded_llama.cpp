@@ -9,8 +9,8 @@
 #include "shade/data/config.h"
 #include "shade/models/registry.h"
 #include "shade/privacy/accounting/calibrate.h"
-#include "shade/train/first_weights.h"
-#include "shade/train/job.h"
+#include "shade/train/run/model_states.h"
+#include "shade/train/step/job.h"
 
 using namespace shade;
 

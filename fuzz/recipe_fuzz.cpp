@@ -4,7 +4,7 @@
 
 #include "fuzz/in_memory.h"
 #include "shade/base/strings.h"
-#include "shade/train/recipe.h"
+#include "shade/train/spec/recipe.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "shade/io/errors.h"
-#include "shade/io/weight_index.h"
+#include "shade/io/weight_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace shade::io;

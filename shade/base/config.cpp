@@ -2,6 +2,7 @@
 
 #include <toml++/toml.h>
 #include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -343,6 +344,15 @@ Json Config::json() const {
     out[field.key().substr(0, dot)][field.key().substr(dot + 1)] = field.json();
   }
   return out;
+}
+
+// Of an enum alone a colon follows the declared words in Field::help(), then "a|b|c", a range and the default.
+std::vector<std::string> choices_of(const Field& field) {
+  if (field.is_switch()) return {"true", "false"};
+  const auto help = field.help();
+  const auto declared = field.info().help + ": ";
+  if (!help.starts_with(declared)) return {};
+  return split(help.substr(declared.size(), help.find(' ', declared.size()) - declared.size()), '|');
 }
 
 }  // namespace shade

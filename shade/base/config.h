@@ -43,7 +43,7 @@ struct FieldInfo {
   std::vector<std::string> flags;  // spellings on the command line beside --section.key: the usual one, then aliases,
                                    // e.g. "--batch-size"; in files, without the dashes, they are keys of the section
   std::string if_not_given;        // shown as the default where that follows from other fields
-  bool common = false;             // one of the options most used: shown by a short --help
+  bool common = false;             // one of the most common options: shown by a short --help
   std::vector<std::string> not_offered;  // names of an enum that are for programs, and unknown here
   std::vector<Condition> needs;          // all of them hold, or the field has no effect and giving it is an error
 };
@@ -154,5 +154,8 @@ class Config {
   std::deque<Field> fields_;
   Config* others_ = nullptr;
 };
+
+// The values that a configuration field can take, where they are few and known by name.
+std::vector<std::string> choices_of(const Field& field);  // of a switch or an enum, as set() reads them; else empty
 
 }  // namespace shade

@@ -13,7 +13,7 @@ namespace {
 constexpr int kDeepest = 200;
 const Bytes kMostJson = GiB(1);
 
-// The library begins its words with a name of its own, "[json.exception.parse_error.101] ".
+// The library begins its messages with its own label, "[json.exception.parse_error.101] ".
 std::string without_label(std::string words) {
   const auto end = words.find("] ");
   return words.starts_with('[') && end != std::string::npos ? words.substr(end + 2) : words;

@@ -56,7 +56,7 @@ class MemoryScope {
 };
 
 // Memory that is now for something else than when it was allocated: an activation that is kept beyond its backward.
-// `address` is where its storage begins. Nobody listens: nothing happens.
+// `address` is where its storage begins. Does nothing without a listener.
 class MemoryUse {
  public:
   using Listener = void (*)(const void* address, MemoryKind kind);

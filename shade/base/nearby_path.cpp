@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "shade/base/error.h"
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
 

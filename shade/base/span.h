@@ -1,4 +1,4 @@
-// Spans: named stretches of time that any module may mark and nobody has to listen to.
+// Spans: named stretches of time that any module may mark, with or without a listener.
 //
 //   Span span("forward", unit);      // ends with the scope
 //

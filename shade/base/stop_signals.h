@@ -14,7 +14,7 @@ namespace shade {
 
 class StopSignals {
  public:
-  // `answer` is called once, on a thread of its own, soon after the first signal. One StopSignals at a time.
+  // `answer` is called once, on a separate thread, soon after the first signal. One StopSignals at a time.
   explicit StopSignals(std::function<void()> answer);
   ~StopSignals();  // signals do again what they did before
   StopSignals(const StopSignals&) = delete;

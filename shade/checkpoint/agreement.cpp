@@ -6,7 +6,7 @@
 
 #include "shade/base/strings.h"
 #include "shade/comm/errors.h"
-#include "shade/comm/job/sealed_words.h"
+#include "shade/comm/job/sealed_store.h"
 #include "shade/io/errors.h"
 
 namespace shade::checkpoint {

@@ -3,22 +3,22 @@
 // A step's line is on the disk before its noise is drawn. So whatever happens, the file knows at least what was
 // released; going back to an older checkpoint, or to none, gives nothing back.
 //
-// Steps made twice. After a crash a run goes back to its last checkpoint and makes some steps again. Two cases:
+// Steps made twice. After a crash a run goes back to its last checkpoint and repeats some steps. Two cases:
 //  - The very same step: same key, same noise, same batch, same weights, same bits. Then what comes out was released
 //    before, and is counted once.
-//  - Anything else. The same noise on another sum would give away the difference of the two, exactly. So it needs other
+//  - Anything else. The same noise on another sum would reveal the exact difference of the two. So it needs other
 //    noise, and is counted again.
 //
 // An incarnation is a stretch of steps whose batches and noise come from random bytes of its own, written here before
-// they are used. Only steps that this file has are made again from the bytes they were made from; every step that is
-// new to it comes from bytes drawn by the process that makes it. So two copies of a run directory that go on never
-// share noise, whatever was changed in either. Exception: runs with a seed, which protect nothing, go on where they
-// were, so that they can be repeated.
+// they are used. Only steps that this file has are replayed from the bytes they were made from; every step that is new
+// to it comes from bytes drawn by the process that makes it. So two copies of a run directory that go on never share
+// noise, whatever was changed in either. Exception: runs with a seed, which protect nothing, go on where they were, so
+// that they can be repeated.
 //
-// A state is known by its Origin: (incarnation, number of steps made). Checkpoints carry it. Steps are made again along
+// A state is known by its Origin: (incarnation, number of steps made). Checkpoints carry it. Steps are replayed along
 // the history that begins at that state: the rest of its incarnation, then the incarnation that continued from there,
 // and so on. A keyed hash of each step's clipped sum is kept: if a step comes out otherwise, it stops before its noise
-// is drawn, and that incarnation is not made again.
+// is drawn, and that incarnation is not replayed.
 #pragma once
 
 #include <array>
@@ -36,9 +36,10 @@ namespace shade::checkpoint {
 
 // All that decides a step's bits. If one of them changes, steps that were made are not made again but anew.
 struct PrivateRun {
-  std::string key;    // which noise key: a digest of it, never the key
-  std::string exact;  // the rest: first weights, data, world size, strategy, types, threads, program (train/identity.h)
-  Json event;         // for the accountant: sampler, rate, sigma, clip norm, divisor, delta
+  std::string key;  // which noise key: a digest of it, never the key
+  std::string
+      exact;   // the rest: first weights, data, world size, strategy, types, threads, program (train/budget/identity.h)
+  Json event;  // for the accountant: sampler, rate, sigma, clip norm, divisor, delta
 
   bool operator==(const PrivateRun&) const = default;
 };
@@ -96,7 +97,7 @@ class Ledger {
   int64_t made(const PrivateRun& run, const std::optional<Origin>& from, bool repeatable = false) const;
 
   // Before the first step: which bytes each step comes from, in order; the last stretch is open. Steps before it are
-  // made again, those of the last one are new. Its random bytes are on the disk when this returns.
+  // replayed, those of the last one are new. Its random bytes are on the disk when this returns.
   std::vector<Stretch> start(const PrivateRun& run, const std::optional<Origin>& from, const NewSteps& steps);
 
   // When a step's clipped sum is complete, before its noise is drawn, in order. When it returns, the step is on the

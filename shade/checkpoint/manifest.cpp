@@ -7,8 +7,8 @@
 
 #include "shade/base/explain.h"
 #include "shade/io/errors.h"
+#include "shade/io/safetensors_header.h"
 #include "shade/io/strict_json.h"
-#include "shade/io/tensor_info.h"
 #include "shade/io/untrusted_text.h"
 
 namespace shade::checkpoint {

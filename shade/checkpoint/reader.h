@@ -1,4 +1,4 @@
-// A checkpoint on the disk, open for reading by weight name and element range: whoever wrote it, in whatever world.
+// A checkpoint on the disk, open for reading by weight name and element range, whatever world wrote it.
 #pragma once
 
 #include <ATen/core/Tensor.h>

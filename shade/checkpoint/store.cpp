@@ -12,11 +12,16 @@
 #include "shade/base/new_file.h"
 #include "shade/base/private_file.h"
 #include "shade/base/span.h"
+#include "shade/base/strings.h"
 #include "shade/checkpoint/agreement.h"
-#include "shade/checkpoint/load.h"
+#include "shade/checkpoint/owned.h"
+#include "shade/checkpoint/reader.h"
 #include "shade/comm/errors.h"
+#include "shade/io/errors.h"
 #include "shade/io/mapped_file.h"
+#include "shade/io/safetensors_header.h"
 #include "shade/io/safetensors_writer.h"
+#include "shade/io/scalar_type.h"
 #include "shade/nn/device.h"
 
 namespace shade::checkpoint {
@@ -208,6 +213,137 @@ void Store::finish(const Job& job) {
     file.commit();
   }
   folder_.commit(job.entry, io::digest_of(words));
+}
+
+namespace {
+
+Reader::Range range_of(const Owned& piece) { return {piece.part, piece.weight, piece.begin, piece.values.numel()}; }
+
+std::string kind(const SavedWeight& weight) {
+  return text(weight.trainable ? "trained " : "frozen ", io::print_shape(weight.shape));
+}
+
+void require_same_model(const Reader& reader, const shard::Runtime& runtime) {
+  std::map<std::string, const SavedWeight*> saved;
+  for (const auto& weight : reader.manifest().weights) saved.emplace(weight.name, &weight);
+  for (const auto& weight : weights_of(runtime)) {
+    const auto found = saved.find(weight.name);
+    SHADE_REQUIRE(found != saved.end(), reader.path(), " has no weight '", weight.name,
+                  "', which the model needs; make the model as it was when it was saved");
+    SHADE_REQUIRE(*found->second == weight, reader.path(), ": weight '", weight.name, "' was ", kind(*found->second),
+                  ", in this model it is ", kind(weight), "; make the model as it was when it was saved");
+    saved.erase(found);
+  }
+  SHADE_REQUIRE(saved.empty(), reader.path(), " has the weight '", saved.empty() ? "" : saved.begin()->first,
+                "', which this model doesn't; make the model as it was when it was saved");
+}
+
+void require_same_optimizer(const Reader& reader, const optim::Optimizer& optimizer) {
+  const auto& saved = reader.manifest().states;
+  SHADE_REQUIRE(saved == optimizer.state_names(), reader.path(), " was saved with an optimizer that keeps [",
+                join(saved, ", "), "]; this one keeps [", join(optimizer.state_names(), ", "),
+                "]; choose the same optimizer and average (--ema)");
+}
+
+void require_same_types(const Reader& reader, const std::vector<Owned>& owned) {
+  for (const auto& piece : owned) {
+    const auto saved = reader.dtype(piece.part, piece.weight), here = io::dtype_of(piece.values.scalar_type(), "");
+    SHADE_REQUIRE(saved == here, reader.path(), ": ", piece.part, " of '", piece.weight, "' was saved as ",
+                  to_string(saved), ", here it is ", to_string(here), "; choose the same types");
+  }
+}
+
+}  // namespace
+
+Manifest load(const std::filesystem::path& folder, shard::Runtime& runtime, optim::Optimizer& optimizer,
+              const comm::Group& group, const std::optional<io::Digest>& expected) {
+  std::optional<Reader> reader;
+  std::vector<Owned> owned;
+  const auto what = text("loading ", folder);
+  together(group, what, [&] { reader.emplace(folder, expected); });
+  const auto first = from_rank0(group, what, [&] { return io::to_hex(reader->digest()); });
+  together(group, what, [&] {
+    SHADE_REQUIRE(io::to_hex(reader->digest()) == first, folder,
+                  " is not the checkpoint that rank 0 loads; all ranks must", " see the same folder");
+    require_same_model(*reader, runtime);
+    require_same_optimizer(*reader, optimizer);
+    owned = owned_by(runtime, optimizer);
+    require_same_types(*reader, owned);
+    for (const auto& piece : owned) reader->check(range_of(piece));
+  });
+  const at::NoGradGuard no_graph;
+  for (const auto& piece : owned) reader->read(range_of(piece), piece.values);
+  optimizer.set_steps(reader->manifest().steps);
+  runtime.updated();
+  return reader->manifest();
+}
+
+namespace {
+
+// Damaged ones belong too: who would know?
+bool is_wanted(const std::filesystem::path& folder, const Belongs& belongs) {
+  if (!belongs) return true;
+  try {
+    return belongs(folder, read_manifest(folder).caller);
+  } catch (const io::FormatError&) {
+    return true;
+  }
+}
+
+// {"places": [name, ...], "others": [name, ...], "faults": [...]}, the first place to be tried first.
+Json order_of(Store& store, const Belongs& belongs) {
+  Json out{{"places", Json::array()}, {"others", Json::array()}, {"faults", Json::array()}};
+  const auto all = store.list();
+  std::filesystem::path latest;
+  try {
+    if (const auto found = store.latest()) {
+      const auto manifest = io::MappedFile::open(found->folder / kManifestFile);
+      if (!is_wanted(found->folder, belongs)) {
+        out["faults"].push_back(text("LATEST names ", found->folder.filename(), ", which is of another branch"));
+      } else if (io::digest_of(manifest->bytes()) == *found->manifest) {
+        latest = found->folder;
+        out["places"].push_back(latest.filename().string());
+      } else {  // one of the two is damaged: LATEST has no say, and checkpoints are believed by their own digests
+        out["faults"].push_back(text("LATEST has another digest than the manifest of ", found->folder.filename()));
+      }
+    } else if (!all.empty()) {
+      out["faults"].push_back("LATEST is missing");
+    }
+  } catch (const io::FormatError& fault) {
+    out["faults"].push_back(fault.what());
+  }
+  for (auto at = all.rbegin(); at != all.rend(); ++at) {
+    if (*at == latest) continue;
+    const bool wanted = is_wanted(*at, belongs);
+    out[wanted ? "places" : "others"].push_back(at->filename().string());
+    if (!wanted) store.remove_first(*at);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<Newest> load_newest(Store& store, const comm::Group& group, shard::Runtime& runtime,
+                                  optim::Optimizer& optimizer, const Belongs& belongs) {
+  const auto order =
+      Json::parse(from_rank0(group, "looking for a checkpoint", [&] { return order_of(store, belongs).dump(); }));
+  Newest out{.folder = {}, .manifest = {}, .faults = order.at("faults")};
+  for (const auto& place : order.at("places")) {
+    out.folder = store.folder() / place.get<std::string>();
+    try {
+      out.manifest = store.load({out.folder, {}}, runtime, optimizer);
+      return out;
+    } catch (const io::FormatError& fault) {  // all else says nothing of the checkpoint, which may be whole
+      store.remove_first(out.folder);
+      out.faults.push_back(text(place.get<std::string>(), " is not whole: ", fault.what()));
+    }
+  }
+  if (out.faults.empty()) return std::nullopt;
+  const std::vector<std::string> others = order.at("others");
+  throw Error(text(
+      "no checkpoint in ", store.folder(), " is whole: ", join(out.faults, "; "), "; restore one of them from a copy, ",
+      others.empty() ? "or delete this folder to start again"
+                     : text("or continue from another branch of this run (--resume-from ", others[0], ")")));
 }
 
 }  // namespace shade::checkpoint

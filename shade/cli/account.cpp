@@ -143,21 +143,31 @@ std::string nature(const privacy::Spent& spent) {
   return spent.warning.empty() ? order : order + "; " + spent.warning;
 }
 
-}  // namespace
-
-int run_account(const Arguments& arguments) {
+struct Account final : LineVerb {
   AccountConfig account;
   Config config;
-  config.add("account", account);
-  CommandLine line(
-      "account",
-      "The epsilon of noisy steps on sampled batches, of one kind or of several, by three accountants; or the sigma "
-      "for a target epsilon.\nEpsilon holds for: " +
-          adjacency(privacy::PrivacyUnit::record) + ", or the unit of --privacy-unit.",
-      "shade account --sigma 1.5 --rate 0.04 --steps 2250 --delta 1e-5\n"
-      "  shade account --target-epsilon 8 --rate 0.04 --steps 2250 --delta 1e-5 --json out.json\n"
-      "  shade account --events events.json --delta 1e-6");
-  line.add(config);
+
+  Account()
+      : LineVerb("account",
+                 "The epsilon of noisy steps on sampled batches, of one kind or of several, by three accountants; or "
+                 "the sigma "
+                 "for a target epsilon.\nEpsilon holds for: " +
+                     adjacency(privacy::PrivacyUnit::record) + ", or the unit of --privacy-unit.",
+                 "shade account --sigma 1.5 --rate 0.04 --steps 2250 --delta 1e-5\n"
+                 "  shade account --target-epsilon 8 --rate 0.04 --steps 2250 --delta 1e-5 --json out.json\n"
+                 "  shade account --events events.json --delta 1e-6") {
+    config.add("account", account);
+    line.add(config);
+  }
+
+  int run(const Arguments& arguments) override;
+};
+
+}  // namespace
+
+std::unique_ptr<Invocation> declare_account() { return std::make_unique<Account>(); }
+
+int Account::run(const Arguments& arguments) {
   require_rate(arguments);
   if (const auto status = line.parse(arguments)) return *status;
   SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "accounting needs one process; drop --ranks");

@@ -1,22 +1,199 @@
 // shade audit: can an observer break the claim?
-#include "shade/proof/audit.h"
 
+#include <ATen/ATen.h>
+
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
 
+#include "shade/base/config.h"
 #include "shade/base/error.h"
+#include "shade/base/input_text.h"
 #include "shade/base/output_file.h"
+#include "shade/base/private_file.h"
 #include "shade/base/terminal.h"
-#include "shade/base/without_folders.h"
-#include "shade/cli/audit_finished.h"
+#include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
+#include "shade/data/keyed_bits.h"
+#include "shade/privacy/key.h"
+#include "shade/proof/audit.h"
 #include "shade/proof/audit_canaries.h"
 #include "shade/proof/audit_training.h"
+#include "shade/serve/opened_model.h"
 #include "shade/shard/choose_strategy.h"
-#include "shade/train/model_states.h"
-#include "shade/train/recipe.h"
+#include "shade/train/feed/records.h"
+#include "shade/train/run/model_states.h"
+#include "shade/train/spec/recipe.h"
 
 namespace shade::cli {
 namespace {
+
+// shade audit --kind model of a model that was trained elsewhere: canaries split by coins before the training, and
+// their losses after it.
+struct FinishedModel {
+  std::string trained, reference, included, excluded, split_canaries, output_dir;
+  double claimed_epsilon = 0;
+
+  void declare(Fields& f);
+  bool splits() const { return !split_canaries.empty(); }
+  bool asked() const;  // throws UsageError if something is missing
+};
+
+struct Canaries {
+  std::vector<double> losses;
+  std::vector<data::UserId> users;  // of a run that has them
+};
+
+// Each loss is computed alone, so that no other record changes how it is rounded.
+Canaries read_canaries(serve::OpenedModel& model, const std::string& folder) {
+  const auto traits = model.model->text_traits();
+  SHADE_REQUIRE(traits.has_value(), "canaries of a finished model are texts, and ", model.title,
+                " doesn't learn from texts");
+  SHADE_REQUIRE(model.data.packing == data::Packing::records, model.title,
+                " was trained on packed texts: a window may hold tokens of several canaries; audit a "
+                "model trained with --packing records");
+  auto data = model.data;
+  data.data_folder = folder;
+  data.max_records = 0;
+  data.cache_folder.clear();
+  data.tokenizer = model.tokenizer_place;
+  data.classes.clear();  // model.head() has them
+  const auto most = traits->window > 0 ? std::min(traits->window, traits->max_positions) : traits->max_positions;
+  const auto length = model.seq_length > 0 ? std::min(model.seq_length, most) : most;
+  const auto records = train::open_texts(data, length, *traits, {}, model.head());
+  const at::NoGradGuard no_graph;
+  Canaries out;
+  for (int64_t i = 0; i < records->size(); ++i) {
+    out.losses.push_back(model.model->losses(records->padded_batch({&i, 1}, records->length_of(i))).item<double>());
+    if (const auto user = records->user_of(i)) out.users.push_back(*user);
+  }
+  return out;
+}
+
+// A run that protects users promises nothing about two records of one: each canary needs a different user.
+void require_own_users(std::vector<data::UserId> users) {
+  std::sort(users.begin(), users.end());
+  SHADE_REQUIRE(std::adjacent_find(users.begin(), users.end()) == users.end(),
+                "two canaries have the same user; expected a different user for each canary");
+}
+
+std::vector<std::string> lines_of(const std::string& file) {
+  require_readable(file);
+  std::ifstream in(file);
+  SHADE_REQUIRE(in.good(), "can't read ", file,
+                "; expected a file with a canary per line, as the data has its records");
+  std::vector<std::string> out;
+  for (std::string line; std::getline(in, line);)
+    if (!trim(line).empty()) out.push_back(line);
+  return out;
+}
+
+void FinishedModel::declare(Fields& f) {
+  f.add(
+      "trained", trained,
+      {.help = "kind model: run of shade train, model folder or adapters to audit, trained with the included canaries "
+               "among its records; if not set, a small model is trained here",
+       .flags = {"--trained"},
+       .needs = {{"audit.kind", {"model"}}}});
+  f.add("reference", reference,
+        {.help = "with --trained: model before that training; a canary's loss is compared with the loss under it",
+         .flags = {"--reference"},
+         .needs = {{"audit.trained"}}});
+  f.add("included", included,
+        {.help = "with --trained: folder with the canaries that were trained on",
+         .flags = {"--included"},
+         .needs = {{"audit.trained"}}});
+  f.add("excluded", excluded,
+        {.help = "with --trained: folder with the canaries that were not",
+         .flags = {"--excluded"},
+         .needs = {{"audit.trained"}}});
+  f.add("claimed_epsilon", claimed_epsilon,
+        {.help = "with --trained: epsilon at --delta that is claimed for it",
+         .min = 0,
+         .flags = {"--claimed-epsilon"},
+         .needs = {{"audit.trained"}}});
+  f.add("split_canaries", split_canaries,
+        {.help = "file with a canary per line (.jsonl); each is written to included/ or excluded/ in --output-dir by a "
+                 "coin from the operating system, and nothing is audited",
+         .flags = {"--split-canaries"}});
+  f.add("output_dir", output_dir,
+        {.help = "with --split-canaries: folder that they are written to",
+         .flags = {"--output-dir"},
+         .needs = {{"audit.split_canaries"}}});
+}
+
+bool FinishedModel::asked() const {
+  if (trained.empty()) return false;
+  SHADE_REQUIRE(!included.empty() && !excluded.empty() && claimed_epsilon > 0,
+                "the audit of a finished model needs --trained, --included, --excluded and --claimed-epsilon");
+  return true;
+}
+
+// Writes OUTPUT/included/canaries.jsonl and OUTPUT/excluded/canaries.jsonl: each line of the file into one of them.
+int split_canaries(const FinishedModel& what) {
+  SHADE_REQUIRE(!what.output_dir.empty(), "--split-canaries needs --output-dir, the folder that they are written to");
+  const auto lines = lines_of(what.split_canaries);
+  SHADE_REQUIRE(lines.size() >= 10, what.split_canaries, " has ", lines.size(),
+                " canaries; expected at least 10, and hundreds to show anything");
+  const auto ending = std::filesystem::path(what.split_canaries).extension();
+  data::KeyedBits bits(privacy::secret_key().bytes(), data::KeyedBits::Purpose::poisson, 0);
+  std::string sides[2];
+  for (const auto& line : lines) sides[bits.below(2)] += line + "\n";
+  const auto folder_of = [&](bool included) {
+    return std::filesystem::path(what.output_dir) / (included ? "included" : "excluded");
+  };
+  // A second draw could be chosen by what the first one gave, and halves of two draws share canaries.
+  for (const bool included : {false, true})
+    SHADE_REQUIRE(!std::filesystem::exists(folder_of(included)), folder_of(included).string(),
+                  " exists; choose another --output-dir");
+  for (const bool included : {false, true}) {
+    const auto folder = folder_of(included);
+    const auto file = folder / ("canaries" + ending.string());
+    make_folder(folder, Readers::owner);  // who knows which canaries are included has the answers
+    write_output(file, sides[included ? 1 : 0], Readers::owner);
+    std::printf(
+        "%s: %lld canaries\n", visible(file.string()).c_str(),
+        static_cast<long long>(std::count(sides[included ? 1 : 0].begin(), sides[included ? 1 : 0].end(), '\n')));
+  }
+  return 0;
+}
+
+proof::CanaryAuditResult audit_finished(const FinishedModel& what, const proof::AuditConfig& audit) {
+  std::vector<double> scores;
+  std::vector<bool> included;
+  std::vector<data::UserId> users;
+  auto trained = serve::open_model(what.trained);
+  for (const bool in : {true, false}) {
+    const auto canaries = read_canaries(trained, in ? what.included : what.excluded);
+    for (const auto loss : canaries.losses) scores.push_back(-loss);
+    included.resize(scores.size(), in);
+    users.insert(users.end(), canaries.users.begin(), canaries.users.end());
+  }
+  const bool has_users = !users.empty();
+  require_own_users(std::move(users));
+  if (!what.reference.empty()) {
+    auto reference = serve::open_model(what.reference);
+    reference.data = trained.data;  // the same records, whatever that model was trained on
+    size_t at = 0;
+    for (const bool in : {true, false})
+      for (const auto loss : read_canaries(reference, in ? what.included : what.excluded).losses) {
+        SHADE_REQUIRE(at < scores.size(), "--reference reads more canaries than --trained does");
+        scores[at++] += loss;
+      }
+    SHADE_REQUIRE(at == scores.size(), "--reference reads ", at, " canaries and --trained ", scores.size());
+  }
+  SHADE_REQUIRE(scores.size() >= 10, scores.size(), " canaries; expected at least 10, and hundreds to show anything");
+  return {.kind = proof::AuditKind::model,
+          .canaries = std::ssize(scores),
+          .included = std::count(included.begin(), included.end(), true),
+          .delta = audit.delta,
+          .confidence = audit.confidence,
+          .claimed_epsilon = what.claimed_epsilon,
+          .bound = proof::one_run_bound(scores, included, audit.delta, audit.confidence),
+          .unit = has_users ? "user" : "record"};
+}
 
 std::string claim(proof::Verdict verdict) {
   switch (verdict) {
@@ -106,32 +283,45 @@ void use_recipe(proof::AuditConfig& audit, const train::Recipe& recipe, const Co
   if (audit.kind != proof::AuditKind::training) take("audit.steps", "train.steps", audit.steps, recipe.train.steps);
 }
 
-}  // namespace
-
-int run_audit(const Arguments& arguments) {
+struct AuditVerb final : LineVerb {
   proof::Audit what;
   FinishedModel finished;
   comm::CommConfig comm_config;
   Config config;
-  what.declare(config);
-  config.add("audit", finished);
-  config.add("comm", comm_config);
   train::Recipe recipe;  // --config may be one: its other sections say nothing here
   Config recipe_config;
-  recipe.declare(recipe_config);
-  config.read_also(recipe_config);
-  CommandLine line(
-      "audit",
-      "Audits of the privacy claim with canaries. --kind step: an observer who sees the whole noisy sum of one step "
-      "decides whether a canary was in the batch; training: the same for every step of whole trainings, against the "
-      "composed "
-      "epsilon; one_run: many canaries in one training; model: the losses of a trained model.\nThe success of "
-      "the observer gives a lower bound of epsilon. If it is above the claim, the claim is wrong (exit status 1).",
-      "shade audit --ranks 2 --shard zero3\n  shade audit --fault half_noise      (must fail)\n"
-      "  shade audit --kind training --lora-rank 4 --dtype bf16 --max-grad-norm 0.01\n"
-      "  shade audit --kind one_run --canaries 400 --steps 8\n"
-      "  shade audit --kind model --trained runs/private --included in --excluded out --claimed-epsilon 3");
-  line.add(config);
+
+  AuditVerb()
+      : LineVerb(
+            "audit",
+            "Audits of the privacy claim with canaries. --kind step: an observer who sees the whole noisy sum of one "
+            "step "
+            "decides whether a canary was in the batch; training: the same for every step of whole trainings, against "
+            "the "
+            "composed "
+            "epsilon; one_run: many canaries in one training; model: the losses of a trained model.\nThe success of "
+            "the observer gives a lower bound of epsilon. If it is above the claim, the claim is wrong (exit status "
+            "1).",
+            "shade audit --ranks 2 --shard zero3\n  shade audit --fault half_noise      (must fail)\n"
+            "  shade audit --kind training --lora-rank 4 --dtype bf16 --max-grad-norm 0.01\n"
+            "  shade audit --kind one_run --canaries 400 --steps 8\n"
+            "  shade audit --kind model --trained runs/private --included in --excluded out --claimed-epsilon 3") {
+    what.declare(config);
+    config.add("audit", finished);
+    config.add("comm", comm_config);
+    recipe.declare(recipe_config);
+    config.read_also(recipe_config);
+    line.add(config);
+  }
+
+  int run(const Arguments& arguments) override;
+};
+
+}  // namespace
+
+std::unique_ptr<Invocation> declare_audit() { return std::make_unique<AuditVerb>(); }
+
+int AuditVerb::run(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
   line.require_effects();
   if (finished.splits()) return split_canaries(finished);

@@ -1,6 +1,6 @@
 // What the program does before the libraries that it is linked with are initialised:
 //
-//   - ends if its working folder was deleted, because oneMKL would end it with a message of its own;
+//   - ends if its working folder was deleted, because oneMKL would end it with its own message;
 //   - makes waits of threads short. Threads of libgomp that wait for each other spin for milliseconds before they
 //   sleep.
 //     On a host that other programs use, the thread that is waited for gets no core meanwhile: a run took 4 to 14 times

@@ -1,20 +1,78 @@
 // shade bench: one measured experiment.
+
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <utility>
 
+#include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/bench_line.h"
-#include "shade/cli/bench_tables.h"
 #include "shade/cli/memory_warning.h"
 #include "shade/cli/origin.h"
-#include "shade/train/model_states.h"
+#include "shade/measure/bench.h"
+#include "shade/measure/mib.h"
+#include "shade/train/run/model_states.h"
 
 namespace shade::cli {
-
 namespace {
+
+// What `shade bench` prints beside its first table: the memory of each stage, and where the time of a step goes.
+
+// With the norms of so many layers, the slowest first.
+inline constexpr size_t kSlowestLayers = 3, kEveryLayer = std::numeric_limits<size_t>::max();
+
+std::vector<std::pair<std::string, double>> largest_first(const std::map<std::string, double>& times) {
+  std::vector<std::pair<std::string, double>> out(times.begin(), times.end());
+  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  return out;
+}
+
+// The rows of the first table that are about memory.
+void add_memory(Table& table, const measure::BenchResult& result) {
+  const auto &at_peak = result.largest().at_peak, most = result.most();
+  table.add({"peak tensor memory", text(to_string(at_peak.total), " per rank (process ",
+                                        to_string(measure::from_mib(*result.resident_mb)), ")")});
+  for (const auto& [name, kind] : names_of(MemoryKind{})) {
+    if (most.of(kind).count == 0) continue;
+    const auto now = to_string(at_peak.of(kind)), highest = to_string(most.of(kind));
+    table.add({text("  ", name), highest == now ? now : text(now, ", at most ", highest)});
+  }
+  if (!result.peak_owner.is_null()) table.add({"  reached by", result.peak_owner["words"].get<std::string>()});
+  if (result.ranks == 1) return;
+  std::vector<std::string> ranks;
+  for (const auto& rank : result.memory) ranks.push_back(to_string(rank.at_peak.total));
+  table.add({"  by rank", join(ranks, ", ")});
+}
+
+void print_phases(const measure::BenchResult& result, size_t layers) {
+  if (result.phases_ms.empty()) return;
+  Table table({"phase", "per step", "share"});
+  const auto add = [&](const std::string& name, double ms) {
+    table.add({visible(name), to_string(Seconds(ms / 1e3)), text(significant(100 * ms / result.time_ms, 2), " %")});
+  };
+  for (const auto& [name, ms] : largest_first(result.phases_ms)) {
+    add(name, ms);
+    if (name != "norm") continue;
+    const auto norms = largest_first(result.norms_ms);
+    for (size_t i = 0; i < std::min(layers, norms.size()); ++i) add("  of " + norms[i].first, norms[i].second);
+  }
+  std::printf("\nphases of rank 0; they nest: a norm is part of its backward\n%s", table.str().c_str());
+}
+
+// A line of JSON per rank, with the keys of PyTorch's FSDP example; a heading before the first stage.
+void print_stage(const std::vector<measure::MemoryLine>& by_rank, bool on_gpu, bool first) {
+  if (is_terminal(stderr)) std::fprintf(stderr, "\r\033[K");  // a line of progress
+  if (first)
+    std::printf("memory by stage and rank%s\n",
+                on_gpu ? "" : "; on a CPU the keys cuda_* hold the tensor memory of the CPU");
+  for (int rank = 0; rank < std::ssize(by_rank); ++rank)
+    std::printf("%s\n", measure::stage_record(by_rank[static_cast<size_t>(rank)], rank, on_gpu).dump().c_str());
+  std::fflush(stdout);
+}
 
 // A share that is known, in per cent.
 std::string share(const std::optional<double>& value, const char* words) {
@@ -80,17 +138,28 @@ void require_states_fit(const measure::Experiment& experiment, const comm::CommC
                                                    .local_ranks = place.local_size}));
 }
 
+struct Bench final : Invocation {
+  BenchLine own{"One measured experiment: training steps of a model, on synthetic data or a folder of texts.",
+                "shade bench --model dit-l --batch-size 2 --num-iter 2 --dtype bf16 --ranks 2 --shard zero3"};
+  std::string folder;
+
+  Bench() {
+    own.line.app()
+        .add_option("--output-dir", folder, "folder that the result is also written to, as <mode>_seq<T>_result.json")
+        ->type_name("DIR");
+  }
+
+  Description description() const override { return own.line.description(); }
+  int run(const Arguments& arguments) override;
+};
+
 }  // namespace
 
-int run_bench(const Arguments& arguments) {
-  BenchLine own("One measured experiment: training steps of a model, on synthetic data or a folder of texts.",
-                "shade bench --model dit-l --batch-size 2 --num-iter 2 --dtype bf16 --ranks 2 --shard zero3");
-  auto [experiment, config, line] = std::tie(own.experiment, own.config, own.line);
+std::unique_ptr<Invocation> declare_bench() { return std::make_unique<Bench>(); }
+
+int Bench::run(const Arguments& arguments) {
+  const auto [experiment, line] = std::tie(own.experiment, own.line);
   auto& bench = experiment.bench;
-  std::string folder;
-  line.app()
-      .add_option("--output-dir", folder, "folder that the result is also written to, as <mode>_seq<T>_result.json")
-      ->type_name("DIR");
   if (const auto status = own.parse(arguments)) return *status;
   if (!own.unused.empty()) throw UsageError(own.unused.front().message);
   require_states_fit(experiment, own.comm, expected_place(line));

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "shade/cli/implied_words.h"
+#include "shade/cli/foreign_words.h"
 
 namespace shade::cli {
 namespace {

@@ -43,21 +43,30 @@ void print(const plan::DeviceProfile& profile, Seconds took) {
                 significant(100 * profile.contention, 2).c_str());
 }
 
-}  // namespace
-
-int run_calibrate(const Arguments& arguments) {
+struct Calibrate final : LineVerb {
   comm::CommConfig comm_config;
   plan::CalibrateConfig calibrate;
   Config config;
-  config.add("calibrate", calibrate);
-  config.add("comm", comm_config);
-  CommandLine line(
-      "calibrate",
-      "Measures this machine and writes a device profile for shade plan --device-profile FILE: matrix "
-      "products, attention, passes over memory, noise, collectives.\nMeasure with the ranks and threads of "
-      "the run to be planned, on an otherwise idle machine. Without --ranks: 2 local ranks.",
-      "shade calibrate --json here.json\n  shade plan --device-profile here.json ...");
-  line.add(config);
+
+  Calibrate()
+      : LineVerb("calibrate",
+                 "Measures this machine and writes a device profile for shade plan --device-profile FILE: matrix "
+                 "products, attention, passes over memory, noise, collectives.\nMeasure with the ranks and threads of "
+                 "the run to be planned, on an otherwise idle machine. Without --ranks: 2 local ranks.",
+                 "shade calibrate --json here.json\n  shade plan --device-profile here.json ...") {
+    config.add("calibrate", calibrate);
+    config.add("comm", comm_config);
+    line.add(config);
+  }
+
+  int run(const Arguments& arguments) override;
+};
+
+}  // namespace
+
+std::unique_ptr<Invocation> declare_calibrate() { return std::make_unique<Calibrate>(); }
+
+int Calibrate::run(const Arguments& arguments) {
   if (comm::place_from_environment().origin == "alone")
     line.ranks = kDefaultRanks;  // before parse(): it asks who starts ranks
   if (const auto status = line.parse(arguments)) return *status;

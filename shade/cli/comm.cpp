@@ -25,17 +25,27 @@ void print(const std::vector<measure::CollectiveRow>& rows) {
       rows.empty() ? 0 : rows.front().ranks, rows.empty() ? "" : to_string(rows.front().dtype).c_str());
 }
 
-}  // namespace
-
-int run_comm(const Arguments& arguments) {
+struct Comm final : LineVerb {
   comm::CommConfig comm_config;
   measure::CollectivesConfig bench;
   Config config;
-  config.add("collectives", bench);
-  config.add("comm", comm_config);
-  CommandLine line("comm", "Times of the collectives on this machine, compared with stock c10d.",
-                   "shade comm --ranks 2 --sizes 1MiB,64MiB --json comm.json");
-  line.add(config);
+
+  Comm()
+      : LineVerb("comm", "Times of the collectives on this machine, compared with stock c10d.",
+                 "shade comm --ranks 2 --sizes 1MiB,64MiB --json comm.json") {
+    config.add("collectives", bench);
+    config.add("comm", comm_config);
+    line.add(config);
+  }
+
+  int run(const Arguments& arguments) override;
+};
+
+}  // namespace
+
+std::unique_ptr<Invocation> declare_comm() { return std::make_unique<Comm>(); }
+
+int Comm::run(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
   line.require_effects({{kRanks, ranks_fact(expected_place(line))}});
   if (const auto status = start_ranks(line, "comm", arguments, comm_config)) return *status;

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <map>
 
-#include "shade/base/field_choices.h"
+#include "shade/base/config.h"
 #include "shade/base/log.h"
 #include "shade/base/nearby_path.h"
 #include "shade/base/output_file.h"
@@ -168,7 +168,6 @@ Description CommandLine::description() const {
 }
 
 std::optional<int> CommandLine::parse(const Arguments& arguments) {
-  if (asks_to_describe(arguments)) throw description();
   app_.footer(text(aliases(), examples()));
   const auto words = with_values(in_own_words(arguments));
   const auto short_help = shortened_ ? [this] { hide_uncommon(); } : std::function<void()>();

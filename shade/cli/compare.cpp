@@ -139,15 +139,24 @@ int compare(MatrixLine& line, PlanTime& time, const Arguments& arguments) {
   return failed == 0 ? 0 : 1;
 }
 
-}  // namespace
-
-int run_compare(const Arguments& arguments) {
-  MatrixLine line(
+struct Compare final : Invocation {
+  MatrixLine line{
       "compare", "A matrix of experiments: models, strategies, clipping methods, shapes; each row in fresh processes.",
       "shade compare --model llama3-8b --num-layers 2 --hidden-dim 256 --ranks 2 --shard zero2,zero3 --dp none,auto "
-      "--seq 512,1024\n  shade compare --preset dit --scale small");
+      "--seq 512,1024\n  shade compare --preset dit --scale small"};
   PlanTime time;
-  time.add_to(line.app());
+
+  Compare() { time.add_to(line.app()); }
+
+  Description description() const override { return line.description(); }
+  int run(const Arguments& arguments) override;
+};
+
+}  // namespace
+
+std::unique_ptr<Invocation> declare_compare() { return std::make_unique<Compare>(); }
+
+int Compare::run(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
   return driven_by_first_rank("compare", [&](int ranks) {
     line.use_ranks(ranks);

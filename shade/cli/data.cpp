@@ -37,7 +37,7 @@ struct LookConfig {
   }
 };
 
-// Tokens a second that batches of 32 samples, anywhere in the data, give in half a second.
+// Tokens per second, from batches of 32 samples anywhere in the data, over half a second.
 double drawing_speed(const data::TextDataset& dataset) {
   const auto samples = dataset.size();
   std::vector<int64_t> records(32);
@@ -137,22 +137,32 @@ void say_users(const std::vector<data::UnusedField>& unused) {
                       .c_str());
 }
 
-}  // namespace
-
-int run_data(const Arguments& arguments) {
+struct Data final : LineVerb {
   data::DataConfig source;
   LookConfig look;
   Config config;
-  config.add("data", source);
-  config.add("look", look);
-  CommandLine line(
-      "data",
-      "Shows what is in a folder of texts or tables: fields, lengths, labels, what an epsilon would protect, "
-      "and how fast it is read; or writes a synthetic corpus to try Shade with.",
-      "shade data --data-folder examples/data\n"
-      "  shade data --data-folder reviews.parquet --text-field body --label-field stars\n"
-      "  shade data --write-sample corpus --size 2MB");
-  line.add(config);
+
+  Data()
+      : LineVerb(
+            "data",
+            "Shows what is in a folder of texts or tables: fields, lengths, labels, what an epsilon would protect, "
+            "and how fast it is read; or writes a synthetic corpus to try Shade with.",
+            "shade data --data-folder examples/data\n"
+            "  shade data --data-folder reviews.parquet --text-field body --label-field stars\n"
+            "  shade data --write-sample corpus --size 2MB") {
+    config.add("data", source);
+    config.add("look", look);
+    line.add(config);
+  }
+
+  int run(const Arguments& arguments) override;
+};
+
+}  // namespace
+
+std::unique_ptr<Invocation> declare_data() { return std::make_unique<Data>(); }
+
+int Data::run(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
   SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "looking at data needs one process; drop --ranks");
   if (!look.write_sample.empty()) {

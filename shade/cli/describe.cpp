@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "shade/base/config.h"
 #include "shade/base/effect.h"
-#include "shade/base/field_choices.h"
 #include "shade/base/strings.h"
 
 namespace shade::cli {
@@ -92,18 +92,9 @@ Json Description::json() const {
   return out;
 }
 
-Description description_of(const Verb& verb) {
-  try {
-    verb.run({kDescribe});
-  } catch (const Description& description) {
-    return description;
-  }
-  throw Error(text("the verb ", verb.name, " doesn't describe its options"));
-}
-
 std::vector<VerbWords> describe_all(std::span<const Verb> verbs) {
   std::vector<VerbWords> out;
-  for (const auto& verb : verbs) out.push_back({verb.name, verb.summary, description_of(verb)});
+  for (const auto& verb : verbs) out.push_back({verb.name, verb.summary, verb.declare()->description()});
   return out;
 }
 

@@ -45,18 +45,28 @@ Json json_of(const Check& check) {
   return out;
 }
 
-}  // namespace
-
-int run_doctor(const Arguments& arguments) {
+struct Doctor final : LineVerb {
   DoctorConfig doctor;
   Config config;
-  config.add("doctor", doctor);
-  CommandLine line("doctor",
-                   "Checks whether training can run on this machine: hardware, libraries, programs, limits, and a "
-                   "self-test\non 2 ranks. Each line that is not ok is followed by the command that fixes it. "
-                   "Exit status 0: training can run.",
-                   "shade doctor\n  shade doctor --self-test false --json doctor.json");
-  line.add(config);
+
+  Doctor()
+      : LineVerb("doctor",
+                 "Checks whether training can run on this machine: hardware, libraries, programs, limits, and a "
+                 "self-test\non 2 ranks. Each line that is not ok is followed by the command that fixes it. "
+                 "Exit status 0: training can run.",
+                 "shade doctor\n  shade doctor --self-test false --json doctor.json") {
+    config.add("doctor", doctor);
+    line.add(config);
+  }
+
+  int run(const Arguments& arguments) override;
+};
+
+}  // namespace
+
+std::unique_ptr<Invocation> declare_doctor() { return std::make_unique<Doctor>(); }
+
+int Doctor::run(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
   line.require_effects();
   SHADE_REQUIRE(!line.ranks, "shade doctor checks one host and starts its own ranks; drop --ranks");

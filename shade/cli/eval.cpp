@@ -9,11 +9,10 @@
 #include "shade/base/temporary_folder.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
-#include "shade/base/without_folders.h"
 #include "shade/cli/serving.h"
 #include "shade/cli/verb.h"
 #include "shade/serve/score.h"
-#include "shade/train/records.h"
+#include "shade/train/feed/records.h"
 
 namespace shade::cli {
 namespace {
@@ -101,22 +100,32 @@ std::string csv_of(const std::vector<Figure>& figures, int64_t records) {
   return text(keys, "\n", values, "\n");
 }
 
-}  // namespace
-
-int run_eval(const Arguments& arguments) {
+struct Eval final : LineVerb {
   ServedModel served;
   data::DataConfig data;
   EvalConfig eval;
   Config config;
-  config.add("model", served);
-  config.add("eval", eval);
-  config.add("data", data);
-  CommandLine line("eval",
-                   "Loss, perplexity, accuracy, F1 and exact match of a trained model on the records of a folder.",
-                   "shade eval runs/sections_private --data-folder runs/sections/test\n"
-                   "  shade eval exported --data-folder held_out --json scores.json");
-  served.add_argument(line);
-  line.add(config);
+
+  Eval()
+      : LineVerb("eval",
+                 "Loss, perplexity, accuracy, F1 and exact match of a trained model on the records of a folder.",
+                 "shade eval runs/sections_private --data-folder runs/sections/test\n"
+                 "  shade eval exported --data-folder held_out --json scores.json") {
+    config.add("model", served);
+    config.add("eval", eval);
+    config.add("data", data);
+    served.add_argument(line);
+    line.add(config);
+  }
+
+  int run(const Arguments& arguments) override;
+};
+
+}  // namespace
+
+std::unique_ptr<Invocation> declare_eval() { return std::make_unique<Eval>(); }
+
+int Eval::run(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
   served.check(line);
   line.require_effects();

@@ -9,7 +9,7 @@ namespace shade::cli {
 
 inline constexpr size_t kHelpColumn = 36;  // descriptions begin here
 
-// Breaks words into lines of at most `width` characters; 0: no limit. A longer word has a line of its own.
+// Breaks words into lines of at most `width` characters; 0: no limit. A longer word gets its own line.
 std::string wrapped(const std::string& words, size_t width);
 
 class HelpFormatter : public CLI::Formatter {

@@ -10,9 +10,8 @@
 #include "shade/cli/verb.h"
 #include "shade/privacy/accounting/accountant.h"
 #include "shade/privacy/accounting/events.h"
-#include "shade/train/data_ledger.h"
-#include "shade/train/run_folder.h"
-#include "shade/train/run_place.h"
+#include "shade/train/budget/data_ledger.h"
+#include "shade/train/run/run_folder.h"
 
 namespace shade::cli {
 namespace {
@@ -125,19 +124,30 @@ std::string of_folder(const std::string& folder) {
               ", and shade report ", folder, " shows its own epsilon");
 }
 
-}  // namespace
-
-int run_ledger(const Arguments& arguments) {
+struct LedgerVerb final : LineVerb {
   LedgerConfig ledger;
   Config config;
-  config.add("ledger", ledger);
   std::string file;
-  CommandLine line(
-      "ledger", "What private runs have spent of a data set (shade train --data-ledger FILE), and what its cap leaves.",
-      "shade ledger --create wiki.ledger --epsilon 8 --delta 1e-7\n"
-      "  shade ledger wiki.ledger --json wiki.json && shade account --events wiki.json");
-  line.add(config);
-  line.app().add_option("FILE", file, "data ledger")->required();
+
+  LedgerVerb()
+      : LineVerb(
+            "ledger",
+            "What private runs have spent of a data set (shade train --data-ledger FILE), and what its cap leaves.",
+            "shade ledger --create wiki.ledger --epsilon 8 --delta 1e-7\n"
+            "  shade ledger wiki.ledger --json wiki.json && shade account --events wiki.json") {
+    config.add("ledger", ledger);
+    line.add(config);
+    line.app().add_option("FILE", file, "data ledger")->required();
+  }
+
+  int run(const Arguments& arguments) override;
+};
+
+}  // namespace
+
+std::unique_ptr<Invocation> declare_ledger() { return std::make_unique<LedgerVerb>(); }
+
+int LedgerVerb::run(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
   SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "a data ledger needs one process; drop --ranks");
   const bool capped = line.given("ledger.epsilon") && line.given("ledger.delta");

@@ -30,24 +30,24 @@ namespace shade::cli {
 namespace {
 
 constexpr auto kVerbs = std::to_array<Verb>({
-    {"account", "the epsilon of a run, or the sigma for an epsilon", run_account},
-    {"audit", "attack on the privacy claim of a step, a training or a model", run_audit},
-    {"bench", "one measured experiment", run_bench},
-    {"calibrate", "measurement of this machine as a device profile for plans", run_calibrate},
-    {"comm", "measurement of the collectives on this machine", run_comm},
-    {"compare", "a matrix of experiments", run_compare},
-    {"data", "contents of a folder of data, or a synthetic corpus", run_data},
-    {"doctor", "check whether training can run on this machine, and how to fix what is missing", run_doctor},
-    {"eval", "loss, accuracy, F1 and exact match of a trained model", run_eval},
-    {"generate", "text from a trained model", run_generate},
-    {"launch", "start any command as several ranks on this host", run_launch},
-    {"ledger", "epsilon that private runs on a data set have spent, and what is left", run_ledger},
-    {"plan", "memory, traffic and work of a run, before it is run", run_plan},
-    {"release", "the files of a run that may be published, with the privacy statement", run_release},
-    {"report", "table, pictures and HTML page from a folder of results", run_report},
-    {"scan", "growth of each phase with the sequence length, and the bottleneck", run_scan},
-    {"train", "training or fine-tuning from a recipe, private or not", run_train},
-    {"verify", "check of every private gradient against its definition", run_verify},
+    {"account", "the epsilon of a run, or the sigma for an epsilon", declare_account},
+    {"audit", "attack on the privacy claim of a step, a training or a model", declare_audit},
+    {"bench", "one measured experiment", declare_bench},
+    {"calibrate", "measurement of this machine as a device profile for plans", declare_calibrate},
+    {"comm", "measurement of the collectives on this machine", declare_comm},
+    {"compare", "a matrix of experiments", declare_compare},
+    {"data", "contents of a folder of data, or a synthetic corpus", declare_data},
+    {"doctor", "check whether training can run on this machine, and how to fix what is missing", declare_doctor},
+    {"eval", "loss, accuracy, F1 and exact match of a trained model", declare_eval},
+    {"generate", "text from a trained model", declare_generate},
+    {"launch", "start any command as several ranks on this host", declare_launch},
+    {"ledger", "epsilon that private runs on a data set have spent, and what is left", declare_ledger},
+    {"plan", "memory, traffic and work of a run, before it is run", declare_plan},
+    {"release", "the files of a run that may be published, with the privacy statement", declare_release},
+    {"report", "table, pictures and HTML page from a folder of results", declare_report},
+    {"scan", "growth of each phase with the sequence length, and the bottleneck", declare_scan},
+    {"train", "training or fine-tuning from a recipe, private or not", declare_train},
+    {"verify", "check of every private gradient against its definition", declare_verify},
 });
 
 void print_help() {
@@ -144,11 +144,12 @@ int run(const Arguments& arguments) {
     verb = found.name;
     require_utf8(arguments);
     require_plain_dashes(rest);
-    if (asks_to_describe(rest)) {
-      std::printf("%s\n", description_of(found).json().dump(2).c_str());
+    const auto invocation = found.declare();
+    if (rest == Arguments{kDescribe}) {
+      std::printf("%s\n", invocation->description().json().dump(2).c_str());
       return 0;
     }
-    return found.run(without_token(own_spelling(rest)));
+    return invocation->run(without_token(own_spelling(rest)));
   } catch (const Told& told) {
     return told.status;
   } catch (const RankUsageError& fault) {

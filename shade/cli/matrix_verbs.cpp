@@ -10,10 +10,10 @@
 #include "shade/base/visible_text.h"
 #include "shade/cli/bench_line.h"
 #include "shade/cli/describe.h"
+#include "shade/cli/foreign_words.h"
 #include "shade/cli/help_formatter.h"
-#include "shade/cli/implied_words.h"
 #include "shade/data/sample_corpus.h"
-#include "shade/measure/presets.h"
+#include "shade/measure/matrix.h"
 
 namespace shade::cli {
 namespace {
@@ -128,7 +128,6 @@ MatrixLine::MatrixLine(const std::string& verb, const std::string& summary, cons
 }
 
 std::optional<int> MatrixLine::parse(const Arguments& arguments) {
-  if (asks_to_describe(arguments)) throw describe_with_bench(app_, example_);
   app_.footer(bench_footer(app_, example_));
   for (const auto& word : arguments)
     SHADE_REQUIRE(!word.starts_with("--") || !word.ends_with('='), "'", word,

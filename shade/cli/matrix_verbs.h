@@ -9,7 +9,7 @@ namespace shade::cli {
 size_t count_failed(const std::vector<Json>& results);
 
 // What is left over on a line as words of `shade bench`: options by their usual names, values as words of their own.
-// `complete`: with what follows from them (cli/implied_words.h), and notes of that.
+// `complete`: with what follows from them (cli/foreign_words.h), and notes of that.
 Arguments bench_words(const std::vector<std::string>& remaining, std::vector<std::string>& notes, bool complete = true);
 
 // What a verb with all options of `shade bench` says of itself: its own options and those, and the end of its --help.
@@ -26,6 +26,7 @@ class MatrixLine {
   MatrixLine(const std::string& verb, const std::string& summary, const std::string& example);
 
   CLI::App& app() { return app_; }
+  Description description() const { return describe_with_bench(app_, example_); }
   // Empty: go on. What is left over are options of `shade bench`, each a value or a list of values.
   std::optional<int> parse(const Arguments& arguments);
   void use_ranks(int ranks);                       // that a launcher has here (cli/driver.h), unless --ranks is given

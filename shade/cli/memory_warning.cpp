@@ -17,7 +17,7 @@
 #include "shade/base/strings.h"
 #include "shade/plan/dry_run.h"
 #include "shade/plan/peak_remedy.h"
-#include "shade/plan/record_json.h"
+#include "shade/plan/step_record.h"
 #include "shade/profile/device.h"
 #include "shade/profile/host_memory.h"
 

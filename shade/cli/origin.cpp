@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "shade/base/utc.h"
-#include "shade/base/without_folders.h"
+#include "shade/base/visible_text.h"
 #include "shade/cli/version.h"
 #include "shade/profile/cpu.h"
 #include "shade/profile/device.h"

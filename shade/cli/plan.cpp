@@ -1,8 +1,12 @@
 // shade plan: memory, traffic, work and time of training steps of any size, before they are run.
+
+#include <CLI/App.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
+#include "shade/base/config.h"
 #include "shade/base/csv.h"
 #include "shade/base/log.h"
 #include "shade/base/output_file.h"
@@ -15,15 +19,130 @@
 #include "shade/cli/matrix_verbs.h"
 #include "shade/cli/origin.h"
 #include "shade/cli/plan_advice.h"
-#include "shade/cli/plan_privacy.h"
-#include "shade/cli/plan_run.h"
 #include "shade/cli/planned.h"
 #include "shade/plan/measured_error.h"
-#include "shade/plan/record_json.h"
+#include "shade/plan/peak_remedy.h"
+#include "shade/plan/privacy_plan.h"
+#include "shade/plan/step_record.h"
+#include "shade/plan/whole_run.h"
 #include "shade/privacy/accounting/accountant.h"
 
 namespace shade::cli {
 namespace {
+
+// The part of shade plan about privacy: batch, steps and noise for records, epsilon and a compute budget.
+class PlanPrivacy {
+ public:
+  PlanPrivacy() { config_.add("privacy", options_); }
+  PlanPrivacy(const PlanPrivacy&) = delete;
+  PlanPrivacy& operator=(const PlanPrivacy&) = delete;
+
+  void add_to(CLI::App& app);  // must outlive its parse
+  bool asked();                // any of its options was given
+
+  // What is known of a step: tokens per record, model FLOPs of a record, and those that a GPU makes per second (0:
+  // not known). Batch and steps of a whole run (0: none is planned) are taken where no option says otherwise.
+  struct Step {
+    int64_t length = 0;
+    double flops_per_record = 0, flops_per_gpu_second = 0;
+    int64_t batch = 0, steps = 0;
+  };
+  plan::PrivacyPlan plan(const Step& step) const;  // throws UsageError
+  // Before anything is planned: the errors of plan() that don't depend on the step. Throws UsageError.
+  void check(bool device_known, bool whole_run) const;
+
+ private:
+  plan::PrivacyQuestion question(const Step& step) const;
+
+  plan::PrivacyPlanConfig options_;
+  Config config_;
+};
+
+void PlanPrivacy::add_to(CLI::App& app) {
+  for (auto& field : config_.fields())
+    app.add_option_function<std::string>(
+           join(field.spellings(), ","), [&field](const std::string& word) { field.set(word); }, field.help())
+        ->group("privacy within a budget")
+        ->type_name("");
+}
+
+bool PlanPrivacy::asked() {
+  const auto& fields = config_.fields();
+  return std::any_of(fields.begin(), fields.end(), [](const Field& field) { return field.given(); });
+}
+
+plan::PrivacyPlan PlanPrivacy::plan(const Step& step) const { return plan::plan_privacy(question(step)); }
+
+void PlanPrivacy::check(bool device_known, bool whole_run) const {
+  // What the step will say stands in as 1.
+  question({.length = 1,
+            .flops_per_record = 1,
+            .flops_per_gpu_second = device_known ? 1.0 : 0.0,
+            .batch = whole_run ? 1 : 0,
+            .steps = whole_run ? 1 : 0})
+      .require_valid();
+}
+
+plan::PrivacyQuestion PlanPrivacy::question(const Step& step) const {
+  const bool budget = options_.budget_gpu_hours > 0 || options_.budget_flops > 0 || options_.steps > 0;
+  const bool open = !budget && options_.expected_batch == 0;
+  return {.records = options_.records,
+          .target_epsilon = options_.target_epsilon,
+          .delta = options_.delta,
+          .batch = open ? step.batch : options_.expected_batch,
+          .steps = open ? step.steps : options_.steps,
+          .budget_gpu_hours = options_.budget_gpu_hours,
+          .budget_flops = options_.budget_flops,
+          .length = step.length,
+          .flops_per_record = step.flops_per_record,
+          .flops_per_gpu_second = step.flops_per_gpu_second};
+}
+
+// The part of shade plan about whole runs: days, failures, saves and price for a number of tokens.
+class PlanRun {
+ public:
+  PlanRun() { config_.add("run", options_); }
+  PlanRun(const PlanRun&) = delete;
+  PlanRun& operator=(const PlanRun&) = delete;
+
+  void add_to(CLI::App& app);       // must outlive its parse
+  void read(const PlanTime& time);  // throws UsageError
+  bool asked() const { return options_.tokens > 0; }
+
+  plan::WholeRun plan(const Planned& row) const;  // of one with a time
+
+ private:
+  plan::WholeRunConfig options_;
+  Config config_;
+};
+
+void PlanRun::add_to(CLI::App& app) {
+  for (auto& field : config_.fields())
+    app.add_option_function<std::string>(
+           join(field.spellings(), ","), [&field](const std::string& word) { field.set(word); }, field.help())
+        ->group("whole run")
+        ->type_name("");
+}
+
+void PlanRun::read(const PlanTime& time) {
+  const auto& fields = config_.fields();
+  const bool any = std::any_of(fields.begin(), fields.end(), [](const Field& field) { return field.given(); });
+  SHADE_REQUIRE(!any || asked(), "a whole run is planned for a number of tokens; add --tokens");
+  SHADE_REQUIRE(!asked() || time.device(), "--tokens needs the time of a step; add --device-profile");
+}
+
+plan::WholeRun PlanRun::plan(const Planned& row) const {
+  SHADE_CHECK(row.time, "a row without a time");
+  return plan::plan_whole_run({.tokens = options_.tokens,
+                               .devices = row.ranks,
+                               .step = row.time->time.step,
+                               .tokens_per_step = row.record.tokens,
+                               .checkpoint = row.record.checkpoint,
+                               .price_per_hour = options_.price_per_hour,
+                               .device_mtbf = options_.device_mtbf,
+                               .bytes_per_second = options_.write_bandwidth * 1e9,
+                               .restart = options_.restart_time});
+}
 
 std::vector<Planned> read_rows(const Arguments& words) {
   std::vector<Planned> out;
@@ -175,9 +294,7 @@ void write_csv(const std::string& file, const std::vector<Planned>& rows) {
   write_output(file, out);
 }
 
-}  // namespace
-
-int run_plan(const Arguments& arguments) {
+struct Plan final : Invocation {
   const std::string example =
       "shade plan --model llama3-8b --dp none,flash,auto --shard zero2,zero3 --seq 1024,2048 --batch-size 2 "
       "--ranks 8,64 --device-profile h100-80g\n"
@@ -185,28 +302,41 @@ int run_plan(const Arguments& arguments) {
       "  shade plan --model llama3-8b --shard hsdp --replicate 128 --seq 8192 --dtype bf16 --checkpointing block "
       "--ranks "
       "1024 --device-profile h100-80g --tokens 15e12 --price-per-hour 2";
-  CLI::App app(
+  CLI::App app{
       "Memory, traffic, work and time of training steps of any size, before they are run: the real step on tensors "
       "without values, in a simulated world of up to 16384 ranks.",
-      "shade plan");
-  use_help(app);
-  app.allow_extras();
+      "shade plan"};
   std::string json_file, csv_file, log_level = "warning";
   PlanTime time;
-  time.add_to(app);
   PlanAdvice advice;
-  advice.add_to(app);
   PlanPrivacy privacy;
+  PlanRun whole_run;
+
+  Plan();
+  Description description() const override { return describe_with_bench(app, example); }
+  int run(const Arguments& arguments) override;
+};
+
+Plan::Plan() {
+  use_help(app);
+  app.allow_extras();
+  time.add_to(app);
+  advice.add_to(app);
   privacy.add_to(app);
-  PlanRun run;
-  run.add_to(app);
+  whole_run.add_to(app);
   app.add_option("--json", json_file,
                  "file that the rows are also written to as JSON; -: standard output, with everything else on standard "
                  "error")
       ->type_name("FILE");
   app.add_option("--csv", csv_file, "file that the rows are also written to as CSV")->type_name("FILE");
   add_log_level(app, log_level);
-  if (asks_to_describe(arguments)) throw describe_with_bench(app, example);
+}
+
+}  // namespace
+
+std::unique_ptr<Invocation> declare_plan() { return std::make_unique<Plan>(); }
+
+int Plan::run(const Arguments& arguments) {
   app.footer(bench_footer(app, example, " --ranks are simulated, not started."));
   if (const auto status = parse_words(app, arguments)) return *status;
   log::set_level(log::parse_level(log_level));
@@ -215,8 +345,8 @@ int run_plan(const Arguments& arguments) {
   if (!csv_file.empty()) check_output(csv_file);
   time.read();
   advice.read(time);
-  run.read(time);
-  if (privacy.asked() && !advice.asked()) privacy.check(time.device().has_value(), run.asked());
+  whole_run.read(time);
+  if (privacy.asked() && !advice.asked()) privacy.check(time.device().has_value(), whole_run.asked());
   std::vector<std::string> implied;
   const auto words = bench_words(app.remaining(), implied);
   SHADE_REQUIRE(!words.empty(),
@@ -232,7 +362,7 @@ int run_plan(const Arguments& arguments) {
     write_json(json_file, out);
   };
   if (advice.asked()) {
-    SHADE_REQUIRE(!privacy.asked() && !run.asked(),
+    SHADE_REQUIRE(!privacy.asked() && !whole_run.asked(),
                   "--advise is about memory and the time of a step; ask for a privacy budget or a whole run in "
                   "another plan");
     const bool found = advice.run(words, time);
@@ -254,7 +384,7 @@ int run_plan(const Arguments& arguments) {
   if (rows.size() == 1 && refused == 0) print_parts(rows.front().record);
   print_times(rows, time);
   if (refused < rows.size()) print_error(rows, time);
-  const auto runs = plan_runs(rows, run);
+  const auto runs = plan_runs(rows, whole_run);
   if (!runs.empty()) std::printf("\n%s", table_of(runs).c_str());
   const auto budget = plan_privacy(rows, runs, privacy);
   if (budget) std::printf("\n%s", budget->str().c_str());

@@ -10,7 +10,7 @@
 #include "shade/base/visible_text.h"
 #include "shade/measure/mib.h"
 #include "shade/plan/peak_remedy.h"
-#include "shade/plan/record_json.h"
+#include "shade/plan/step_record.h"
 
 namespace shade::cli {
 namespace {

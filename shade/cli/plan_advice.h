@@ -3,7 +3,6 @@
 
 #include "shade/cli/planned.h"
 #include "shade/plan/advice.h"
-#include "shade/plan/crossover.h"
 
 namespace shade::cli {
 

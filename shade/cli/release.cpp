@@ -1,5 +1,5 @@
 // shade release: the files of a run that may be published.
-#include "shade/train/release.h"
+#include "shade/train/release/release.h"
 
 #include <torch/version.h>
 
@@ -9,10 +9,9 @@
 #include "shade/base/output_file.h"
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
-#include "shade/base/without_folders.h"
 #include "shade/cli/verb.h"
 #include "shade/cli/version.h"
-#include "shade/train/check_release.h"
+#include "shade/train/release/check_release.h"
 
 namespace shade::cli {
 namespace {
@@ -63,32 +62,42 @@ int check_folder(const std::string& folder, const std::string& json_file) {
   return checked.passed() ? 0 : 1;
 }
 
-}  // namespace
-
-int run_release(const Arguments& arguments) {
-  std::string run, folder;
+struct ReleaseVerb final : LineVerb {
+  std::string from, folder;
   ReleaseConfig release;
   Config config;
-  config.add("release", release);
-  CommandLine line(
-      "release",
-      "Writes the files of a finished run that may be published: the model, its tokenizer, and a privacy "
-      "statement (PRIVACY.md, privacy.json).\nMetrics, ledger, key, recipe and paths are left out. A run "
-      "without an epsilon is refused, unless --without-privacy is given.\nThe statement has the SHA-256 of "
-      "every file; --check compares them.",
-      "shade release runs/sections_private released\n"
-      "  shade release runs/sections_private adapters --part adapter --json statement.json\n"
-      "  shade release --check released");
-  const auto* first = line.app().add_option("RUN", run, "run directory of shade train, or one of its checkpoints");
-  const auto* second = line.app().add_option("FOLDER", folder, "new or empty folder, written completely or not at all");
-  line.add(config);
+  const CLI::Option *first, *second;
+
+  ReleaseVerb()
+      : LineVerb("release",
+                 "Writes the files of a finished run that may be published: the model, its tokenizer, and a privacy "
+                 "statement (PRIVACY.md, privacy.json).\nMetrics, ledger, key, recipe and paths are left out. A run "
+                 "without an epsilon is refused, unless --without-privacy is given.\nThe statement has the SHA-256 of "
+                 "every file; --check compares them.",
+                 "shade release runs/sections_private released\n"
+                 "  shade release runs/sections_private adapters --part adapter --json statement.json\n"
+                 "  shade release --check released") {
+    config.add("release", release);
+    first = line.app().add_option("RUN", from, "run directory of shade train, or one of its checkpoints");
+    second = line.app().add_option("FOLDER", folder, "new or empty folder, written completely or not at all");
+    line.add(config);
+  }
+
+  int run(const Arguments& arguments) override;
+};
+
+}  // namespace
+
+std::unique_ptr<Invocation> declare_release() { return std::make_unique<ReleaseVerb>(); }
+
+int ReleaseVerb::run(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
   line.require_effects();
   SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "a model is released by one process; drop --ranks");
   if (line.given("release.check")) {
     SHADE_REQUIRE(!release.check.empty(), "the name of the folder is empty; expected one that shade release wrote");
     SHADE_REQUIRE(first->count() == 0, "--check ", release.check, " compares that folder and releases nothing, so ",
-                  run, " has no effect; drop one of them");
+                  from, " has no effect; drop one of them");
     for (const char* key : {"part", "export_dtype", "without_privacy"})
       SHADE_REQUIRE(!line.given(text("release.", key)), dashed(text("--", key)),
                     " has no effect with --check, which releases nothing; drop one of them");
@@ -96,8 +105,8 @@ int run_release(const Arguments& arguments) {
   }
   for (const auto* argument : {first, second})
     SHADE_REQUIRE(argument->count() > 0, argument->get_name(), " is required, or --check FOLDER");
-  const auto place = train::find_run((std::filesystem::path(run) / "").parent_path());
-  SHADE_REQUIRE(place, run,
+  const auto place = train::find_run((std::filesystem::path(from) / "").parent_path());
+  SHADE_REQUIRE(place, from,
                 " is not a run of shade train: expected its directory (recipe.toml and checkpoints), or one "
                 "of its checkpoints");
   const auto released =

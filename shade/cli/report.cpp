@@ -1,21 +1,78 @@
 // shade report: redraws what a folder of results says, or draws runs of training.
+
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 
+#include "shade/base/effect.h"
 #include "shade/base/error.h"
 #include "shade/base/log.h"
 #include "shade/base/nearby_path.h"
 #include "shade/base/output_file.h"
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
-#include "shade/cli/run_details.h"
 #include "shade/cli/verb.h"
 #include "shade/report/audits.h"
 #include "shade/report/report.h"
-#include "shade/train/run_place.h"
+#include "shade/report/runs.h"
+#include "shade/train/release/privacy_statement.h"
+#include "shade/train/run/run_folder.h"
 
 namespace shade::cli {
 namespace {
+
+// What shade report shows of a training run beyond its metrics: the privacy statement, and settings without effect.
+
+// The lines of the terminal without their margin, and the lists that only PRIVACY.md has.
+std::vector<std::string> statement_of(const train::Recipe& recipe, const std::filesystem::path& run) {
+  const auto statement = train::state_privacy(recipe, run);
+  std::vector<std::string> out;
+  for (const auto& line : short_lines(statement)) {
+    auto words = trim(line);
+    if (out.empty() && words.starts_with("privacy ")) words = trim(words.substr(8));
+    out.push_back(visible(words));
+  }
+  if (!statement.no_guarantee.empty()) return out;
+  for (const auto& [about, list] :
+       {std::pair("taken as public: ", &statement.taken_as_public), {"not covered: ", &statement.not_covered}}) {
+    if (!list->empty()) out.push_back(about + visible(join(*list, "; ")));
+  }
+  return out;
+}
+
+std::set<std::string> without_effect(const train::Recipe& recipe, const Config& config) {
+  // --max-grad-norm of a run that is not private is the clipping of the whole gradient, shown as optim.grad_clip.
+  Facts facts{{kStepKind, {recipe.dp.is_private() ? kPrivateStep : kPlainStep, {}}},
+              {train::kHeldOutFact, recipe.train.held_out_fact()}};
+  try {
+    facts[kModelKind] = recipe.model.model_kind(recipe.sizes);
+  } catch (const Error&) {
+    // the folder of the model is elsewhere by now
+  }
+  std::set<std::string> out;
+  for (const auto& field : config.fields())
+    if (unmet(field, config, facts)) out.insert(field.key());
+  return out;
+}
+
+// Of a run directory; empty for one without a recipe. A ledger or recipe that cannot be read does not stop the report:
+// the statement then says why there is none.
+report::RunDetails run_details(const std::filesystem::path& run) {
+  report::RunDetails out;
+  const bool has_ledger = std::filesystem::exists(run / train::kLedgerFile);
+  try {
+    if (!std::filesystem::exists(run / train::kRecipeFile)) return out;
+    train::Recipe recipe;
+    Config config;
+    recipe.declare(config);
+    config.read_toml(run / train::kRecipeFile);
+    out.without_effect = without_effect(recipe, config);
+    if (has_ledger || recipe.dp.is_private()) out.statement = statement_of(recipe, run);
+  } catch (const std::exception& fault) {
+    if (has_ledger) out.statement = {text("no privacy statement: ", visible(without_folders_within(fault.what())))};
+  }
+  return out;
+}
 
 // "2.89=bytes by frequency", or the number alone.
 report::ReferenceLine parse_line(const std::string& word) {
@@ -34,30 +91,41 @@ bool has_json(const std::filesystem::path& folder) {
   return false;
 }
 
-}  // namespace
-
-int run_report(const Arguments& arguments) {
+struct ReportVerb final : LineVerb {
   std::vector<std::filesystem::path> folders;
   std::vector<std::string> words;
   std::string output;
-  CommandLine line("report",
-                   "Table, CSV, pictures and one HTML page from the result files of a folder; or table, picture and "
-                   "HTML page of training runs.",
-                   "shade report results/run_20260131_120000 --output-dir redrawn\n"
-                   "  shade report plan.json --output-dir planned\n"
-                   "  shade report runs/llama_nano runs/llama_nano_private --line '2.89=bytes by frequency'");
-  line.app()
-      .add_option("DIR,--input-dir", folders,
-                  "folder with JSON files of shade bench, compare or plan, or of shade audit; one such file; or one or "
-                  "more run directories of shade train")
-      ->required();
-  line.app()
-      .add_option("--output-dir,--output", output, "folder to write to [the first DIR; of a file its folder]")
-      ->type_name("OUT");
-  line.app()
-      .add_option("--line", words, "horizontal line at a loss to compare training runs with; may be repeated")
-      ->type_name("LOSS=WORDS")
-      ->allow_extra_args(false);  // the next word is a DIR
+
+  ReportVerb()
+      : LineVerb("report",
+                 "Table, CSV, pictures and one HTML page from the result files of a folder; or table, picture and "
+                 "HTML page of training runs.",
+                 "shade report results/run_20260131_120000 --output-dir redrawn\n"
+                 "  shade report plan.json --output-dir planned\n"
+                 "  shade report runs/llama_nano runs/llama_nano_private --line '2.89=bytes by frequency'") {
+    line.app()
+        .add_option(
+            "DIR,--input-dir", folders,
+            "folder with JSON files of shade bench, compare or plan, or of shade audit; one such file; or one or "
+            "more run directories of shade train")
+        ->required();
+    line.app()
+        .add_option("--output-dir,--output", output, "folder to write to [the first DIR; of a file its folder]")
+        ->type_name("OUT");
+    line.app()
+        .add_option("--line", words, "horizontal line at a loss to compare training runs with; may be repeated")
+        ->type_name("LOSS=WORDS")
+        ->allow_extra_args(false);  // the next word is a DIR
+  }
+
+  int run(const Arguments& arguments) override;
+};
+
+}  // namespace
+
+std::unique_ptr<Invocation> declare_report() { return std::make_unique<ReportVerb>(); }
+
+int ReportVerb::run(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
 
   std::vector<report::ReferenceLine> lines;

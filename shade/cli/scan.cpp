@@ -109,15 +109,24 @@ int scan(MatrixLine& line) {
   return 0;
 }
 
-}  // namespace
-
-int run_scan(const Arguments& arguments) {
-  MatrixLine line("scan",
+struct Scan final : Invocation {
+  MatrixLine line{"scan",
                   "Step times and memory over sequence lengths, phase by phase: how each grows, the bottleneck of each "
                   "method, and its remedy.",
                   "shade scan --seq 512,1024,2048,4096,8192 --dp ghost,flash,flash_bookkeeping\n  shade scan --preset "
-                  "bottlenecks");
-  line.options.repeats.repeat = kRuns;
+                  "bottlenecks"};
+
+  Scan() { line.options.repeats.repeat = kRuns; }
+
+  Description description() const override { return line.description(); }
+  int run(const Arguments& arguments) override;
+};
+
+}  // namespace
+
+std::unique_ptr<Invocation> declare_scan() { return std::make_unique<Scan>(); }
+
+int Scan::run(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
   return driven_by_first_rank("scan", [&](int ranks) {
     line.use_ranks(ranks);

@@ -3,7 +3,7 @@
 
 #include "shade/cli/verb.h"
 #include "shade/serve/opened_model.h"
-#include "shade/train/compute_type.h"
+#include "shade/train/spec/model_config.h"
 
 namespace shade::cli {
 

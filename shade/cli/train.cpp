@@ -1,20 +1,126 @@
 // shade train: a recipe, from the first step to the last.
-#include "shade/train/trainer.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <filesystem>
 #include <limits>
+#include <optional>
+#include <string>
+#include <vector>
 
+#include "shade/base/error.h"
+#include "shade/base/json.h"
 #include "shade/base/output_file.h"
-#include "shade/base/without_folders.h"
+#include "shade/base/visible_text.h"
 #include "shade/cli/memory_warning.h"
 #include "shade/cli/origin.h"
-#include "shade/cli/run_name.h"
-#include "shade/cli/step_profiler.h"
-#include "shade/train/model_states.h"
-#include "shade/train/records.h"
+#include "shade/comm/world.h"
+#include "shade/io/digest.h"
+#include "shade/profile/trace.h"
+#include "shade/train/feed/records.h"
+#include "shade/train/run/model_states.h"
+#include "shade/train/run/trainer.h"
 
 namespace shade::cli {
 namespace {
+
+// The name of a run that was given none.
+
+// A setting that isn't here may change from start to start of one run: how long it is, how it is computed and saved.
+struct Section {
+  const char* name;
+  std::vector<const char*> fields;
+};
+const std::vector<Section>& experiment() {
+  static const std::vector<Section> sections{
+      {"model",
+       {"model", "weights", "from_scratch", "task", "lora_rank", "lora_alpha", "lora_targets", "hidden_dim",
+        "num_layers", "num_heads", "num_kv_heads", "ffn_dim", "vocab_size", "image_size", "patch_size", "num_classes"}},
+      {"data", {"data_folder", "tokenizer", "packing", "loss_on"}},
+      {"dp", {"dp", "clip_style", "max_grad_norm", "delta", "target_epsilon", "privacy_unit"}},
+      {"optim", {"optimizer", "lr", "schedule"}},
+      {"train", {"synthetic", "records", "batch_size", "seq_length", "seed"}}};
+  return sections;
+}
+
+// The last name of a path, or of a name on the hub, without its ending and without what a shell would ask about.
+std::string last_name(const std::string& path) {
+  auto name = (std::filesystem::path(path) / "").parent_path().filename().string();
+  for (const auto* ending : {".jsonl", ".json", ".csv", ".parquet", ".arrow", ".txt"})
+    if (name.ends_with(ending) && name.size() > std::string_view(ending).size())
+      name.resize(name.size() - std::string_view(ending).size());
+  for (auto& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_' && c != '.') c = '_';
+  return name.substr(0, 40);
+}
+
+// "llama-nano-records-1f2e3d4c": model, data, and a hash of the settings that make an experiment another one. So the
+// same command finds its run again, with more --steps too, on every rank, and another experiment has its own directory.
+// `config`: the recipe as it was resolved, by section.
+std::string run_name(const Json& config) {
+  auto settings = Json::array();
+  for (const auto& [section, fields] : experiment())
+    for (const auto* field : fields) settings.push_back(config.at(section).at(field));
+  if (config.at("dp").at("target_epsilon") == 0.0) settings.push_back(config.at("dp").at("sigma"));  // else it follows
+  const auto folder = config.at("data").at("data_folder").get<std::string>();
+  return text(last_name(config.at("model").at("model").get<std::string>()), "-",
+              folder.empty() ? "synthetic" : last_name(folder), "-",
+              io::to_hex(io::digest_of(settings.dump(-1, ' ', false, Json::error_handler_t::replace))).substr(0, 8));
+}
+
+// Traces of the first steps of a training run, for shade train --use-profiler.
+inline constexpr int64_t kProfiledSteps = 10;  // a trace of every operator grows by megabytes per step
+
+class StepProfiler {
+ public:
+  // Writes FOLDER/rankN.pt.trace.json, one per rank.
+  StepProfiler(comm::World& world, std::filesystem::path folder, Readers readers)
+      : world_(world), folder_(std::move(folder)), readers_(readers) {}
+
+  void before_step();  // begins the trace, and saves it when kProfiledSteps are made
+  void end();          // saves what there is of a shorter run; rank 0 prints where the traces are
+
+ private:
+  void save();
+
+  comm::World& world_;
+  std::filesystem::path folder_;
+  Readers readers_;
+  std::optional<profile::Trace> trace_;
+  Clock::time_point begin_;
+  int64_t steps_ = 0;
+  bool saved_ = false;
+};
+
+void StepProfiler::before_step() {
+  if (saved_) return;
+  const auto now = Clock::now();
+  if (trace_)
+    trace_->step(steps_++, begin_, now);
+  else
+    trace_.emplace(profile::TraceOwner{world_.rank(), world_.size(), to_string(world_.backend())});
+  begin_ = now;
+  if (steps_ == kProfiledSteps) save();
+}
+
+void StepProfiler::end() {
+  if (trace_ && !saved_) {
+    trace_->step(steps_++, begin_, Clock::now());
+    save();
+  }
+  if (saved_ && world_.rank() == 0)
+    std::printf("traces of %lld step%s in %s, one per rank\n", static_cast<long long>(steps_), steps_ == 1 ? "" : "s",
+                visible(folder_.string()).c_str());
+}
+
+void StepProfiler::save() {
+  make_folder(folder_, readers_);
+  trace_->collectives(world_.traffic().drain());
+  trace_->save((folder_ / text("rank", world_.rank(), ".pt.trace.json")).string(), readers_);
+  trace_.reset();
+  saved_ = true;
+}
 
 // Called before anything is allocated, in the process that starts the ranks, so that there is one message.
 void require_recipe_fits(const train::Recipe& recipe, const comm::Place& place) {
@@ -40,25 +146,35 @@ void require_stated_privacy(const train::Recipe& recipe, const Config& config, c
                 " was given on the command line; add --dp auto for a private run or drop --", option);
 }
 
-}  // namespace
-
-int run_train(const Arguments& arguments) {
+struct Train final : LineVerb {
   train::Recipe recipe;
   Config config;
-  recipe.declare(config);
-  CommandLine line("train",
-                   "Trains a model from a recipe, a TOML file with a section for each part. Every field of a recipe is "
-                   "also an option.\nThe same command continues a run that was interrupted.",
-                   "shade train recipes/llama_nano_private.toml --ranks 2 --shard zero3\n"
-                   "  shade train --model FOLDER --data-folder records --lora-rank 8 --dp auto --target-epsilon 8 "
-                   "--steps 500 --output runs/private\n"
-                   "  shade train --model FOLDER --data-folder records --steps 500 --export tuned");
-  line.add(config, "RECIPE");
   bool use_profiler = false;
-  line.shorten_help(
-      {line.app().add_flag("--use-profiler", use_profiler,
-                           text("write traces of the first ", kProfiledSteps,
-                                " steps to traces/ in the run directory, to open in Perfetto or TensorBoard"))});
+
+  Train()
+      : LineVerb("train",
+                 "Trains a model from a recipe, a TOML file with a section for each part. Every field of a recipe is "
+                 "also an option.\nThe same command continues a run that was interrupted.",
+                 "shade train recipes/llama_nano_private.toml --ranks 2 --shard zero3\n"
+                 "  shade train --model FOLDER --data-folder records --lora-rank 8 --dp auto --target-epsilon 8 "
+                 "--steps 500 --output runs/private\n"
+                 "  shade train --model FOLDER --data-folder records --steps 500 --export tuned") {
+    recipe.declare(config);
+    line.add(config, "RECIPE");
+    line.shorten_help(
+        {line.app().add_flag("--use-profiler", use_profiler,
+                             text("write traces of the first ", kProfiledSteps,
+                                  " steps to traces/ in the run directory, to open in Perfetto or TensorBoard"))});
+  }
+
+  int run(const Arguments& arguments) override;
+};
+
+}  // namespace
+
+std::unique_ptr<Invocation> declare_train() { return std::make_unique<Train>(); }
+
+int Train::run(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
   // A recipe may bring a corpus along; the folder of somebody's own is never filled with it.
   if (line.given("data.data_folder") && !line.given("train.sample_corpus")) recipe.train.sample_corpus = Bytes{0};

@@ -6,6 +6,7 @@
 #include <CLI/Formatter.hpp>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,32 +22,63 @@ namespace shade::cli {
 
 using Arguments = std::vector<std::string>;
 
-struct Description;  // cli/describe.h
+// An option as data: what --help, --describe-options, completion and man pages say of it.
+struct OptionWords {
+  std::vector<std::string> names;  // with dashes, the usual one first; of an argument its name, e.g. "RECIPE"
+  std::string value;               // what follows it: "FILE", "N"; empty: nothing
+  std::string help;
+  std::string section;               // of the configuration; empty: an option of the verb itself
+  std::vector<std::string> choices;  // empty: any value
+  bool is_argument = false;
+  bool is_switch = false;          // its value may be left out
+  std::string type;                // Field::type(), or flag: it takes no value
+  std::string standard;            // what holds if it is not given
+  std::optional<double> min, max;  // of a number
+  std::string needs;               // what gives it an effect (base/effect.h); empty: nothing else
+
+  Json json() const;
+};
+
+struct Description {
+  std::string summary, example;
+  std::vector<OptionWords> options;
+  std::vector<std::pair<std::string, std::string>> aliases;  // words of other programs, and what they become
+
+  Json json() const;
+};
+
+// A verb whose options were declared by its constructor, so that they can be described without running it.
+class Invocation {
+ public:
+  virtual ~Invocation() = default;
+  virtual Description description() const = 0;
+  virtual int run(const Arguments& arguments) = 0;  // reads them, and returns the exit status
+};
 
 struct Verb {
   const char* name;
   const char* summary;
-  int (*run)(const Arguments& arguments);
+  std::unique_ptr<Invocation> (*declare)();
 };
 
-int run_account(const Arguments& arguments);
-int run_audit(const Arguments& arguments);
-int run_bench(const Arguments& arguments);
-int run_calibrate(const Arguments& arguments);
-int run_comm(const Arguments& arguments);
-int run_compare(const Arguments& arguments);
-int run_data(const Arguments& arguments);
-int run_doctor(const Arguments& arguments);
-int run_eval(const Arguments& arguments);
-int run_generate(const Arguments& arguments);
-int run_launch(const Arguments& arguments);
-int run_ledger(const Arguments& arguments);
-int run_plan(const Arguments& arguments);
-int run_release(const Arguments& arguments);
-int run_report(const Arguments& arguments);
-int run_scan(const Arguments& arguments);
-int run_train(const Arguments& arguments);
-int run_verify(const Arguments& arguments);
+std::unique_ptr<Invocation> declare_account();
+std::unique_ptr<Invocation> declare_audit();
+std::unique_ptr<Invocation> declare_bench();
+std::unique_ptr<Invocation> declare_calibrate();
+std::unique_ptr<Invocation> declare_comm();
+std::unique_ptr<Invocation> declare_compare();
+std::unique_ptr<Invocation> declare_data();
+std::unique_ptr<Invocation> declare_doctor();
+std::unique_ptr<Invocation> declare_eval();
+std::unique_ptr<Invocation> declare_generate();
+std::unique_ptr<Invocation> declare_launch();
+std::unique_ptr<Invocation> declare_ledger();
+std::unique_ptr<Invocation> declare_plan();
+std::unique_ptr<Invocation> declare_release();
+std::unique_ptr<Invocation> declare_report();
+std::unique_ptr<Invocation> declare_scan();
+std::unique_ptr<Invocation> declare_train();
+std::unique_ptr<Invocation> declare_verify();
 
 // Empty: go on. Otherwise help was printed, and the status is this. Throws UsageError.
 // Before --help is printed, `short_help` may hide options.
@@ -110,6 +142,16 @@ class CommandLine {
   std::map<std::string, std::string> words_;  // what was given for a field, by key
   std::string config_file_;
   std::string log_level_ = "warning";
+};
+
+// A verb with one command line.
+class LineVerb : public Invocation {
+ public:
+  LineVerb(std::string verb, std::string summary, std::string example)
+      : line(std::move(verb), std::move(summary), std::move(example)) {}
+  Description description() const override { return line.description(); }
+
+  CommandLine line;
 };
 
 // What was given by --json, as write_json takes it. Throws UsageError if it can't be written. For "-" and /dev/stdout

@@ -3,12 +3,11 @@
 
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
-#include "shade/base/without_folders.h"
 #include "shade/cli/verb.h"
 #include "shade/profile/phases.h"
 #include "shade/proof/verify.h"
-#include "shade/train/model_states.h"
-#include "shade/train/recipe.h"
+#include "shade/train/run/model_states.h"
+#include "shade/train/spec/recipe.h"
 
 namespace shade::cli {
 namespace {
@@ -59,7 +58,7 @@ void print(const std::vector<VerifyRow>& rows) {
   std::printf("%s", table.str().c_str());
 }
 
-void print_phases(const profile::Phases& phases) {
+void print_phase_times(const profile::Phases& phases) {
   Table table({"phase of all cases, rank 0", "time"});
   for (const auto& [name, time] : phases.by_name()) table.add({name, to_string(Seconds(time))});
   std::printf("\n%s", table.str().c_str());
@@ -80,30 +79,42 @@ void print_details(const std::vector<VerifyRow>& rows) {
         "on one rank,\nso its norm is not summed over ranks, and the two agree up to rounding (docs/privacy.md).\n\n");
 }
 
-}  // namespace
-
-int run_verify(const Arguments& arguments) {
+struct Verify final : LineVerb {
   proof::VerifyConfig verify;
   models::SizeOverrides sizes;
   comm::CommConfig comm_config;
   Config config;
-  Fields model("model", config.fields());
-  verify.declare_model(model);
-  config.add("model", sizes);
-  config.add("verify", verify);
-  config.add("comm", comm_config);
   train::Recipe recipe;  // --config may be one: its other sections say nothing here
   Config recipe_config;
-  recipe.declare(recipe_config);
-  config.read_also(recipe_config);
-  CommandLine line(
-      "verify",
-      "Compares every private gradient with its definition: each sample's gradient alone, by plain autograd, clipped "
-      "and summed.\nCovers fp32 and bf16, every clipping style, LoRA, users, a sample that is not finite, steps with "
-      "the data loader,\nunequal and empty local batches, padding, several segments, and the noise with a fixed key.",
-      "shade verify --ranks 2 --all\n  shade verify --ranks 2 --model qwen2-1.5b --num-layers 2 --task lm "
-      "--shard zero3 --dp bookkeeping");
-  line.add(config);
+
+  Verify()
+      : LineVerb("verify",
+                 "Compares every private gradient with its definition: each sample's gradient alone, by plain "
+                 "autograd, clipped "
+                 "and summed.\nCovers fp32 and bf16, every clipping style, LoRA, users, a sample that is not finite, "
+                 "steps with "
+                 "the data loader,\nunequal and empty local batches, padding, several segments, and the noise with a "
+                 "fixed key.",
+                 "shade verify --ranks 2 --all\n  shade verify --ranks 2 --model qwen2-1.5b --num-layers 2 --task lm "
+                 "--shard zero3 --dp bookkeeping") {
+    Fields model("model", config.fields());
+    verify.declare_model(model);
+    config.add("model", sizes);
+    config.add("verify", verify);
+    config.add("comm", comm_config);
+    recipe.declare(recipe_config);
+    config.read_also(recipe_config);
+    line.add(config);
+  }
+
+  int run(const Arguments& arguments) override;
+};
+
+}  // namespace
+
+std::unique_ptr<Invocation> declare_verify() { return std::make_unique<Verify>(); }
+
+int Verify::run(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
   models::ModelOptions options{.task = verify.task};
   if (verify.lora_rank > 0) options.lora = nn::LoraOptions{.rank = verify.lora_rank};
@@ -131,7 +142,7 @@ int run_verify(const Arguments& arguments) {
     if (world.rank() != 0) return;
     print_details(rows);
     print(rows);
-    if (phases) print_phases(*phases);
+    if (phases) print_phase_times(*phases);
     std::printf(
         "\n%d rank%s, %zu cases, %d wrong. norms, gradient: the largest relative difference from one sample at a "
         "time,\nby plain autograd (tolerances: 1e-5 fp32, 1e-10 fp64, 2.5e-2 bf16); slopes: of those gradients "

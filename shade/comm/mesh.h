@@ -26,7 +26,7 @@ class Mesh {
   const std::vector<Axis>& axes() const { return axes_; }
 
   // The group along an axis for one purpose ("gather", "reduce", "control"). All ranks of the world must ask for the
-  // same groups in the same order; each purpose is a group of its own, so that they don't queue behind each other.
+  // same groups in the same order; each purpose is a separate group, so that they don't queue behind each other.
   Group group(std::string_view axis, const std::string& purpose) const;
 
  private:

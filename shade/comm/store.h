@@ -17,7 +17,7 @@ class Store;
 
 namespace shade::comm {
 
-inline constexpr int64_t kStoreSockets = 2;  // of a rank, at whoever hosts the store: the world's and the watchdog's
+inline constexpr int64_t kStoreSockets = 2;  // of a rank, at the store's server: the world's and the watchdog's
 
 struct HostedStore {
   c10::intrusive_ptr<c10d::Store> store;

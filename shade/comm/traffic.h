@@ -27,7 +27,7 @@ struct TrafficRecord {
   bool finished() const { return ended != Clock::time_point{}; }
 };
 
-// Thread-safe. Bounded: with nobody draining it, the oldest records go first and are counted.
+// Thread-safe. Bounded: if it is not drained, the oldest records go first and are counted.
 class TrafficLog {
  public:
   explicit TrafficLog(size_t capacity = 1 << 16) : capacity_(capacity) {}

@@ -19,10 +19,9 @@
 #include "shade/base/log.h"
 #include "shade/base/strings.h"
 #include "shade/comm/job/file_limit.h"
-#include "shade/comm/job/job_secret.h"
-#include "shade/comm/job/proof.h"
 #include "shade/comm/job/rendezvous.h"
 #include "shade/comm/job/sealed_store.h"
+#include "shade/comm/job/secret.h"
 #include "shade/comm/job/task.h"
 #include "shade/comm/job/watchdog.h"
 #include "shade/comm/planned.h"
@@ -115,7 +114,7 @@ struct World::State {
     for (const auto& group : all_groups()) group.settle();
   }
 
-  // A backend's abort may take its time: nobody is kept waiting for the lock meanwhile.
+  // A backend's abort may take its time: no thread waits for the lock meanwhile.
   void lose(std::exception_ptr reason) {
     {
       const std::lock_guard lock(mutex);

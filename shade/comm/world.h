@@ -56,7 +56,7 @@ class World {
     // function that prints its message and exits; without it the library only makes waiting operations throw.
     std::function<void(const Loss&)> overdue;
     bool watchdog = true;
-    std::optional<Secret> secret{};  // none: the one that the environment states (comm/job/job_secret.h)
+    std::optional<Secret> secret{};  // none: the one that the environment states (comm/job/secret.h)
   };
 
   // Meets the other ranks. Throws CommError naming who did not come, or that sizes disagree. Where SIGPIPE would still

@@ -9,8 +9,8 @@
 //
 //   Labels that are whole numbers are class numbers, unless classes have such names.
 //
-// A private run states its classes: if they were numbered by the labels that occur, one record with a label of its own
-// would renumber all others, and an exported model would publish that label.
+// A private run must be given its classes: if they were numbered by the labels that occur, one record with a unique
+// label would renumber all others, and an exported model would publish that label.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "shade/base/error.h"
-#include "shade/data/block_reader.h"
+#include "shade/data/byte_source.h"
 #include "shade/data/rows.h"
 #include "shade/io/untrusted_text.h"
 

@@ -2,7 +2,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
-#include "shade/data/json_elements.h"
+#include "shade/data/byte_source.h"
 #include "shade/data/rows.h"
 #include "shade/io/errors.h"
 #include "shade/io/strict_json.h"
@@ -10,6 +10,117 @@
 
 namespace shade::data {
 namespace {
+
+// The elements of a JSON file that is one value or an array of values, cut out one at a time.
+//
+// Only brackets and strings are looked at: whether an element is JSON is for its reader to say. What lies between the
+// elements is checked here.
+class JsonElements {
+ public:
+  // Elements larger than `limit` are a FormatError that says `advice`.
+  JsonElements(BlockReader& in, Bytes limit, std::string_view advice) : in_(in), limit_(limit), advice_(advice) {}
+
+  bool next(std::string& json);           // false at the end of the file
+  int64_t line() const { return line_; }  // of the last element's first byte
+
+ private:
+  char skip_space();  // the next byte that is not space, not taken; 0 at the end
+  void cut(std::string& json);
+
+  BlockReader& in_;
+  Bytes limit_;
+  std::string_view advice_;
+  bool array_ = false;
+  bool begun_ = false;
+  int64_t count_ = 0;
+  int64_t line_ = 1;
+};
+
+bool is_json_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+// Follows an element byte by byte and knows when it is over.
+class Extent {
+ public:
+  // True if `c` still belongs to the element.
+  bool feed(char c) {
+    if (in_string_) {
+      if (escaped_) {
+        escaped_ = false;
+      } else if (c == '\\') {
+        escaped_ = true;
+      } else if (c == '"') {
+        in_string_ = false;
+      }
+      return true;
+    }
+    if (depth_ == 0 && (c == ',' || c == ']')) return false;
+    if (c == '"') in_string_ = true;
+    if (c == '{' || c == '[') ++depth_;
+    if (c == '}' || c == ']') --depth_;
+    return true;
+  }
+
+ private:
+  int64_t depth_ = 0;
+  bool in_string_ = false, escaped_ = false;
+};
+
+char JsonElements::skip_space() {
+  for (auto part = in_.rest(); !part.empty(); part = in_.rest()) {
+    size_t spaces = 0;
+    while (spaces < part.size() && is_json_space(part[spaces])) ++spaces;
+    in_.take(spaces);
+    if (spaces < part.size()) return part[spaces];
+  }
+  return 0;
+}
+
+void JsonElements::cut(std::string& json) {
+  json.clear();
+  Extent extent;
+  for (auto part = in_.rest(); !part.empty(); part = in_.rest()) {
+    size_t length = 0;
+    while (length < part.size() && (extent.feed(part[length]) || !array_)) ++length;
+    json.append(part.substr(0, length));
+    if (json.size() > static_cast<size_t>(limit_.count))
+      fail_at(in_.path(), line_, text("a record of more than ", to_string(limit_), "; ", advice_));
+    const bool over = length < part.size();
+    in_.take(length);
+    if (over) return;
+  }
+}
+
+bool JsonElements::next(std::string& json) {
+  auto c = skip_space();
+  if (!begun_) {
+    begun_ = true;
+    if (c == 0) fail_at(in_.path(), in_.line(), "the file is empty; expected an object or an array of objects");
+    if (c == '[') {
+      array_ = true;
+      in_.take(1);
+      c = skip_space();
+    } else {
+      line_ = in_.line();
+      cut(json);
+      return true;
+    }
+  }
+  if (!array_) return false;
+  if (c == ']') {
+    in_.take(1);
+    array_ = false;
+    if (skip_space() != 0) fail_at(in_.path(), in_.line(), "there is more after the array's end");
+    return false;
+  }
+  if (c == 0) fail_at(in_.path(), in_.line(), "the array has no end; is the file complete?");
+  if (count_++ > 0) {  // an element ends before ',' or ']' only
+    in_.take(1);
+    skip_space();
+  }
+  line_ = in_.line();
+  cut(json);
+  return true;
+}
 
 constexpr const char* kCutRecords = "cut this text into smaller records";
 

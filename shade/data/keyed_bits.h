@@ -6,7 +6,7 @@
 
 namespace shade::data {
 
-// Secret in a private run: whoever can tell who was sampled undoes what sampling gives.
+// Secret in a private run: anyone who can tell who was sampled undoes what sampling gives.
 using SampleKey = std::array<uint8_t, 32>;
 
 // ChaCha20 from block 0 on, under a subkey by keyed BLAKE2b (libsodium). Streams of different purpose or index share

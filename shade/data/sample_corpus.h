@@ -1,4 +1,4 @@
-// A made-up corpus that a small model can learn from: for examples, tests and measurements without a download.
+// A synthetic corpus that a small model can learn from: for examples, tests and measurements without a download.
 //
 // Short reports about six topics from a probabilistic grammar. There is something to learn at every distance: spelling,
 // number agreement within a sentence, pronouns that refer to the sentence before, and the words of a topic over a whole

@@ -1,5 +1,5 @@
 // Which records a step works on: a function of (key, step). The same on every rank, for every world size and after a
-// restart; a rank then takes its part (train/deal.h).
+// restart; a rank then takes its part (train/feed/loader.h).
 #pragma once
 
 #include <memory>
@@ -35,7 +35,7 @@ std::unique_ptr<Sampler> make_poisson(const SampleKey& key, const PoissonOptions
 // The records in a random order, another in each epoch, cut into batches of one size; the last batch of an epoch is
 // smaller if the records don't divide evenly. The order is a permutation that can be asked at any place (a Feistel
 // network of SipHash, walked until inside), so nothing is kept of an epoch. Batches depend on each other: no accountant
-// answers for this sampler.
+// supports this sampler.
 struct ShuffleOptions {
   int64_t records = 0;
   int64_t batch = 0;

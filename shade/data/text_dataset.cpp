@@ -7,11 +7,32 @@
 #include "shade/base/error.h"
 #include "shade/base/memory_scope.h"
 #include "shade/base/percent.h"
-#include "shade/data/cut_tokens.h"
+#include "shade/data/token_store.h"
 #include "shade/io/content_hash.h"
 #include "shade/io/digest.h"
 
 namespace shade::data {
+namespace {
+
+// What is lost where records are cut at the sequence length.
+
+// Share of the tokens that lie beyond the first `seq_length` of their record. `frame`: tokens set around a record. Of
+// more than 65536 records, of as many at even distances.
+double share_cut(const TokenStore& store, int64_t seq_length, int64_t frame) {
+  constexpr int64_t kStep = 1024, kSteps = 64;
+  const int64_t stride = std::max(kStep, store.records() / kSteps);
+  double all = 0, cut = 0;
+  for (int64_t first = 0; first < store.records(); first += stride) {
+    for (const auto& entry : store.entries(first, std::min(kStep, store.records() - first))) {
+      const auto length = static_cast<int64_t>(entry.end - entry.begin) + frame;
+      all += static_cast<double>(length);
+      cut += static_cast<double>(std::max<int64_t>(0, length - seq_length));
+    }
+  }
+  return all > 0 ? cut / all : 0;
+}
+
+}  // namespace
 
 TextDataset::TextDataset(std::shared_ptr<const TokenStore> store, std::shared_ptr<const Tokenizer> tokenizer,
                          const TextOptions& options)
@@ -259,6 +280,41 @@ uint64_t TextDataset::content_of(int64_t record) const {
   }
   if (options_.task == Task::classify) held.push_back(class_of(record));
   return io::content_hash(std::as_bytes(std::span(held)))[0];
+}
+
+DocumentStream::DocumentStream(std::shared_ptr<const TokenStore> store, std::span<const int64_t> held_out)
+    : store_(std::move(store)),
+      frame_(store_->framed() ? 1 : 0),
+      all_(static_cast<uint64_t>(store_->tokens()) + static_cast<uint64_t>(store_->records()) * frame_) {
+  for (const auto document : held_out) {
+    SHADE_REQUIRE(document >= 0 && document < store_->records() && (out_.empty() || document > out_.back().document),
+                  "held-out document ", document, " of ", store_->records(), "; expected ascending numbers");
+    const auto [begin, end, label] = store_->entry(document);
+    out_.push_back({document, begin + static_cast<uint64_t>(document) * frame_, held_out_});
+    held_out_ += end - begin + frame_;
+  }
+}
+
+DocumentStream::Place DocumentStream::find(Use use, uint64_t position) const {
+  if (use == Use::held_out) {
+    const auto next = std::partition_point(out_.begin(), out_.end(),
+                                           [&](const HeldOut& document) { return document.before <= position; });
+    return {std::prev(next)->document, position - std::prev(next)->before};
+  }
+  // Before the k-th that is held out lie its begin less those held out before it, which never falls with k.
+  const auto next = std::partition_point(
+      out_.begin(), out_.end(), [&](const HeldOut& document) { return document.begin - document.before <= position; });
+  const auto skipped = next == out_.end() ? held_out_ : next->before;
+  const auto [document, begin] = store_->find(position + skipped, frame_);
+  return {document, position + skipped - begin};
+}
+
+int64_t DocumentStream::after(Use use, int64_t document) const {
+  auto next =
+      std::partition_point(out_.begin(), out_.end(), [&](const HeldOut& other) { return other.document <= document; });
+  if (use == Use::held_out) return next == out_.end() ? store_->records() : next->document;
+  for (++document; next != out_.end() && next->document == document; ++next) ++document;
+  return document;
 }
 
 }  // namespace shade::data

@@ -59,7 +59,7 @@ fs::path cache_of(const StoreRequest& request) {
   return (fs::is_directory(request.folder) ? request.folder : request.folder.parent_path()) / ".shade";
 }
 
-// The cache holds what may be nobody else's to read: only its owner may look into a new one. A folder that is there may
+// The cache may hold what no other user may read: only its owner may look into a new one. A folder that is there may
 // hold other things and stays as it is: the stores in it are closed.
 void make_cache(const fs::path& cache) {
   if (fs::is_directory(cache)) return;

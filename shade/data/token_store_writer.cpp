@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "shade/base/error.h"
 #include "shade/io/errors.h"
@@ -15,7 +17,7 @@ namespace {
 constexpr size_t kBatch = size_t{1} << 20;  // bytes of text
 constexpr size_t kMaxThreads = 16;
 
-// Whoever may look into the folder around it: nobody else into this one.
+// Only its owner may look into it, whatever the folder around it allows.
 std::filesystem::path made(std::filesystem::path place) {
   make_folder(place, Readers::owner);
   return place;
@@ -189,6 +191,97 @@ std::string print_manifest(const Json& manifest) { return manifest.dump(2) + "\n
 std::string manifest_sum(Json manifest) {
   manifest.erase("sum");
   return io::to_hex(io::digest_of(manifest.dump()));
+}
+
+namespace {
+
+// What follows a special token. With that token before it: a tokenizer may treat the begin of a text in its own way.
+std::vector<TokenId> encode_after(const Tokenizer& tokenizer, std::span<const TokenId> before,
+                                  const std::string& text) {
+  std::vector<TokenId> ids;
+  if (!before.empty()) {
+    tokenizer.encode(tokenizer.decode(before.last(1), /*special=*/true) + text, ids);
+    if (!ids.empty() && ids.front() == before.back()) {
+      ids.erase(ids.begin());
+      return ids;
+    }
+    ids.clear();
+  }
+  tokenizer.encode(text, ids);
+  return ids;
+}
+
+// The tokens of prompt and answer in a row, and how many of them are the prompt's.
+size_t encode_pair(const Tokenizer& tokenizer, const std::string& prompt, std::string_view answer,
+                   std::vector<TokenId>& ids) {
+  const auto alone = encode_after(tokenizer, ids, prompt);
+  if (answer.empty()) {
+    ids.insert(ids.end(), alone.begin(), alone.end());
+    return alone.size();
+  }
+  auto both = encode_after(tokenizer, ids, prompt + std::string(answer));
+  if (both.size() < alone.size() || !std::equal(alone.begin(), alone.end(), both.begin())) {
+    both = alone;
+    tokenizer.encode(answer, both);
+  }
+  ids.insert(ids.end(), both.begin(), both.end());
+  return alone.size();
+}
+
+}  // namespace
+
+void encode_parts(const Tokenizer& tokenizer, std::span<const PartText> parts, std::vector<TokenId>& ids,
+                  std::vector<uint8_t>& counted) {
+  if (parts.size() == 1 && parts[0].counted) {
+    tokenizer.encode(parts[0].text, ids);
+    counted.resize(ids.size(), 1);
+    return;
+  }
+  std::vector<TokenId> record;
+  for (size_t i = 0; i < parts.size();) {
+    std::string prompt, answer;
+    while (i < parts.size() && !parts[i].counted) prompt += parts[i++].text;
+    while (i < parts.size() && parts[i].counted) answer += parts[i++].text;
+    const auto begin = record.size();
+    const auto given = encode_pair(tokenizer, prompt, answer, record);
+    counted.resize(counted.size() + given, 0);
+    counted.resize(counted.size() + record.size() - begin - given, 1);
+  }
+  ids.insert(ids.end(), record.begin(), record.end());
+}
+
+void CountedWriter::add(std::span<const uint8_t> counted) {
+  if (!file_) {
+    if (std::ranges::find(counted, 0) == counted.end()) {
+      tokens_ += counted.size();
+      return;
+    }
+    file_.emplace(path_);
+    for (auto before = std::exchange(tokens_, 0); before > 0; --before) add_bit(true);
+  }
+  for (const auto one : counted) add_bit(one != 0);
+}
+
+void CountedWriter::add_bit(bool counted) {
+  if (counted) bits_ |= static_cast<uint8_t>(1U << (tokens_ % 8));
+  if (++tokens_ % 8 == 0) file_->add(std::as_bytes(std::span(&bits_, 1))), bits_ = 0;
+}
+
+std::string CountedWriter::commit() {
+  if (!file_) return {};
+  if (tokens_ % 8 != 0) file_->add(std::as_bytes(std::span(&bits_, 1)));
+  return file_->commit();
+}
+
+void read_counted(const io::InputFile& file, uint64_t begin, std::span<uint8_t> counted) {
+  if (counted.empty()) return;
+  const auto first = begin / 8;
+  std::vector<std::byte> bytes(counted_bytes(begin + counted.size()) - first);
+  file.read_at(first, bytes);
+  for (size_t i = 0; i < counted.size(); ++i) {
+    const auto bit = begin - first * 8 + i;
+    counted[i] = static_cast<uint8_t>(std::to_integer<unsigned>(bytes[bit / 8]) >> (bit % 8) & 1U);
+  }
 }
 
 }  // namespace shade::data

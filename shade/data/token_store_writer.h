@@ -1,17 +1,64 @@
 // Makes the files of a TokenStore from a stream of records.
 #pragma once
 
+#include <filesystem>
 #include <future>
 #include <map>
 #include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
 
 #include "shade/base/json.h"
 #include "shade/data/appender.h"
-#include "shade/data/counted_tokens.h"
-#include "shade/data/part_tokens.h"
 #include "shade/data/token_store.h"
+#include "shade/data/tokenizer/tokenizer.h"
+#include "shade/io/input_file.h"
 
 namespace shade::data {
+
+// The tokens of a record's parts, and which of them count in the loss.
+//
+// The tokens of what is not counted, a prompt, are those that it has alone: they are what the model is given when it
+// generates. Where the tokenizer joins the end of a prompt with the begin of what follows ("is " and "it" to " it"),
+// the text is therefore tokenized in two; elsewhere as a whole, which gives transformers' ids. No token is half
+// counted.
+//
+//   cost: each text once, prompts twice
+struct PartText {
+  std::string_view text;
+  bool counted = true;
+};
+
+// Appends ids, and for each whether it is counted. A part that is not counted may follow a counted one only if that
+// ends with a special token, as turns of a conversation do: the tokens on both sides of one don't depend on each other.
+void encode_parts(const Tokenizer& tokenizer, std::span<const PartText> parts, std::vector<TokenId>& ids,
+                  std::vector<uint8_t>& counted);
+
+// Which tokens of a store count in the loss: a file of one bit per token, that of token 0 the lowest of byte 0. There
+// is no file if all tokens count.
+class CountedWriter {
+ public:
+  explicit CountedWriter(std::filesystem::path path) : path_(std::move(path)) {}
+
+  // The next tokens: 1 if it counts, else 0.
+  void add(std::span<const uint8_t> counted);
+  // The digest of the file, as hex; empty: all tokens count, and there is none.
+  std::string commit();
+
+ private:
+  void add_bit(bool counted);
+
+  std::filesystem::path path_;
+  std::optional<Appender> file_;  // from the first token on that does not count
+  uint64_t tokens_ = 0;
+  uint8_t bits_ = 0;  // of the byte that is not full
+};
+
+inline uint64_t counted_bytes(uint64_t tokens) { return (tokens + 7) / 8; }
+
+// Of tokens [begin, begin + counted.size()).
+void read_counted(const io::InputFile& file, uint64_t begin, std::span<uint8_t> counted);
 
 inline constexpr int kStoreVersion = 3;
 inline constexpr int64_t kMaxClasses = 65536;

@@ -1,5 +1,5 @@
-// Shows another host that it looks at the very folder that this one has proved: a file with a name that nobody can
-// guess, there for as long as this lives. A folder of the same path and content on another disk doesn't have it.
+// Shows another host that it looks at the very folder that this one has proved: a file with an unguessable name, there
+// for as long as this lives. A folder of the same path and content on another disk doesn't have it.
 #pragma once
 
 #include <filesystem>

@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "shade/io/mapped_file.h"
+
 namespace shade::io {
 
 using Digest = std::array<uint8_t, 32>;
@@ -34,5 +36,12 @@ Digest digest_of(std::string_view words);
 
 std::string to_hex(const Digest& digest);                        // lower case
 std::optional<Digest> digest_from_hex(std::string_view digits);  // exactly what to_hex writes
+
+// SHA-256 of files, for digests that others check: sha256sum is on every system, and model hubs show the SHA-256 of
+// large files. Digests that only this program reads are BLAKE2b (digest.h), which is several times as fast.
+
+// 64 hexadecimal digits in lower case, as sha256sum prints them. Pages are dropped as they are read.
+std::string sha256_of(const MappedFile& file);
+std::string sha256_of(std::string_view bytes);
 
 }  // namespace shade::io

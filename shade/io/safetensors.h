@@ -34,8 +34,8 @@ class SafetensorsFile {
   // is read at once: a byte of it that is neither 0 nor 1 is no bool in C++, and a FormatError.
   at::Tensor tensor(std::string_view name) const;
 
-  // A tensor of its own, in this type. Copied in pieces of 16 MiB whose pages are dropped at once, so that reading a
-  // file needs the memory of its tensors and not also that of the file.
+  // A new tensor, in this type. Copied in pieces of 16 MiB whose pages are dropped at once, so that reading a file
+  // needs the memory of its tensors and not also that of the file.
   at::Tensor read(std::string_view name, at::ScalarType type) const;
 
  private:

@@ -8,12 +8,12 @@
 
 #include "shade/base/units.h"
 #include "shade/io/safetensors_writer.h"
-#include "shade/io/weight_index.h"
+#include "shade/io/weight_folder.h"
 
 namespace shade::io {
 
 struct WeightFolderOptions {
-  Bytes max_shard = GiB(5);             // of tensor data; a larger tensor has a shard of its own
+  Bytes max_shard = GiB(5);             // of tensor data; a larger tensor gets its own shard
   Metadata metadata{{"format", "pt"}};  // transformers refuses files that don't say this
 };
 

@@ -13,7 +13,7 @@
 #include "shade/base/span.h"
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
-#include "shade/base/without_folders.h"
+#include "shade/base/visible_text.h"
 #include "shade/catalog/methods.h"
 #include "shade/io/digest.h"
 #include "shade/measure/mib.h"
@@ -23,7 +23,7 @@
 #include "shade/profile/memory.h"
 #include "shade/profile/trace.h"
 #include "shade/shard/choose_strategy.h"
-#include "shade/train/records.h"
+#include "shade/train/feed/records.h"
 
 namespace shade::measure {
 
@@ -297,7 +297,7 @@ Json BenchResult::json(const Experiment& experiment) const {
     out["peer_times_ms"] = peer_times_ms;
   }
   out["config"] = without_folders(experiment.options);
-  // Under the names of the documents, beside ours.
+  // Also under the names of the documents.
   out["config"].update({{"model_name", model_name},
                         {"vocab_size", vocabulary > 0 ? Json(vocabulary) : Json()},
                         {"learning_rate", experiment.optim.lr},

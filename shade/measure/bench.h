@@ -15,7 +15,7 @@
 #include "shade/optim/config.h"
 #include "shade/privacy/config.h"
 #include "shade/shard/runtime.h"
-#include "shade/train/recipe.h"
+#include "shade/train/spec/recipe.h"
 
 namespace shade::measure {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "shade/measure/bench.h"
-#include "shade/train/job.h"
+#include "shade/train/step/job.h"
 
 namespace shade::measure {
 

@@ -6,7 +6,7 @@
 #include "shade/base/span.h"
 #include "shade/data/config.h"
 #include "shade/models/model.h"
-#include "shade/train/records.h"
+#include "shade/train/feed/records.h"
 
 namespace shade::measure {
 namespace {
@@ -43,7 +43,7 @@ Feed::Feed(const Experiment& experiment, const models::Model& model, const comm:
   for (int64_t i = 0; i < micro_steps_; ++i) made_up_.push_back(numbered(all.rows(i * batch_size_, batch_size_), i));
 }
 
-// Every sample of a step counts as a record of its own, also where a small folder comes round within a step.
+// Every sample of a step counts as a separate record, also where a small folder comes round within a step.
 nn::Batch Feed::numbered(nn::Batch batch, int64_t micro_step) const {
   batch.records.resize(static_cast<size_t>(batch.samples()));
   std::iota(batch.records.begin(), batch.records.end(), (rank_ * micro_steps_ + micro_step) * batch_size_);

@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "shade/measure/paired.h"
 #include "shade/measure/runner.h"
@@ -32,7 +34,7 @@ std::vector<MatrixRow> expand(const std::vector<std::string>& arguments);
 // How often every row runs.
 struct RepeatRule {
   static constexpr double kDefaultRounds = 12;
-  int64_t repeat = 0;             // exactly so often; 0: until ratios are precise, within the budget
+  int64_t repeat = 0;             // exact number of rounds; 0: until ratios are precise, within the budget
   std::optional<Seconds> budget;  // absent: twelve times the first round, at most `most`; if that doesn't allow for an
   Seconds most{600};              // interval, one round
 };
@@ -60,9 +62,29 @@ struct MatrixOutcome {
 };
 
 // Runs what is missing, repeats interleaved (all rows, then all rows again), and merges each row's repeats into
-// NAME_result.json (catalog/merged_runs.h), with `ratio` to the row it is compared with (references.h);
+// NAME_result.json (catalog/merged_runs.h), with `ratio` to the row it is compared with (rounds.h);
 // {"failed": true, "reason"} if one failed. shade report reads repeats/ of a matrix that was cut short.
 MatrixOutcome run_matrix(const std::vector<MatrixRow>& rows, const MatrixOptions& options,
                          const std::function<void(const MatrixProgress&)>& progress);
+
+// The five documents' experiments, as rows of options.
+enum class Scale { small, full };
+
+struct Preset {
+  const char* name;
+  const char* what;
+  const char* shared;       // options of both scales
+  const char* small_sizes;  // a few minutes on two cores
+  const char* full_sizes;   // as the document has it
+};
+
+const std::vector<Preset>& presets();
+std::vector<std::string> preset_names();
+
+// A word among a preset's options that stands for a folder of texts: who runs it makes one.
+inline constexpr const char* kCorpus = "{corpus}";
+
+// Throws UsageError with the nearest name.
+std::vector<std::string> preset_arguments(const std::string& name, Scale scale);
 
 }  // namespace shade::measure

@@ -1,4 +1,4 @@
-// A step of the same size in eager PyTorch, in processes of its own, driven in turns with ours (bench/peers).
+// A step of the same size in eager PyTorch, in its own processes, interleaved with ours (bench/peers).
 #pragma once
 
 #include <memory>

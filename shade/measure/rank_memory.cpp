@@ -8,7 +8,7 @@
 #include "shade/measure/exchanged.h"
 #include "shade/measure/mib.h"
 #include "shade/profile/device.h"
-#include "shade/profile/heap.h"
+#include "shade/profile/host_memory.h"
 
 namespace shade::measure {
 namespace {

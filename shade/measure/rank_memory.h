@@ -30,7 +30,7 @@ struct RankMemory {
   Bytes peak_resident;
 };
 
-// On a GPU the caching allocator knows the sum, and nobody the kinds: all is `other`.
+// On a GPU the caching allocator knows the sum but not the kinds: all is `other`.
 void add_stage(RankMemory& to, std::string stage, c10::Device device);
 void add_peak(RankMemory& to, c10::Device device);  // at_peak, most, peak_resident
 

@@ -1,6 +1,7 @@
 // Repeats of a matrix: in which order rows run, and when there are enough of them.
 #pragma once
 
+#include <optional>
 #include <random>
 
 #include "shade/measure/matrix.h"
@@ -40,5 +41,15 @@ class Rounds {
   Clock::time_point begin_ = Clock::now(), round_begin_ = begin_;
   Seconds first_round_{0}, longest_round_{0};
 };
+
+// Which row of a matrix each row is compared with.
+
+// The same row with another method: without privacy if the matrix has that, else the first. If it has the first
+// method itself: the same row with the first strategy, and so on through the other axes. Axes that change the amount of
+// work (lengths, batches, sizes, models) are not compared over: empty if only those differ.
+std::vector<std::optional<size_t>> references_of(const std::vector<MatrixRow>& rows);
+
+// Rows that are compared with each other, directly or not: they run next to each other. Indices, by group.
+std::vector<std::vector<size_t>> groups_of(const std::vector<std::optional<size_t>>& references);
 
 }  // namespace shade::measure

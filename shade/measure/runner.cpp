@@ -68,7 +68,7 @@ IsolatedOutcome run_isolated(const IsolatedRun& run) {
     }
     std::this_thread::sleep_for(Seconds(0.01));
   }
-  ::kill(-pid, SIGKILL);  // whoever is left of its group
+  ::kill(-pid, SIGKILL);  // processes left in its group
   const auto seconds = [](const timeval& time) {
     return Seconds(static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6);
   };

@@ -1,4 +1,4 @@
-// shade bench, a whole training step: model x strategy x optimizer on made-up data.
+// shade bench, a whole training step: model x strategy x optimizer on synthetic data.
 #include <ATen/ATen.h>
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/Parallel.h>
@@ -12,12 +12,12 @@
 #include "shade/measure/timeline.h"
 #include "shade/models/flops.h"
 #include "shade/profile/device.h"
-#include "shade/profile/heap.h"
+#include "shade/profile/host_memory.h"
 #include "shade/profile/own_times.h"
 #include "shade/profile/peak_flops.h"
 #include "shade/profile/phases.h"
 #include "shade/profile/trace.h"
-#include "shade/train/job.h"
+#include "shade/train/step/job.h"
 
 namespace shade::measure {
 namespace {

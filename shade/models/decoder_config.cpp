@@ -1,9 +1,10 @@
 #include "shade/models/decoder_config.h"
 
+#include <algorithm>
+
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
 #include "shade/models/config_file.h"
-#include "shade/models/unsupported.h"
 
 namespace shade::models {
 namespace {
@@ -174,6 +175,172 @@ Json DecoderConfig::to_json() const {
       out["id2label"][std::to_string(i)] =
           class_names.empty() ? text("LABEL_", i) : class_names[static_cast<size_t>(i)];
   return out;
+}
+
+namespace {
+
+constexpr const char* kDropouts[] = {"attention_dropout", "hidden_dropout", "resid_pdrop", "embd_pdrop",
+                                     "classifier_dropout"};
+
+void refuse_partial_rotation(const ConfigFile& file) {
+  const auto share = file.get("partial_rotary_factor", 1.0);
+  SHADE_REQUIRE(share == 1, file.source(), ": partial_rotary_factor is ", share, "; expected 1, or none");
+}
+
+}  // namespace
+
+void refuse_unsupported(const ConfigFile& file) {
+  const auto activation = file.get<std::string>("hidden_act", "silu");
+  SHADE_REQUIRE(activation == "silu" || activation == "swish", file.source(), ": hidden_act '", activation,
+                "' is not supported; expected silu");
+  SHADE_REQUIRE(!file.has("quantization_config"), file.source(),
+                ": quantization_config is set, and quantized weights are not supported; expected weights in fp32, bf16 "
+                "or fp16");
+  refuse_partial_rotation(file);
+  for (const char* key : {"rope_parameters", "rope_scaling"})
+    if (const auto rope = file.object(key)) refuse_partial_rotation(*rope);
+}
+
+int64_t stated_window(const ConfigFile& file) {
+  if (file.is_null("sliding_window")) return 0;
+  constexpr int64_t kWindow = 4096;  // transformers' default
+  const auto window = file.get("sliding_window", kWindow);
+  require_count(file.source(), {"sliding_window", "", window, kMostRows});
+  return window;
+}
+
+int64_t sliding_window(const ConfigFile& file, int64_t layers) {
+  if (!file.get("use_sliding_window", false)) return 0;
+  constexpr int64_t kFirstLayer = 28;  // transformers' default
+  const auto window = stated_window(file);
+  const auto types = file.words("layer_types");
+  const bool slides = types.empty() ? file.get("max_window_layers", kFirstLayer) < layers
+                                    : std::find(types.begin(), types.end(), "sliding_attention") != types.end();
+  return slides ? window : 0;
+}
+
+std::vector<std::string> not_trained_with(const ConfigFile& file) {
+  std::vector<std::string> out;
+  for (const char* key : kDropouts)
+    if (const auto share = file.get(key, 0.0); share != 0) out.push_back(text(key, " ", share));
+  const auto problem = file.get<std::string>("problem_type", "single_label_classification");
+  if (problem != "single_label_classification") out.push_back(text("problem_type ", problem));
+  return out;
+}
+
+const std::map<std::string, DecoderConfig>& DecoderConfig::named() {
+  static const nn::RopeScaling llama31{
+      .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4, .original_max_position = 8192};
+  static const nn::RopeScaling llama32{
+      .factor = 32, .low_freq_factor = 1, .high_freq_factor = 4, .original_max_position = 8192};
+  static const DecoderConfig qwen15{.family = "qwen2",
+                                    .hidden = 1536,
+                                    .layers = 28,
+                                    .heads = 12,
+                                    .kv_heads = 2,
+                                    .ffn = 8960,
+                                    .vocab = 151936,
+                                    .norm_eps = 1e-6,
+                                    .rope_theta = 1e6,
+                                    .tied = true,
+                                    .qkv_bias = true};
+  static const DecoderConfig llama3{.hidden = 4096,
+                                    .layers = 32,
+                                    .heads = 32,
+                                    .kv_heads = 8,
+                                    .ffn = 14336,
+                                    .vocab = 128256,
+                                    .rope_theta = 500000,
+                                    .max_positions = 8192};
+  static const DecoderConfig longer = [] {  // Llama 3.1: the same for 131072 positions
+    auto config = llama3;
+    config.rope_scaling = llama31;
+    config.max_positions = 131072;
+    return config;
+  }();
+  static const DecoderConfig qwen3{.family = "qwen3",
+                                   .hidden = 1024,
+                                   .layers = 28,
+                                   .heads = 16,
+                                   .kv_heads = 8,
+                                   .ffn = 3072,
+                                   .vocab = 151936,
+                                   .head_dim = 128,
+                                   .norm_eps = 1e-6,
+                                   .rope_theta = 1e6,
+                                   .tied = true,
+                                   .head_norms = true,
+                                   .max_positions = 40960};
+  static const auto wider = [](int64_t hidden, int64_t layers, int64_t heads, int64_t ffn, bool tied) {
+    auto config = qwen3;
+    config.hidden = hidden;
+    config.layers = layers;
+    config.heads = heads;
+    config.ffn = ffn;
+    config.tied = tied;
+    return config;
+  };
+  static const auto nano = [](DecoderConfig config) {  // of a family, as small as tests like it
+    config.hidden = 32;
+    config.layers = 2;
+    config.heads = 4;
+    config.kv_heads = 2;
+    config.ffn = 56;
+    config.vocab = 256;
+    return config;
+  };
+  static const std::map<std::string, DecoderConfig> table{
+      {"llama3-8b", llama3},
+      {"llama3.1-8b", longer},
+      {"llama3.2-1b",
+       {.hidden = 2048,
+        .layers = 16,
+        .heads = 32,
+        .kv_heads = 8,
+        .ffn = 8192,
+        .vocab = 128256,
+        .head_dim = 64,
+        .rope_theta = 500000,
+        .rope_scaling = llama32,
+        .tied = true}},
+      {"mistral-7b",  // v0.3, which has no window
+       {.family = "mistral",
+        .hidden = 4096,
+        .layers = 32,
+        .heads = 32,
+        .kv_heads = 8,
+        .ffn = 14336,
+        .vocab = 32768,
+        .rope_theta = 1e6,
+        .max_positions = 32768}},
+      {"qwen3-0.6b", qwen3},
+      {"qwen3-1.7b", wider(2048, 28, 16, 6144, true)},
+      {"qwen3-4b", wider(2560, 36, 32, 9728, true)},
+      {"qwen3-8b", wider(4096, 36, 32, 12288, false)},
+      {"qwen2-1.5b", qwen15},
+      {"qwen2.5-1.5b", qwen15},
+      {"llama-nano", nano({.rope_theta = 500000})},
+      {"qwen2-nano", nano({.family = "qwen2", .norm_eps = 1e-6, .rope_theta = 1e6, .tied = true, .qkv_bias = true})},
+      {"mistral-nano", nano({.family = "mistral"})},
+      {"qwen3-nano",
+       nano(
+           {.family = "qwen3", .head_dim = 12, .norm_eps = 1e-6, .rope_theta = 1e6, .tied = true, .head_norms = true})},
+  };
+  return table;
+}
+
+void DecoderConfig::resize(const SizeOverrides& s) {
+  refuse_dit_choices(s);
+  if (s.hidden_dim > 0 || s.num_heads > 0) head_dim = 0;
+  replace(hidden, s.hidden_dim);
+  replace(layers, s.num_layers);
+  replace(heads, s.num_heads);
+  replace(kv_heads, s.num_kv_heads);
+  replace(ffn, s.ffn_dim);
+  replace(vocab, s.vocab_size);
+  replace(classes, s.num_classes);
+  classes_stated = classes_stated || s.num_classes > 0;
+  if (std::ssize(class_names) != classes) class_names.clear();
 }
 
 }  // namespace shade::models

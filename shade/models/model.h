@@ -9,7 +9,6 @@
 #include "shade/base/json.h"
 #include "shade/nn/attention.h"
 #include "shade/nn/batch.h"
-#include "shade/nn/kv_cache.h"
 #include "shade/nn/parameters.h"
 #include "shade/nn/projection.h"
 
@@ -32,7 +31,7 @@ inline std::span<const Name<Checkpointing>> names_of(Checkpointing) {
 }
 
 // What the loss of a language model is a mean of. token: all counted tokens of a batch; a sample's loss is then a sum,
-// and whoever has the whole batch divides. record: each sample's loss is the mean over its tokens.
+// and the caller with the whole batch divides. record: each sample's loss is the mean over its tokens.
 enum class LossMean { automatic, token, record };
 inline std::span<const Name<LossMean>> names_of(LossMean) {
   static constexpr Name<LossMean> kNames[] = {
@@ -52,7 +51,7 @@ struct ModelOptions {
 
 Json to_json(const ModelOptions& options);
 
-// Sizes of a made-up batch.
+// Sizes of a synthetic batch.
 struct BatchShape {
   int64_t samples = 2;
   int64_t seq_length = 128;
@@ -79,8 +78,8 @@ struct ImageTraits {
   double label_dropout = 0;                           // how often a training label is replaced by "no class"
 };
 
-// A model of one's own declares weights in its constructor, unit by unit (parameters_.begin_unit), and says its losses.
-// The rest has defaults: what needs more than those say is refused by name.
+// A custom model declares weights in its constructor, unit by unit (parameters_.begin_unit), and says its losses. The
+// rest has defaults: what needs more than those say is refused by name.
 class Model {
  public:
   virtual ~Model() = default;

@@ -4,7 +4,6 @@
 
 #include "shade/nn/activations.h"
 #include "shade/nn/function.h"
-#include "shade/nn/plain_operators.h"
 #include "shade/nn/row_product.h"
 
 namespace shade::nn {

@@ -9,7 +9,6 @@
 
 #include "shade/base/parallel.h"
 #include "shade/nn/function.h"
-#include "shade/nn/plain_operators.h"
 
 namespace shade::nn {
 namespace {

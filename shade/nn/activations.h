@@ -13,7 +13,7 @@ namespace shade::nn {
 at::Tensor silu_activation(const at::Tensor& x);
 at::Tensor sigmoid_activation(const at::Tensor& x);
 
-// For functions with a backward of their own. Results are contiguous. Gelu is the one by tanh.
+// For functions with their own backward. Results are contiguous. Gelu is the one by tanh.
 at::Tensor silu_forward(const at::Tensor& x);
 at::Tensor silu_input_grad(const at::Tensor& g, const at::Tensor& x);
 at::Tensor swiglu_forward(const at::Tensor& gate, const at::Tensor& up);  // silu(gate) up

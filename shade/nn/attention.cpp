@@ -8,7 +8,6 @@
 #include "shade/base/error.h"
 #include "shade/nn/attention_kernels.h"
 #include "shade/nn/function.h"
-#include "shade/nn/plain_operators.h"
 #include "shade/nn/row_product.h"
 
 namespace shade::nn {
@@ -132,6 +131,19 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   const auto visible = options.visible_BT.defined() ? std::optional(options.visible_BT) : std::nullopt;
   if (options.kernel == AttentionKernel::flash) return Flash::apply(q, k, v, visible, options.causal);
   return Standard::apply(q, k, v, visible, options.causal);
+}
+
+std::pair<at::Tensor, at::Tensor> KvCache::extend(size_t layer, const at::Tensor& k, const at::Tensor& v) {
+  const auto positions = k.size(1);
+  SHADE_CHECK(length_ + positions <= capacity_, "a cache of ", capacity_, " positions has ", length_,
+              " of them, and is given ", positions, " more");
+  if (layer >= layers_.size()) layers_.resize(layer + 1);
+  const auto append = [&](at::Tensor& all, const at::Tensor& next) {
+    if (!all.defined()) all = at::empty({next.size(0), capacity_, next.size(2), next.size(3)}, next.options());
+    all.narrow(1, length_, positions).copy_(next);
+    return all.narrow(1, 0, length_ + positions);
+  };
+  return {append(layers_[layer].k, k), append(layers_[layer].v, v)};
 }
 
 }  // namespace shade::nn

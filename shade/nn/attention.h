@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "shade/base/names.h"
@@ -23,7 +24,7 @@ struct AttentionOptions {
   bool causal = false;
   AttentionKernel kernel = AttentionKernel::flash;
   // [B, T] true where a key may be seen; undefined: all. Causal attention over right-padded samples needs none: what
-  // follows a position can't reach it, and what a padding position computes is used by nobody.
+  // follows a position can't reach it, and what a padding position computes is never used.
   at::Tensor visible_BT;
   // How the B x T positions, sample by sample, are cut into runs that see themselves alone; empty: a run is a sample.
   // Each is a call of the kernel, so that memory stays O(T) and no product of two runs is made; the outputs are copied
@@ -37,5 +38,28 @@ std::vector<int64_t> runs_of(const at::Tensor& documents_BT);
 // q [B, T, H, d], k and v [B, S, H_kv, d], H a multiple of H_kv -> [B, T, H, d]. S is T or, in generation, larger: the
 // queries are the last T positions of the keys. Works on meta tensors.
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options);
+
+// Keys and values of the positions that a decoder has read, so that a next position is computed alone.
+
+// For one batch of B texts, all of the same length. Its memory is that of `capacity` positions from the first on.
+class KvCache {
+ public:
+  explicit KvCache(int64_t capacity) : capacity_(capacity) {}
+
+  int64_t length() const { return length_; }  // positions that every layer has read
+  int64_t capacity() const { return capacity_; }
+
+  // Appends what a layer made of the next T positions, k and v [B, T, H_kv, d], and returns all it has, [B, S, H_kv,
+  // d], as views. Throws Error beyond the capacity.
+  std::pair<at::Tensor, at::Tensor> extend(size_t layer, const at::Tensor& k, const at::Tensor& v);
+  void advance(int64_t positions) { length_ += positions; }  // after the last layer
+
+ private:
+  struct Layer {
+    at::Tensor k, v;
+  };
+  int64_t capacity_, length_ = 0;
+  std::vector<Layer> layers_;
+};
 
 }  // namespace shade::nn

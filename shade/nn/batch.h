@@ -25,7 +25,7 @@ struct Batch {
   at::Tensor noise_BCHW;   // what a denoiser must predict
   at::Tensor timesteps_B;
   at::Tensor x_BD, y_BD;  // regression
-  // Inputs of a model of one's own, by name; each has the row as its first dimension.
+  // Inputs of a custom model, by name; each has the row as its first dimension.
   std::map<std::string, at::Tensor> fields;
 
   // A sample is what one step clips. One of several rows (the records of a user) has them one after another, and its

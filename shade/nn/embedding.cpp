@@ -5,7 +5,6 @@
 #include "shade/base/error.h"
 #include "shade/base/shaped_work.h"
 #include "shade/nn/function.h"
-#include "shade/nn/plain_operators.h"
 
 namespace shade::nn {
 namespace {

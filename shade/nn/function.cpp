@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "shade/base/error.h"
 
@@ -28,5 +29,16 @@ at::Tensor as_BTD(const at::Tensor& x) {
   for (int64_t i = 1; i + 1 < x.dim(); ++i) positions *= x.size(i);
   return x.reshape({x.size(0), positions, x.size(-1)});
 }
+
+namespace {
+
+thread_local bool plain = false;
+
+}  // namespace
+
+bool plain_operators() { return plain; }
+
+PlainOperators::PlainOperators() : before_(std::exchange(plain, true)) {}
+PlainOperators::~PlainOperators() { plain = before_; }
 
 }  // namespace shade::nn

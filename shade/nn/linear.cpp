@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include "shade/nn/function.h"
-#include "shade/nn/plain_operators.h"
 #include "shade/nn/row_product.h"
 
 namespace shade::nn {

@@ -7,9 +7,7 @@
 
 #include "shade/nn/function.h"
 #include "shade/nn/launches.h"
-#include "shade/nn/plain_operators.h"
 #include "shade/nn/row_product.h"
-#include "shade/nn/wide_product.h"
 
 namespace shade::nn {
 namespace {

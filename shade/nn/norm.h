@@ -5,7 +5,7 @@
 
 namespace shade::nn {
 
-// y = x / rms(x) * scale. Keeps x and one number per position; xhat is made anew in backward.
+// y = x / rms(x) * scale. Keeps x and one number per position; xhat is recomputed in backward.
 class RmsNorm {
  public:
   RmsNorm(Parameters& parameters, const std::string& name, int64_t width, double eps);

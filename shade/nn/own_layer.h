@@ -1,4 +1,4 @@
-// A layer of one's own, from its forward alone:
+// A custom layer, from its forward alone:
 //
 //   nn::OwnLayer power(parameters, "power", {.weights = {{"exponent", {width}, nn::Init::constant(1)}},
 //                                            .forward = [](const nn::Tensors& in, const nn::Tensors& w) {

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "shade/nn/function.h"
-#include "shade/nn/plain_operators.h"
 #include "shade/nn/row_product.h"
 
 namespace shade::nn {

@@ -7,7 +7,6 @@
 
 #include "shade/nn/function.h"
 #include "shade/nn/launches.h"
-#include "shade/nn/plain_operators.h"
 
 namespace shade::nn {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "shade/base/error.h"
-#include "shade/nn/plain_operators.h"
+#include "shade/nn/function.h"
 
 namespace shade::nn {
 namespace {

@@ -1,6 +1,6 @@
 // A trainable tensor as a layer sees it.
 //
-// A layer never keeps the tensor: it asks in forward and again in backward, so whoever owns the storage (a sharding
+// A layer never keeps the tensor: it asks in forward and again in backward, so the owner of the storage (a sharding
 // runtime, or a plain holder) may free it in between.
 #pragma once
 

@@ -5,7 +5,7 @@
 namespace shade::optim {
 namespace {
 
-// Reads master, gradient and two moments once and writes master and moments once: 28 bytes an element in fp32. The
+// Reads master, gradient and two moments once and writes master and moments once: 28 bytes per element in fp32. The
 // scale rides along as the kernel's grad_scale; then it also writes the gradient: 32 bytes.
 class AdamW final : public Optimizer {
  public:

@@ -15,6 +15,7 @@
 
 #include "shade/base/names.h"
 #include "shade/base/units.h"
+#include "shade/plan/cost.h"
 
 namespace shade::plan {
 
@@ -83,5 +84,26 @@ std::string reason(const Advice& advice, const Tried& tried, Bytes limit, const 
 // The largest multiple of `step` up to `most` for which `fits` holds, if it holds for `known` and for all below the
 // answer: doubled until it fails, then halved in between.
 int64_t largest_that_fits(int64_t known, int64_t step, int64_t most, const std::function<bool(int64_t)>& fits);
+
+// Which of several recorded steps is fastest, by the bandwidth of the links between their ranks.
+struct Contender {
+  std::string name;
+  StepRecord record;
+};
+
+struct BandwidthRange {
+  std::string fastest;
+  double from = 0, to = 0;  // bytes per second of a device, in one direction
+};
+
+struct Crossovers {
+  bool network = false;                // the link that was varied: between nodes; else inside of a node
+  double present = 0;                  // what the profile has
+  std::vector<BandwidthRange> ranges;  // ascending, without gaps; empty: the profile's collectives were measured
+};
+
+// From a 64th to 16 times the present bandwidth. Steps are compared by their time per sample.
+Crossovers crossovers(const std::vector<Contender>& contenders, const DeviceProfile& device,
+                      const TimeOptions& options = {});
 
 }  // namespace shade::plan

@@ -2,8 +2,8 @@
 // reserved from the driver beyond what tensors need.
 //
 //   rounding   a request is rounded up to 512 B
-//   pools      up to 1 MiB from segments of 2 MiB; below 10 MiB from segments of 20 MiB; larger ones get a segment of
-//              their own, rounded up to 2 MiB
+//   pools      up to 1 MiB from segments of 2 MiB; below 10 MiB from segments of 20 MiB; each larger one gets
+//              its own segment, rounded up to 2 MiB
 //   best fit   the smallest free block of the pool that is large enough, the lowest address of equals
 //   splitting  the rest stays free if it has 512 B in the small pool, more than 1 MiB in the large one
 //   freeing    a block is joined with free neighbours of its segment; segments stay reserved until memory runs out,
@@ -16,7 +16,7 @@
 #include <span>
 #include <unordered_map>
 
-#include "shade/profile/allocations.h"
+#include "shade/profile/memory.h"
 
 namespace shade::plan {
 

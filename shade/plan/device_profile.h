@@ -13,11 +13,39 @@
 #include <string>
 #include <vector>
 
+#include "shade/base/json.h"
 #include "shade/base/units.h"
 #include "shade/comm/collective.h"
-#include "shade/plan/rate.h"
 
 namespace shade::plan {
+
+// How long work of one kind takes: a start-up time and a rate, or measured points.
+
+// `amount` is FLOPs of matrix products and attention, bytes read and written of everything else, and bytes of the full
+// buffer of collectives.
+struct RatePoint {
+  double amount = 0;
+  Seconds time{0};
+};
+
+// start + amount / per_second. With points: between two of them the logarithm of the time is interpolated over the
+// logarithm of the amount; below the first one the time is the first one's, above the last one the last one's rate
+// holds.
+struct Rate {
+  Seconds start{0};
+  double per_second = 0;
+  std::vector<RatePoint> points{};  // ascending amounts
+
+  bool known() const { return per_second > 0 || !points.empty(); }
+  Seconds time(double amount) const;
+
+  Json json() const;                                           // {"start_us", "per_second", "points": [[amount, s]]}
+  static Rate from(const Json& json, const std::string& key);  // throws UsageError naming the key
+};
+
+// The start and the rate that fit the points best, by least squares of relative errors: a law that is held by small
+// amounts and large ones alike. Needs two points or more.
+Rate fitted(std::vector<RatePoint> points);
 
 struct LinkProfile {
   Seconds latency{0};  // of a message
@@ -44,7 +72,7 @@ struct DeviceProfile {
   std::string device;  // "NVIDIA H100 SXM"
   std::string source;
   Bytes memory;
-  Bytes process, process_bf16;  // of a rank besides the pages of its tensors (plan/process_memory.h); 0: not known
+  Bytes process, process_bf16;  // of a rank besides the pages of its tensors (plan/calibrate.cpp); 0: not known
   double bf16_spec = 0, tf32_spec = 0, fp32_spec = 0;  // FLOP/s; 0: not known
   double memory_spec = 0;                              // bytes per second
 

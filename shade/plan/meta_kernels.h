@@ -2,9 +2,12 @@
 // and the scratch memory of matrix products.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
 
 #include <memory>
+
+#include "shade/base/units.h"
 
 namespace torch {
 class Library;
@@ -24,5 +27,12 @@ class MetaKernels {
   std::unique_ptr<torch::Library> library_;
   at::CallbackHandle functions_;
 };
+
+// Memory that libtorch's CPU kernels allocate for a matrix product besides its result, which operators on meta don't.
+
+// Scratch memory of the product of [M, K] and [K, N] on meta, or of batches of them; zero in a plan for an accelerator.
+// Measured on this machine's CPU by a product of that shape, once per shape and process; by a smaller one where it
+// would take long.
+Bytes product_scratch(const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace shade::plan

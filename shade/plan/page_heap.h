@@ -13,7 +13,7 @@
 #include <span>
 #include <unordered_map>
 
-#include "shade/profile/allocations.h"
+#include "shade/profile/memory.h"
 
 namespace shade::plan {
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "shade/base/json.h"
 #include "shade/base/memory_scope.h"
 #include "shade/base/units.h"
 #include "shade/comm/collective.h"
@@ -109,5 +110,14 @@ struct StepRecord {
 };
 
 void add_totals(StepRecord& record);  // phases, traffic and sent, from its events
+
+// A planned step for result files, under the keys of `shade bench` where both have the figure.
+
+// {"num_ranks", "peak_memory_mb", "breakdown"{}, "peak_owner"{}, "communication"{bytes, collectives[]}, "phases"{},
+// ...}; events are left out.
+Json to_json(const StepRecord& record);
+
+// For people: "12.0 MiB of gradients in backward, unit layers.3".
+std::string owner_text(const PeakOwner& owner);
 
 }  // namespace shade::plan

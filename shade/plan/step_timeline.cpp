@@ -5,7 +5,7 @@
 
 #include "shade/base/error.h"
 #include "shade/measure/timeline.h"
-#include "shade/plan/collective_time.h"
+#include "shade/plan/cost.h"
 
 namespace shade::plan {
 namespace {

@@ -38,9 +38,9 @@ struct ClipOptions {
   ClipStyle style = ClipStyle::flat;
   NormAlgorithm norm_algorithm = NormAlgorithm::automatic;  // automatic: the method's
   int64_t tile_size = 0;                                    // of Gram matrices; 0: chosen from the sequence length
-  Bytes workspace{0};                                       // a block of a gradient made for its norm; 0: by device
+  Bytes workspace{0};                                       // a block of a gradient made for its norm; 0: set by device
   Bytes memory{0};                                          // `auto`: what may be kept; 0: no limit
-  bool norm_timing = false;                                 // chosen by the clock: steps are not bit-equal
+  bool norm_timing = false;                                 // chosen by measured time: steps are not bit-equal
   double gamma = 0.01;                                      // automatic style
   double quantile = 0.5, rate = 0.2, count_sigma = 10;      // adaptive style
 };

@@ -15,7 +15,7 @@
 
 namespace shade::privacy {
 
-// 32 bytes that nobody else may know; every copy is wiped when it ends.
+// 32 secret bytes; every copy is wiped when it ends.
 using NoiseKey = KeyBytes;
 
 NoiseKey secret_key();               // from the operating system; forbids memory dumps of this process

@@ -4,7 +4,7 @@
 namespace shade::privacy {
 
 // Raise it with every change of the bits that clipping, summing or noise give for the same records, settings and key;
-// once per release is enough. It is part of a private job's words (train/job_words.h): ranks of different versions
+// once per release is enough. It is part of a private job's words (train/step/job.h): ranks of different versions
 // refuse each other, and a run that a program of another version started continues as a new incarnation, with other
 // noise and its steps counted in addition. Its noise on a sum of another version would reveal the difference of the
 // two.

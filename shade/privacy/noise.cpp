@@ -25,7 +25,7 @@ void put(uint8_t*& to, uint64_t value) {
   for (int i = 0; i < 8; ++i) *to++ = static_cast<uint8_t>(value >> (8 * i));
 }
 
-// One for each (step, stream), and each used from block 0 on: no counter is met twice. The purpose keeps them apart
+// One for each (step, stream), and each used from block 0 on: no counter is used twice. The purpose keeps them apart
 // from the sampler's (data/keyed_bits.h), whatever key that has.
 NoiseKey subkey(const NoiseKey& key, uint64_t step, int64_t stream) {
   uint8_t message[16];

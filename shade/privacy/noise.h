@@ -3,8 +3,8 @@
 // Element i of a weight gets, in a step, a number that depends on (key, step, weight, i) and nothing
 // else: the same for every world size, strategy and order, nothing drawn twice, no state to save. A rank draws what it
 // owns. The bits are ChaCha20's (chacha20.h): a subkey for each (step, weight) by keyed BLAKE2b
-// with a personalisation of its own (key.h), 32 blocks for 256 elements and more where they don't decide. What is
-// released is the exact sum of the gradient and an ideal normal number, rounded once to a grid (grid.h, docs/noise.md).
+// with its own personalisation (key.h), 32 blocks for 256 elements and more where they don't decide. What is released
+// is the exact sum of the gradient and an ideal normal number, rounded once to a grid (grid.h, docs/noise.md).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,7 +26,7 @@ class Noise {
   // Adds deviation * N(0, 1) to `flat`, which are elements [begin, begin + size) of a weight in fp64, and rounds the
   // sums to the grid of that deviation. A deviation of 0 changes nothing.
   void add(at::Tensor flat, double deviation, uint64_t step, int64_t weight, int64_t begin) const;
-  // The same for a number that is no weight's (the count of adaptive clipping): a stream of its own, -1, -2, ...
+  // The same for a number that is no weight's (the count of adaptive clipping): a separate stream, -1, -2, ...
   double added(double value, double deviation, uint64_t step, int64_t stream) const;
 
   // What a GPU needs for the same, of `size` elements (noise_lane.h).

@@ -25,7 +25,7 @@ class EventFile {
   void scalar(std::string_view tag, double value, int64_t step);
   void text(std::string_view tag, std::string_view markdown, int64_t step = 0);
 
-  // What earlier files of the folder say of this step and of later ones is no longer shown: they are made again.
+  // What earlier files of the folder say of this step and of later ones is no longer shown: they are repeated.
   void begin_at(int64_t step);
 
   // What was written so far is with the system after this. Throws Error naming the file, e.g. when the disk is full.

@@ -1,12 +1,18 @@
 #include "shade/profile/host_memory.h"
 
+#include <malloc.h>
+
 #include <algorithm>
+#include <cstddef>
 #include <fstream>
 #include <map>
 #include <optional>
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
+
+// jemalloc's, where it is linked.
+extern "C" int mallctl(const char* name, void* out, size_t* out_size, void* in, size_t in_size) __attribute__((weak));
 
 namespace shade::profile {
 namespace {
@@ -79,6 +85,23 @@ HostMemory host_memory(const fs::path& root) {
   HostMemory out{.available = KiB(kib["MemAvailable:"]), .swap = KiB(kib["SwapFree:"]), .total = KiB(kib["MemTotal:"])};
   if (const auto left = left_by_groups(root)) out.available.count = std::min(out.available.count, *left);
   return out;
+}
+
+Bytes heap_reserved() {
+  if (mallctl != nullptr) {
+    size_t epoch = 1, resident = 0, size = sizeof(size_t);
+    mallctl("epoch", nullptr, nullptr, &epoch, sizeof epoch);  // statistics are of the last epoch
+    if (mallctl("stats.resident", &resident, &size, nullptr, 0) == 0) return {static_cast<int64_t>(resident)};
+  }
+  const auto heap = ::mallinfo2();
+  return {static_cast<int64_t>(heap.arena + heap.hblkhd)};
+}
+
+void return_unused_heap() {
+  if (mallctl != nullptr)
+    mallctl("arena.4096.purge", nullptr, nullptr, nullptr, 0);  // 4096: MALLCTL_ARENAS_ALL
+  else
+    ::malloc_trim(0);
 }
 
 }  // namespace shade::profile

@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "shade/base/error.h"
-#include "shade/profile/allocations.h"
 
 namespace shade::profile {
 namespace {

@@ -59,10 +59,10 @@ class TensorMemory {
   static std::vector<MemoryPoint> take_course();  // ends the recording
   static void restart_average();
 
-  // Whoever listens to spans says which unit of whose model a thread works for: an allocation counts for its own
-  // thread's, or for the only one there is. Unit -1: left.
+  // The listener to spans says which unit of whose model a thread works for: an allocation counts for its own thread's,
+  // or for the only one there is. Unit -1: left.
   static void in_unit(const UnitSpan* owner, int64_t unit) noexcept;
-  static void forget_units() noexcept;  // the last listener is gone: nobody would say that one is left
+  static void forget_units() noexcept;  // the last listener is gone: no call would say that one is left
 
   // What this thread allocates meanwhile counts nowhere: tensors of a probe, which are no part of a run.
   class Uncounted {
@@ -85,5 +85,22 @@ struct ProcessMemory {
 ProcessMemory process_memory();
 
 Seconds process_cpu_time();  // of all threads, in user and kernel mode
+
+// Every allocation of tensors on meta in its order: what a model of an allocator replays.
+struct Allocation {
+  const void* storage;  // the same when it is freed; used again by later ones
+  Bytes size;           // 0: freed
+};
+
+// Process-wide, while it lives. TensorMemory::track_meta() must have been called.
+class AllocationRecord {
+ public:
+  AllocationRecord();
+  ~AllocationRecord();
+  AllocationRecord(const AllocationRecord&) = delete;
+  AllocationRecord& operator=(const AllocationRecord&) = delete;
+
+  std::vector<Allocation> take();  // since the last call
+};
 
 }  // namespace shade::profile

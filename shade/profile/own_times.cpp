@@ -16,7 +16,7 @@ OwnTimes own_times(std::span<const SpanRecord> records) {
   for (auto record = records.rbegin(); record != records.rend(); ++record)
     if (!std::string_view(record->name).starts_with("unit_")) spans.push_back(*record);
   // The outer one first: of two with the same times the one that ended last. Spans of other threads that only overlap
-  // are nobody's part.
+  // are part of none.
   std::stable_sort(spans.begin(), spans.end(),
                    [](const auto& a, const auto& b) { return a.begin != b.begin ? a.begin < b.begin : a.end > b.end; });
   OwnTimes out;

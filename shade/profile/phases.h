@@ -18,7 +18,7 @@ namespace shade::profile {
 //
 // On an accelerator a span only issues kernels. There its times are those of events on the stream of the thread that
 // begins or ends it: from when the device reached the one to when it reached the other. They are placed on the host's
-// clock by the last restart(), when nothing should be under way, and whoever asks for them waits for the device.
+// clock by the last restart(), when nothing should be under way; reading them waits for the device.
 class Phases : public SpanListener {
  public:
   explicit Phases(c10::Device device = c10::kCPU);

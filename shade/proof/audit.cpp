@@ -7,9 +7,9 @@
 #include "shade/base/effect.h"
 #include "shade/base/error.h"
 #include "shade/base/log.h"
-#include "shade/privacy/accounting/gaussian.h"
+#include "shade/privacy/accounting/gaussian_pair.h"
 #include "shade/proof/observed_training.h"
-#include "shade/train/deal.h"
+#include "shade/train/feed/loader.h"
 
 namespace shade::proof {
 

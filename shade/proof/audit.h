@@ -13,7 +13,7 @@
 #include "shade/privacy/config.h"
 #include "shade/proof/audit_bounds.h"
 #include "shade/shard/runtime.h"
-#include "shade/train/model_config.h"
+#include "shade/train/spec/model_config.h"
 
 namespace shade::proof {
 

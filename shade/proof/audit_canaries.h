@@ -1,4 +1,4 @@
-// An audit in one training: many canaries, each in the data or not by a coin of its own (proof/one_run_bound.h).
+// An audit in one training: many canaries, each in the data or not by its own coin (proof/audit_bounds.h).
 //
 // one_run   every step is observed (proof/observed_training.h). What the observer can't explain by the other drawn
 //           records is a sum of the included canaries' gradients and noise; its least squares over all steps, with the
@@ -12,7 +12,7 @@
 #pragma once
 
 #include "shade/proof/audit.h"
-#include "shade/proof/one_run_bound.h"
+#include "shade/proof/audit_bounds.h"
 
 namespace shade::proof {
 

@@ -9,7 +9,7 @@
 #include "shade/base/error.h"
 #include "shade/privacy/accounting/prv.h"
 #include "shade/proof/observed_training.h"
-#include "shade/train/agreed_key.h"
+#include "shade/train/budget/identity.h"
 
 namespace shade::proof {
 namespace {

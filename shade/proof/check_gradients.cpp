@@ -1,22 +1,74 @@
 #include "shade/proof/check_gradients.h"
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "shade/base/error.h"
+#include "shade/base/strings.h"
+#include "shade/comm/group.h"
+#include "shade/comm/job/sealed_store.h"
 #include "shade/models/flops.h"
-#include "shade/proof/differences.h"
+#include "shade/nn/parameters.h"
+#include "shade/privacy/clip/method.h"
 #include "shade/proof/meshes.h"
 #include "shade/proof/noise_figures.h"
-#include "shade/proof/norm_details.h"
 #include "shade/proof/reference.h"
-#include "shade/train/job.h"
+#include "shade/train/step/job.h"
 
 namespace shade::proof {
 namespace {
+
+// Lines for `shade verify --verbose`: the norms of each sample, layer by layer and in all, beside their definition.
+
+// Sample `in_batch` of a recorded micro-batch.
+struct NormDetails {
+  int rank;
+  size_t sample;  // of this rank, over its micro-batches
+  const privacy::RecordedNorms& recorded;
+  int64_t in_batch;
+  const std::map<nn::WeightId, std::vector<double>>& wanted;  // squared, by sample
+};
+
+// A line per trainable weight, and one for the sample: its norm before any reduction over ranks (the sum over layers on
+// its own rank), after it (what it is clipped by), and by definition.
+void add_lines(std::vector<std::string>& to, const nn::Parameters& parameters, const NormDetails& details) {
+  const auto sample = text("rank ", details.rank, " sample ", details.sample, " ");
+  double before = 0, wanted = 0;
+  for (const auto& weight : parameters.weights()) {
+    if (!weight.trainable()) continue;
+    const double mine = details.recorded.by_weight.at(weight.id())[details.in_batch].item<double>();
+    const double truth = details.wanted.at(weight.id())[details.sample];
+    before += mine;
+    wanted += truth;
+    to.push_back(text(sample, weight.name(), " norm ", std::sqrt(mine), " expected ", std::sqrt(truth)));
+  }
+  const double after = details.recorded.squares_B[details.in_batch].item<double>();
+  to.push_back(text(sample, "total norm ", std::sqrt(before), " before reduction, ", std::sqrt(after),
+                    " after reduction, expected ", std::sqrt(wanted)));
+}
+
+// The lines of all ranks, by rank, on every rank: one process prints them, so none is cut into another. Collective.
+std::vector<std::string> gathered_lines(const comm::Group& group, const std::vector<std::string>& mine) {
+  const auto words = join(mine, "\n");
+  auto sizes = at::empty({group.size()}, at::kLong);
+  group.all_gather(sizes, at::tensor({static_cast<int64_t>(words.size())}, at::kLong), {.label = "size of details"})
+      .wait();
+  std::vector<std::string> out;
+  const auto most = static_cast<size_t>(sizes.max().item<int64_t>());
+  if (most == 0) return out;
+  for (const auto& rank : comm::gather_words(group, words, most, "details")) {
+    if (rank.empty()) continue;
+    const auto lines = split(rank, '\n');
+    out.insert(out.end(), lines.begin(), lines.end());
+  }
+  return out;
+}
 
 constexpr uint64_t kNoiseSeed = 11;
 constexpr double kSigma = 0.7;  // not 1: a factor that is forgotten would not be seen
@@ -86,7 +138,7 @@ double relative(double found, double wanted) {
   return std::isfinite(found) ? std::abs(found - wanted) / std::max(std::abs(wanted), 1e-30) : INFINITY;
 }
 
-// A job on a model of its own, and what it is asked for.
+// A job on its own model, and what it is asked for.
 class Checked {
  public:
   Checked(comm::World& world, const Case& c, const CheckedMethod& method, const shard::Groups& groups)
@@ -337,6 +389,57 @@ std::vector<VerifyRow> check_gradients(comm::World& world, std::span<const Gradi
       if (world.rank() == 0 && row_done) row_done();
     });
   return rows;
+}
+
+namespace {
+
+// Rounding costs 1e-16 / h and curvature h^2: far below the mark both.
+constexpr double kStep = 1e-6;
+
+double loss_of(models::Model& model, const std::vector<nn::Batch>& records) {
+  const at::NoGradGuard no_graph;
+  double out = 0;
+  for (const auto& record : records) out += model.losses(record).sum().item<double>();
+  return out / static_cast<double>(records.size());
+}
+
+using Direction = std::map<nn::WeightId, at::Tensor>;
+
+void move(nn::Parameters& parameters, const Direction& direction, double by) {
+  const at::NoGradGuard no_graph;
+  for (auto& weight : parameters.weights())
+    if (weight.trainable()) at::Tensor(weight.value()).add_(direction.at(weight.id()), by);
+}
+
+}  // namespace
+
+double largest_difference(Reference& reference, const nn::Batch& batch, const DifferenceOptions& options) {
+  auto& model = reference.model();
+  auto& parameters = model.parameters();
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(options.seed);
+  double worst = 0;
+  for (int64_t sample = 0; sample < batch.samples(); ++sample) {
+    const auto records = records_of(in_type(batch, at::kDouble), sample);
+    const auto gradient = reference.gradient(batch, sample);
+    if (!gradient.finite()) continue;
+    for (int i = 0; i < options.directions; ++i) {
+      Direction direction;
+      double slope = 0;
+      for (const auto& [id, part] : gradient.parts) {
+        direction[id] = at::randn(part.sizes(), generator, at::kDouble);
+        slope += (part * direction[id]).sum().item<double>();
+      }
+      move(parameters, direction, kStep);
+      const double ahead = loss_of(model, records);
+      move(parameters, direction, -2 * kStep);
+      const double behind = loss_of(model, records);
+      move(parameters, direction, kStep);
+      const double found = (ahead - behind) / (2 * kStep);
+      const double off = std::abs(found - slope) / std::max(std::sqrt(gradient.square()), 1e-3);
+      worst = std::max(worst, std::isfinite(off) ? off : INFINITY);
+    }
+  }
+  return worst;
 }
 
 }  // namespace shade::proof

@@ -8,6 +8,8 @@
 //   noise          bit by bit that of the whole weight; its deviation, measured, against C, sigma and the style
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <functional>
 #include <span>
 #include <string>
@@ -18,6 +20,7 @@
 #include "shade/models/model.h"
 #include "shade/nn/dtype.h"
 #include "shade/privacy/clip/method.h"
+#include "shade/proof/reference.h"
 #include "shade/shard/runtime.h"
 
 namespace shade::proof {
@@ -71,11 +74,26 @@ std::vector<CheckedMethod> checked_methods(std::span<const privacy::MethodName> 
 
 // Collective, once in a world (it connects groups of its own). Every rank gets the same rows, and
 // `row_done` hears of each on rank 0. Throws UsageError if a model can't be trained privately: a layer that mixes
-// samples, a weight whose gradient is not handed over.
+// samples, a weight whose gradient is not reported.
 std::vector<VerifyRow> check_gradients(comm::World& world, std::span<const GradientCheck> checks,
                                        const std::function<void()>& row_done = {});
 inline std::vector<VerifyRow> check_gradients(comm::World& world, const GradientCheck& check) {
   return check_gradients(world, std::span(&check, 1));
 }
+
+// A sample's gradient against differences of its loss: (f(w + h v) - f(w - h v)) / 2h = g . v for random directions v,
+// in fp64. Reads losses alone, so it holds for models whose backward is entirely their own.
+
+// The mark: differences in fp64 are exact to about 1e-9 of the gradient's norm.
+inline constexpr double kDifferenceMark = 1e-6;
+
+struct DifferenceOptions {
+  int directions = 3;  // of normal numbers, over all trainable weights together
+  uint64_t seed = 1;
+};
+
+// The largest |difference - g . v| / |g| over samples of the batch and directions; infinity if a loss is not finite
+// where the gradient is. Samples whose gradient is not finite are left out. `reference` must be of fp64.
+double largest_difference(Reference& reference, const nn::Batch& batch, const DifferenceOptions& options);
 
 }  // namespace shade::proof

@@ -5,14 +5,72 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shade/proof/checked_data.h"
+#include "shade/base/error.h"
+#include "shade/base/strings.h"
+#include "shade/data/dataset.h"
+#include "shade/models/model.h"
 #include "shade/proof/noise_figures.h"
 #include "shade/proof/reference.h"
-#include "shade/train/budget.h"
-#include "shade/train/job.h"
+#include "shade/train/budget/budget.h"
+#include "shade/train/step/job.h"
 
 namespace shade::proof {
 namespace {
+
+// Records for checking how a step's batch is dealt: texts of every length, of users that have one to four each.
+
+// Made by a model that learns from texts, which must outlive it.
+class CheckedData final : public data::Dataset {
+ public:
+  static constexpr int64_t kMostOfUser = 4;
+
+  CheckedData(const models::Model& model, int64_t records, int64_t max_length, uint64_t seed)
+      : model_(&model), records_(records), max_length_(max_length), seed_(seed) {}
+
+  int64_t size() const override { return records_; }
+  nn::Batch batch(std::span<const int64_t> records) const override { return padded_batch(records, max_length_); }
+  std::string describe() const override { return text(records_, " records of a check"); }
+  std::string fingerprint() const override { return text("check ", records_, " ", max_length_, " ", seed_); }
+  uint64_t content_of(int64_t record) const override { return seed_of(record); }
+  std::optional<data::UserId> user_of(int64_t record) const override;
+  int64_t max_length() const override { return max_length_; }
+  int64_t length_of(int64_t record) const override { return 1 + record * 7 % max_length_; }
+  nn::Batch padded_batch(std::span<const int64_t> records, int64_t length) const override;
+
+ private:
+  uint64_t seed_of(int64_t record) const { return seed_ * 100000 + static_cast<uint64_t>(record); }
+
+  const models::Model* model_;
+  int64_t records_, max_length_;
+  uint64_t seed_;
+};
+
+// Ten records in a row are of four users: 1, 2, 3 and 4 each.
+std::optional<data::UserId> CheckedData::user_of(int64_t record) const {
+  static constexpr int64_t kUsers[] = {0, 1, 1, 2, 2, 2, 3, 3, 3, 3};
+  return data::user_id(text("user ", record / 10 * 4 + kUsers[record % 10]));
+}
+
+nn::Batch CheckedData::padded_batch(std::span<const int64_t> records, int64_t length) const {
+  const auto full = [&](int64_t samples, uint64_t seed) {
+    return model_->synthetic({.samples = samples, .seq_length = max_length_}, seed, at::kFloat);
+  };
+  const auto none = full(0, seed_);
+  std::vector<at::Tensor> ids{none.ids_BT.narrow(1, 0, length)}, masks{ids.front()}, labels{none.labels};
+  for (const auto record : records) {
+    SHADE_REQUIRE(length_of(record) <= length, "record ", record, " has ", length_of(record), " positions, not ",
+                  length);
+    const auto made = full(1, seed_of(record));
+    masks.push_back((at::arange(length) < length_of(record)).to(at::kLong).unsqueeze(0));
+    ids.push_back(made.ids_BT.narrow(1, 0, length) * masks.back());
+    labels.push_back(made.labels);
+  }
+  nn::Batch out;
+  out.ids_BT = at::cat(ids);
+  out.mask_BT = at::cat(masks);
+  out.labels = at::cat(labels);
+  return out;
+}
 
 constexpr uint64_t kStepSeed = 12;
 constexpr int64_t kRecords = 40, kLength = 40;  // lengths are padded to 16, 32 and 40

@@ -7,8 +7,8 @@
 #include "shade/base/error.h"
 #include "shade/nn/sample_rows.h"
 #include "shade/privacy/noise.h"
-#include "shade/train/budget.h"
-#include "shade/train/deal.h"
+#include "shade/train/budget/budget.h"
+#include "shade/train/feed/loader.h"
 
 namespace shade::proof {
 namespace {

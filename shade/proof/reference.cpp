@@ -9,8 +9,8 @@
 #include <cmath>
 
 #include "shade/base/error.h"
+#include "shade/nn/function.h"
 #include "shade/nn/gradients.h"
-#include "shade/nn/plain_operators.h"
 
 namespace shade::proof {
 namespace {
@@ -138,7 +138,7 @@ std::map<nn::WeightId, double> ClipRule::factors(const nn::Parameters& parameter
 }
 
 // K groups of at most C / sqrt(K) each are C together, so the largest length is C in every style. The noisy count of
-// adaptive clipping has sensitivity 1/2 and a deviation of its own; two Gaussian releases cost what one does whose
+// adaptive clipping has sensitivity 1/2 and its own deviation; two Gaussian releases cost what one does whose
 // 1 / sigma^2 is the sum of theirs.
 double ClipRule::noise_deviation(double sigma) const {
   if (options.style != privacy::ClipStyle::adaptive) return sigma * clip_norm;

@@ -1,13 +1,13 @@
 // What a private step must sum, from the definition alone: each sample's gradient, clipped, added up in fp64.
 //
 // Nothing of the private step is used. A sample's gradient is autograd's, over plain operators of libtorch
-// (nn/plain_operators.h): no activation and no output gradient that a layer reports is read. Clipping and the noise's
+// (nn/function.h): no activation and no output gradient that a layer reports is read. Clipping and the noise's
 // deviation are written down here a second time. What both sides share is what is given: the model's forward, the
 // weights and the batch.
 //
 // A model from outside may have layers that are no plain operators; autograd then misses their weights, and the
 // gradients that they report to the tap are all there is. Those are compared with differences of losses
-// (proof/differences.h), which read no report at all.
+// (proof/check_gradients.h), which read no report at all.
 #pragma once
 
 #include <map>
@@ -47,7 +47,7 @@ struct SampleGradient {
   bool finite() const;  // one that is not is left out of the sum
 };
 
-// Finds samples' gradients with a model of its own, on the host whatever is checked. In fp64, from weights rounded to
+// Finds samples' gradients with its own model, on the host whatever is checked. In fp64, from weights rounded to
 // `dtype`; of steps in bf16 in bf16, which rounds activations by more than the mark is.
 class Reference {
  public:

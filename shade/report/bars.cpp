@@ -6,7 +6,7 @@
 #include "shade/base/error.h"
 #include "shade/base/units.h"
 #include "shade/report/axes.h"
-#include "shade/report/text_width.h"
+#include "shade/report/canvas.h"
 
 namespace shade::report {
 namespace {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -77,5 +78,13 @@ std::string tics_of(char axis, const std::vector<std::string>& tics);
 
 // Of a panel over the logarithm of sizes that double. A number that would touch the one before has a mark only.
 std::string log2_tics(const Panel& panel, const std::vector<int64_t>& sizes);
+
+// How wide text is when drawn, without a font at hand: never less than DejaVu Sans, which pictures ask for, so that
+// what is laid out by it doesn't overlap.
+double text_width(std::string_view words, double font_px);
+// As much of it as fits, with "..." for the rest. Control characters are shown as they will be drawn.
+std::string fitted(std::string_view words, double font_px, double width_px);
+// Lines that fit, broken at spaces; the last of at most `most` ends in "..." if there is more.
+std::vector<std::string> wrapped(std::string_view words, double font_px, double width_px, size_t most);
 
 }  // namespace shade::report

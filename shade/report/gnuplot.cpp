@@ -14,7 +14,7 @@
 #include "shade/base/program_path.h"
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
-#include "shade/report/report_folder.h"
+#include "shade/report/report.h"
 
 namespace shade::report {
 namespace {

@@ -11,7 +11,6 @@
 #include "shade/report/canvas.h"
 #include "shade/report/palette.h"
 #include "shade/report/pictures.h"
-#include "shade/report/text_width.h"
 
 namespace shade::report {
 namespace {

@@ -14,7 +14,6 @@
 #include "shade/report/palette.h"
 #include "shade/report/pictures.h"
 #include "shade/report/series.h"
-#include "shade/report/text_width.h"
 
 namespace shade::report {
 namespace {

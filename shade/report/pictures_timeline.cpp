@@ -5,11 +5,11 @@
 #include "shade/base/strings.h"
 #include "shade/report/axes.h"
 #include "shade/report/bars.h"
+#include "shade/report/canvas.h"
 #include "shade/report/course_chart.h"
 #include "shade/report/findings.h"
 #include "shade/report/palette.h"
 #include "shade/report/pictures.h"
-#include "shade/report/text_width.h"
 
 namespace shade::report {
 namespace {

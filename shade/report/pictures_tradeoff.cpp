@@ -10,7 +10,6 @@
 #include "shade/report/canvas.h"
 #include "shade/report/pictures.h"
 #include "shade/report/series.h"
-#include "shade/report/text_width.h"
 
 namespace shade::report {
 namespace {

@@ -8,7 +8,6 @@
 #include "shade/report/audits.h"
 #include "shade/report/facts.h"
 #include "shade/report/page.h"
-#include "shade/report/report_folder.h"
 #include "shade/report/row_names.h"
 #include "shade/report/text.h"
 
@@ -132,6 +131,15 @@ WrittenReport write_training_report(const std::vector<std::filesystem::path>& fo
   remove_pictures(pictures, {picture.name});
   draw_pictures(report, {picture}, pictures);
   return report;
+}
+
+void make_report_folder(const std::filesystem::path& folder, Readers readers) {
+  const auto last = folder.has_filename() ? folder : folder.parent_path();  // "a/b/" is where b leads
+  std::error_code absent;
+  SHADE_REQUIRE(readers == Readers::by_umask || !std::filesystem::is_symlink(last, absent), last.string(),
+                " is a symbolic link, and the report of a private run is for its owner alone; expected a folder, or "
+                "nothing: remove the link, or choose another --output-dir");
+  make_folder(folder, readers);
 }
 
 }  // namespace shade::report

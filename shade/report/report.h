@@ -40,4 +40,9 @@ WrittenReport write_training_report(const std::vector<std::filesystem::path>& ru
                                     const std::vector<ReferenceLine>& lines, const std::filesystem::path& output,
                                     const std::vector<RunDetails>& details = {});
 
+// Folders that a report makes in the one that the user named.
+
+// As make_folder(). For `owner` a symbolic link is refused (UsageError): what it leads to stays as open as it is.
+void make_report_folder(const std::filesystem::path& folder, Readers readers);
+
 }  // namespace shade::report

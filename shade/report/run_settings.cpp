@@ -6,13 +6,12 @@
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
-#include "shade/base/without_folders.h"
 
 namespace shade::report {
 namespace {
 
 constexpr const char* kNoSetting = "-";
-constexpr size_t kLongest = 120;  // bytes of a value; a list of a thousand classes tells nobody more
+constexpr size_t kLongest = 120;  // bytes of a value; a list of a thousand classes tells no more
 
 // What a reader asks first. All other settings are in a last group.
 struct SettingGroup {
@@ -49,7 +48,7 @@ std::string shown(const Json& value) {
   return visible(join(parts, ", "), kLongest);
 }
 
-// A value is written as in JSON (train/recipe.cpp). What follows from another setting is a comment there:
+// A value is written as in JSON (train/spec/recipe.cpp). What follows from another setting is a comment there:
 // "# found for target_epsilon: sigma = 0.74".
 void read_line(const std::string& line, std::string& section, Settings& out) {
   auto words = trim(line);

@@ -70,7 +70,7 @@ bool is_training_run(const std::filesystem::path& folder);  // it has metrics.js
 std::vector<TrainingRun> read_training_runs(const std::vector<std::filesystem::path>& folders,
                                             const std::vector<RunDetails>& details = {});
 
-// Losses of different tasks have an axis each: runs_text.cpp.
+// Losses of different tasks have an axis each.
 struct LossChart {
   std::string title;         // "Loss"; of several charts "Loss (classifier)"
   std::vector<size_t> runs;  // by number

@@ -1,5 +1,5 @@
-// What is side by side in charts: the bars of one method under one strategy have a word and a colour of their own, and
-// stand together at each shape.
+// What is side by side in charts: the bars of one method under one strategy have their own word and colour, and stand
+// together at each shape.
 #pragma once
 
 #include "shade/report/rows.h"
@@ -13,7 +13,7 @@ struct Series {
   size_t shade = 0;   // of it, where both differ
   size_t shades = 1;  // all that are in use
 
-  std::string colour(size_t line = 0) const;  // of its further lines: in shades that nobody uses
+  std::string colour(size_t line = 0) const;  // of its further lines: in shades not in use
 };
 
 class AllSeries {

@@ -4,16 +4,41 @@
 //   memory beside the weights: (p + n) x layers x key heads x head size x 2 numbers per text
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
 #include <functional>
+#include <random>
 #include <span>
 #include <vector>
 
 #include "shade/data/tokenizer/tokenizer.h"
 #include "shade/models/model.h"
 #include "shade/serve/opened_model.h"
-#include "shade/serve/sampling.h"
 
 namespace shade::serve {
+
+// The choice of a next token.
+
+// In this order, as transformers has it: logits over temperature, the top_k largest of them, of these the fewest whose
+// probabilities sum up to top_p.
+struct SamplingOptions {
+  double temperature = 0;  // 0: always the most probable token (greedy)
+  int64_t top_k = 0;       // 0: all
+  double top_p = 1;
+  uint64_t seed = 0;  // the same seed draws the same tokens
+};
+
+class Sampler {
+ public:
+  explicit Sampler(const SamplingOptions& options) : options_(options), random_(options.seed) {}
+
+  at::Tensor operator()(const at::Tensor& logits_BV);  // [B] int64; of equal logits the first
+
+ private:
+  SamplingOptions options_;
+  std::mt19937_64 random_;
+};
 
 struct GenerateOptions {
   int64_t max_new_tokens = 64;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "shade/serve/generate.h"
-#include "shade/train/tally.h"
+#include "shade/train/run/evaluate.h"
 
 namespace shade::serve {
 

@@ -36,7 +36,7 @@ struct ShardConfig {
   int64_t replicate = 2;
   Wrap wrap = Wrap::module;
   int64_t min_num_params = 100'000'000;
-  Bytes segment{0};  // 0: by the device (segment_on)
+  Bytes segment{0};  // 0: depends on the device (segment_on)
   bool forward_prefetch = true;
   Prefetch backward_prefetch = Prefetch::pre;
   Bytes in_flight = MiB(64);

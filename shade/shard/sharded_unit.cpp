@@ -2,12 +2,18 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "shade/base/error.h"
 #include "shade/base/parallel.h"
+#include "shade/base/temporary_folder.h"
 #include "shade/nn/device.h"
 #include "shade/nn/launches.h"
 
@@ -137,7 +143,7 @@ void ShardedUnit::release() {
 }
 
 void ShardedUnit::refresh() {
-  // Nobody needs the gradients any more, and the next step's activations want the room. A mapped file has it anyway.
+  // The gradients are no longer needed, and the next step's activations need the space. A mapped file has it anyway.
   for (auto& flat : flats_) {
     flat.narrowed.reset();
     flat.summed = false;
@@ -204,7 +210,7 @@ void ShardedUnit::reduce(bool last) {
   for (auto& flat : flats_) {
     if (!flat.layout->trainable) continue;
     for (size_t i = 0; i < flat.written.size(); ++i) {
-      if (flat.written[i]) continue;  // nobody used it: its gradient is zero
+      if (flat.written[i]) continue;  // unused: its gradient is zero
       const auto& [weight, begin] = flat.layout->pieces[i];
       local_gradient(flat).narrow(0, begin, weight->numel()).zero_();
       flat.written[i] = true;
@@ -344,7 +350,7 @@ std::vector<LocalShard> ShardedUnit::shards() {
       append(flat, out);
       continue;
     }
-    // What nobody used has a gradient of zero.
+    // An unused weight has a gradient of zero.
     if (!resident() && !flat.summed) flat.gradient.zero_();
     for (size_t i = 0; resident() && i < flat.written.size(); ++i)
       if (!flat.written[i])
@@ -357,6 +363,174 @@ std::vector<LocalShard> ShardedUnit::shards() {
     append(flat, out);
   }
   return out;
+}
+
+Groups connect_groups(comm::World& world, const Policy& policy, const std::string& prefix) {
+  const comm::Mesh mesh(world, {{"replicate", policy.replicate}, {"shard", policy.shard}});
+  const auto shape = text(" ", policy.replicate, "x", policy.shard);
+  return {.policy = policy,
+          .gather = mesh.group("shard", prefix + "gather" + shape),
+          .reduce = mesh.group("shard", prefix + "reduce" + shape),
+          .replicate = mesh.group("replicate", prefix + "reduce" + shape),
+          .control = world.control(prefix + "control" + shape)};
+}
+
+namespace {
+
+// Segments of one size, the last one shorter. fp32 is what they are measured in: the widest that travels. Multiples of
+// a power of two divide evenly among as many ranks as there usually are, whatever their number: the cut is the same for
+// all. Without a limit there is one such segment, and what it leaves over.
+std::vector<comm::Slice> segments_of(int64_t size, Bytes limit) {
+  constexpr int64_t kGrain = 1 << 14;
+  int64_t most = limit.count == 0 ? size : std::max<int64_t>(1, limit.count / 4);
+  if (most > kGrain) most = most / kGrain * kGrain;
+  std::vector<comm::Slice> out;
+  for (int64_t begin = 0; begin < size; begin += most) out.push_back({begin, std::min(most, size - begin)});
+  return out;
+}
+
+void add(UnitLayout& unit, const nn::Unit& member) {
+  unit.members.push_back(member.id);
+  for (auto* weight : member.weights) {
+    auto flat = std::find_if(unit.flats.begin(), unit.flats.end(),
+                             [&](const Flat& f) { return f.trainable == weight->trainable(); });
+    if (flat == unit.flats.end())
+      flat = unit.flats.insert(
+          flat, Flat{.name = unit.name + (weight->trainable() ? "" : ".frozen"), .trainable = weight->trainable()});
+    flat->pieces.push_back({weight, flat->size});
+    flat->size += weight->numel();
+  }
+}
+
+}  // namespace
+
+comm::Slice Flat::owned(size_t segment, int ranks, int rank) const {
+  const auto& whole = segments.at(segment);
+  const auto part = comm::slice_of(whole.size, ranks, rank);
+  return {whole.begin + part.begin, part.size};
+}
+
+std::vector<Share> Flat::shares(int ranks, int rank) const {
+  std::vector<Share> out;
+  int64_t local = 0;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    out.push_back({segments[i], owned(i, ranks, rank), local});
+    local += out.back().owned.size;
+  }
+  return out;
+}
+
+int64_t Flat::owned(int ranks, int rank) const {
+  int64_t sum = 0;
+  for (const auto& share : shares(ranks, rank)) sum += share.owned.size;
+  return sum;
+}
+
+int64_t UnitLayout::elements() const {
+  int64_t sum = 0;
+  for (const auto& flat : flats) sum += flat.size;
+  return sum;
+}
+
+int64_t Layout::owned(int ranks, int rank, bool trainable) const {
+  int64_t sum = 0;
+  for (const auto& unit : units)
+    for (const auto& flat : unit.flats)
+      if (flat.trainable == trainable) sum += flat.owned(ranks, rank);
+  return sum;
+}
+
+Layout make_layout(nn::Parameters& parameters, const ShardConfig& config, at::Device device) {
+  Layout layout;
+  for (const auto& member : parameters.units()) {
+    const bool fresh = layout.units.empty() || config.wrap == Wrap::module ||
+                       (config.wrap == Wrap::size && layout.units.back().elements() >= config.min_num_params);
+    if (fresh) layout.units.push_back({.name = member.name});
+    SHADE_CHECK(member.id == static_cast<nn::UnitId>(layout.unit_of.size()), "units are numbered as declared");
+    layout.unit_of.push_back(static_cast<int>(layout.units.size()) - 1);
+    add(layout.units.back(), member);
+  }
+  for (auto& unit : layout.units)
+    for (auto& flat : unit.flats) flat.segments = segments_of(flat.size, segment_on(config, device));
+  return layout;
+}
+
+std::vector<Run> runs_in(const Flat& flat, comm::Slice range) {
+  std::vector<Run> out;
+  for (const auto& piece : flat.pieces) {
+    const auto begin = std::max(range.begin, piece.begin);
+    const auto end = std::min(range.end(), piece.begin + piece.weight->numel());
+    if (begin < end) out.push_back({piece.weight, begin - piece.begin, end - begin, begin - range.begin});
+  }
+  return out;
+}
+
+namespace {
+
+class DeviceStorage : public Storage {
+ public:
+  explicit DeviceStorage(at::Device device, bool pinned) : options_(device), pinned_(pinned) {}
+  at::Tensor zeros(int64_t elements, at::ScalarType type, MemoryKind kind) override {
+    const MemoryScope scope(kind);
+    return at::zeros({elements}, options_.dtype(type).pinned_memory(pinned_));
+  }
+
+ private:
+  at::TensorOptions options_;
+  bool pinned_;
+};
+
+class MappedStorage : public Storage {
+ public:
+  explicit MappedStorage(std::string folder) : folder_(std::move(folder)) {
+    if (folder_.empty()) folder_ = temporary_root().string();
+    file_ = open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    SHADE_REQUIRE(file_ >= 0, "cannot make a file for offloading in ", folder_, ": ", std::strerror(errno),
+                  "; choose another folder with --offload-folder");
+  }
+  ~MappedStorage() override { close(file_); }  // mappings keep the file
+
+  at::Tensor zeros(int64_t elements, at::ScalarType type, MemoryKind) override {
+    const auto bytes = static_cast<size_t>(elements) * c10::elementSize(type);
+    if (bytes == 0) return at::zeros({0}, type);
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const auto length = (bytes + page - 1) / page * page;
+    const int full = posix_fallocate(file_, end_, static_cast<off_t>(length));
+    SHADE_REQUIRE(full == 0, "no room for ", to_string(Bytes{static_cast<int64_t>(length)}), " of offloaded state in ",
+                  folder_, ": ", std::strerror(full), "; choose another folder with --offload-folder");
+    void* address = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, file_, end_);
+    SHADE_CHECK(address != MAP_FAILED, "cannot map offloaded state: ", std::strerror(errno));
+    end_ += static_cast<off_t>(length);
+    return at::from_blob(address, {elements}, [length](void* start) { munmap(start, length); }, type);
+  }
+
+ private:
+  std::string folder_;
+  int file_ = -1;
+  off_t end_ = 0;
+};
+
+// A plan's: what is offloaded has a shape, and takes no memory of the device.
+class PlannedStorage : public Storage {
+ public:
+  at::Tensor zeros(int64_t elements, at::ScalarType type, MemoryKind) override {
+    const auto bytes = static_cast<size_t>(elements) * c10::elementSize(type);
+    c10::Storage elsewhere(c10::Storage::use_byte_size_t{}, bytes, c10::DataPtr(nullptr, at::kMeta),
+                           /*allocator=*/nullptr, /*resizable=*/false);
+    auto out = at::detail::make_tensor<c10::TensorImpl>(
+        std::move(elsewhere), c10::DispatchKeySet(c10::DispatchKey::Meta), c10::scalarTypeToTypeMeta(type));
+    out.unsafeGetTensorImpl()->set_sizes_contiguous({elements});
+    return out;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Storage> make_storage(const ShardConfig& config, at::Device device) {
+  if (!config.offload) return std::make_unique<DeviceStorage>(device, false);
+  if (device.is_meta()) return std::make_unique<PlannedStorage>();
+  if (device.is_cpu()) return std::make_unique<MappedStorage>(config.offload_folder);
+  return std::make_unique<DeviceStorage>(at::kCPU, true);
 }
 
 }  // namespace shade::shard

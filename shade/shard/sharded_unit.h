@@ -10,14 +10,94 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "shade/shard/groups.h"
-#include "shade/shard/layout.h"
-#include "shade/shard/storage.h"
+#include "shade/base/memory_scope.h"
+#include "shade/comm/mesh.h"
+#include "shade/comm/partition.h"
+#include "shade/nn/parameters.h"
+#include "shade/shard/config.h"
 
 namespace shade::shard {
+
+// The groups a strategy needs. Separate ones, so that gathers, reductions and small talk don't queue behind each other.
+struct Groups {
+  Policy policy;
+  comm::Group gather, reduce;  // along the shard axis
+  comm::Group replicate;       // along the other axis
+  comm::Group control;         // all ranks; CPU tensors
+};
+
+// Collective. Several runtimes, one after the other, may share the result; a world connects each mesh once, or once for
+// each `prefix` of the groups' names.
+Groups connect_groups(comm::World& world, const Policy& policy, const std::string& prefix = "");
+
+// Which weights live together in which flat buffer, and which part of it each rank owns. Pure arithmetic.
+struct Piece {
+  nn::Weight* weight;
+  int64_t begin;  // in the flat buffer
+};
+
+// A segment, this rank's part of it (both in the coordinates of the buffer), and where that part lies in what it owns.
+struct Share {
+  comm::Slice segment, owned;
+  int64_t local;
+};
+
+// Weights end to end, all trainable or all frozen. Its elements are dealt to the ranks segment by segment
+// (comm/partition.h), so that a segment is a contiguous part of the buffer and a separate collective.
+struct Flat {
+  std::string name;  // "layers.3", "layers.3.frozen"
+  bool trainable = true;
+  std::vector<Piece> pieces;
+  int64_t size = 0;
+  std::vector<comm::Slice> segments;
+
+  // This rank's part of a segment, in the coordinates of the buffer.
+  comm::Slice owned(size_t segment, int ranks, int rank) const;
+  std::vector<Share> shares(int ranks, int rank) const;  // of all segments, in order
+  int64_t owned(int ranks, int rank) const;              // elements of all segments
+  std::string shard_name(size_t segment) const { return name + "#" + std::to_string(segment); }
+};
+
+// What is gathered and released together: one or more units of the model.
+struct UnitLayout {
+  std::string name;
+  std::vector<nn::UnitId> members;
+  std::vector<Flat> flats;  // trainable, frozen; without the empty ones
+  int64_t elements() const;
+};
+
+struct Layout {
+  std::vector<UnitLayout> units;
+  std::vector<int> unit_of;  // by nn::UnitId
+
+  int64_t owned(int ranks, int rank, bool trainable) const;
+};
+
+Layout make_layout(nn::Parameters& parameters, const ShardConfig& config, at::Device device = at::kCPU);
+
+// A contiguous run of one weight's elements: [begin, begin + size) of the weight lies at `at` of the range asked for.
+struct Run {
+  nn::Weight* weight;
+  int64_t begin, size, at;
+};
+std::vector<Run> runs_in(const Flat& flat, comm::Slice range);
+
+// Where shards and optimizer state live: memory of the device, or, offloaded, a mapped file (CPU) or host memory
+// (CUDA).
+class Storage {
+ public:
+  virtual ~Storage() = default;
+  virtual at::Tensor zeros(int64_t elements, at::ScalarType type, MemoryKind kind) = 0;
+};
+
+// Offloaded on a CPU: the file has no name, so it goes with the process however that ends; its pages are the system's
+// to write out when memory is short. Throws, naming the folder, when there is no room.
+std::unique_ptr<Storage> make_storage(const ShardConfig& config, at::Device device);
 
 // What this rank owns of a segment of a trainable flat buffer: what noise, optimizer and checkpoints work on.
 struct LocalShard {

@@ -1,4 +1,4 @@
-#include "shade/base/field_choices.h"
+#include "shade/base/config.h"
 
 #include <gtest/gtest.h>
 

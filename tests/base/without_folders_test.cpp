@@ -1,4 +1,4 @@
-#include "shade/base/without_folders.h"
+#include "shade/base/visible_text.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <random>
 
-#include "shade/checkpoint/load.h"
+#include "shade/checkpoint/store.h"
 #include "shade/io/errors.h"
 #include "shade/io/safetensors_writer.h"
 #include "tests/checkpoint/small_run.h"

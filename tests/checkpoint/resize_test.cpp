@@ -9,7 +9,7 @@
 #include "shade/checkpoint/store.h"
 #include "shade/models/registry.h"
 #include "shade/optim/config.h"
-#include "shade/train/step.h"
+#include "shade/train/step/step.h"
 #include "tests/checkpoint/everything.h"
 #include "tests/io/scratch.h"
 #include "tests/support/ranks.h"

@@ -1,5 +1,5 @@
 // A chained file that several processes append to: real processes, killed while they append and appending at once.
-#include "shade/checkpoint/shared_chain.h"
+#include "shade/checkpoint/chain.h"
 
 #include <gtest/gtest.h>
 #include <sys/file.h>

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "shade/base/json.h"
-#include "shade/cli/host_checks.h"
+#include "shade/cli/self_test.h"
 #include "tests/io/scratch.h"
 #include "tests/support/process.h"
 

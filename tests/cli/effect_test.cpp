@@ -17,39 +17,39 @@ namespace {
 
 struct VerbBases {
   const char* name;
-  int (*run)(const Arguments& arguments);
+  std::unique_ptr<Invocation> (*declare)();
   std::vector<std::string> bases;  // commands in which some options have no effect; each option has none in one of them
   bool texts_alone = false;        // it knows no other models
 };
 
 // What is accepted is refused next, for a reason that is checked later: a model that is too large, no data.
 const VerbBases kVerbBases[] = {
-    {"account", run_account, {"--sigma 1 --rate 0.1 --steps 10"}},
+    {"account", declare_account, {"--sigma 1 --rate 0.1 --steps 10"}},
     {"audit",
-     run_audit,
+     declare_audit,
      {"--model linear-nano --hidden-dim 1048576", "--kind training --hidden-dim 1048576",
       "--norm-algorithm input_length --hidden-dim 1048576"}},
     {"bench",
-     run_bench,
+     declare_bench,
      {"--model linear-nano --hidden-dim 1048576",
       "--model dit-nano --hidden-dim 1048576 --optimizer sgd --norm-algorithm input_length --weight-decay 0",
       "--model linear-nano --hidden-dim 1048576 --work forward_backward",
       "--model linear-nano --hidden-dim 1048576 --dp ghost --norm-algorithm input_length"}},
-    {"calibrate", run_calibrate, {"--ranks 1"}},
-    {"comm", run_comm, {"--ranks 1"}},
-    {"data", run_data, {"", "--data-folder nowhere", "--data-folder nowhere --task classify"}, true},
-    {"eval", run_eval, {"nowhere"}, true},
-    {"generate", run_generate, {"nowhere --prompt x"}},
-    {"ledger", run_ledger, {"nowhere"}},
+    {"calibrate", declare_calibrate, {"--ranks 1"}},
+    {"comm", declare_comm, {"--ranks 1"}},
+    {"data", declare_data, {"", "--data-folder nowhere", "--data-folder nowhere --task classify"}, true},
+    {"eval", declare_eval, {"nowhere"}, true},
+    {"generate", declare_generate, {"nowhere --prompt x"}},
+    {"ledger", declare_ledger, {"nowhere"}},
     {"train",
-     run_train,
+     declare_train,
      {"--model linear-nano --from-scratch --synthetic --dp none --memory-limit 1",
       "--model dit-nano --from-scratch --data-folder nowhere --dp none --optimizer sgd --weight-decay 0 --save-every 2 "
       "--memory-limit 1",
       "--model llama-nano --from-scratch --data-folder nowhere --dp ghost --norm-algorithm input_length --sampler "
       "shuffled --memory-limit 1"}},
     {"verify",
-     run_verify,
+     declare_verify,
      {"--ranks 1", "--ranks 1 --model linear-nano --hidden-dim 1048576",
       "--ranks 1 --model llama-nano --task lm --hidden-dim 1048576"}},
 };
@@ -58,7 +58,7 @@ const VerbBases kVerbBases[] = {
 // words of its own.
 const std::set<std::string> kRefusedBefore{"--target-epsilon", "--max-epsilon", "--data-ledger", "--export-adapter"};
 
-Description described(const VerbBases& verb) { return description_of({verb.name, "", verb.run}); }
+Description described(const VerbBases& verb) { return verb.declare()->description(); }
 
 // Another value than the default.
 std::string other_value(const OptionWords& option) {
@@ -75,7 +75,7 @@ std::string said_by(const VerbBases& verb, const std::string& base, const Option
   auto words = base.empty() ? Arguments() : split(base, ' ');
   words.insert(words.end(), {option.names.front(), other_value(option)});
   try {
-    verb.run(words);
+    verb.declare()->run(words);
   } catch (const UsageError& fault) {
     return fault.what();
   } catch (const std::exception& fault) {

@@ -9,9 +9,8 @@
 #include <thread>
 
 #include "shade/comm/backends/simulated.h"
-#include "shade/comm/job/proof.h"
+#include "shade/comm/job/rendezvous.h"
 #include "shade/comm/job/sealed_store.h"
-#include "shade/comm/job/sealed_words.h"
 #include "shade/comm/store.h"
 #include "tests/support/ranks.h"
 

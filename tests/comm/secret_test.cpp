@@ -11,7 +11,6 @@
 #include <map>
 
 #include "shade/base/error.h"
-#include "shade/comm/job/job_secret.h"
 
 namespace shade::comm {
 namespace {

@@ -20,7 +20,6 @@
 #include "shade/comm/socket.h"
 #include "shade/comm/wire/channel.h"
 #include "shade/comm/wire/handshake.h"
-#include "shade/comm/wire/record_seal.h"
 
 namespace shade::comm::wire {
 namespace {

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "shade/data/tokenizer/byte_level.h"
-#include "shade/data/tokenizer/nfc.h"
+#include "shade/data/tokenizer/normalizer.h"
 #include "shade/io/errors.h"
 #include "tokenizer_cases.h"
 

@@ -8,7 +8,7 @@
 #include "shade/base/strings.h"
 #include "shade/data/chat/chat_styles.h"
 #include "shade/data/chat/chat_template.h"
-#include "shade/data/part_tokens.h"
+#include "shade/data/token_store_writer.h"
 #include "shade/io/errors.h"
 
 namespace shade::data {

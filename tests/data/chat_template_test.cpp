@@ -5,7 +5,7 @@
 #include "../support/process.h"
 #include "folder.h"
 #include "shade/data/chat/chat_styles.h"
-#include "shade/data/part_tokens.h"
+#include "shade/data/token_store_writer.h"
 #include "shade/io/digest.h"
 #include "shade/io/errors.h"
 

@@ -8,7 +8,7 @@
 
 #include "shade/models/registry.h"
 #include "shade/optim/config.h"
-#include "shade/train/step.h"
+#include "shade/train/step/step.h"
 #include "tests/support/device/device.h"
 #include "tests/support/ranks.h"
 #include "tests/train/distance.h"

@@ -7,8 +7,8 @@
 #include "scratch.h"
 #include "shade/base/error.h"
 #include "shade/base/sanitizer.h"
+#include "shade/io/digest.h"
 #include "shade/io/errors.h"
-#include "shade/io/sha256.h"
 
 namespace shade::io {
 namespace {

@@ -10,7 +10,6 @@
 #include <set>
 #include <thread>
 
-#include "shade/measure/presets.h"
 #include "tests/support/fault.h"
 #include "tests/support/process.h"
 

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "shade/base/strings.h"
-#include "shade/measure/presets.h"
+#include "shade/measure/matrix.h"
 #include "tests/support/process.h"
 
 namespace shade::measure {

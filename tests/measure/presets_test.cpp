@@ -8,7 +8,7 @@
 
 #include "shade/base/json.h"
 #include "shade/base/strings.h"
-#include "shade/measure/presets.h"
+#include "shade/measure/matrix.h"
 #include "tests/report/picture.h"
 #include "tests/support/process.h"
 #include "tests/support/result_keys.h"

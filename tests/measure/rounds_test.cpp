@@ -7,8 +7,6 @@
 #include <set>
 #include <thread>
 
-#include "shade/measure/references.h"
-
 namespace shade::measure {
 namespace {
 

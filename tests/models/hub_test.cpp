@@ -8,7 +8,7 @@
 
 #include "shade/io/errors.h"
 #include "shade/models/registry.h"
-#include "shade/models/weights_config.h"
+#include "shade/models/weights.h"
 #include "tests/io/scratch.h"
 #include "tests/support/fault.h"
 

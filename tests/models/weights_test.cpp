@@ -9,7 +9,6 @@
 #include "shade/base/error.h"
 #include "shade/io/weight_folder_writer.h"
 #include "shade/models/registry.h"
-#include "shade/models/weights_config.h"
 #include "tests/models/golden.h"
 #include "tests/support/fault.h"
 

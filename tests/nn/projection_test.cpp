@@ -6,8 +6,8 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "shade/base/error.h"
+#include "shade/nn/function.h"
 #include "shade/nn/gradients.h"
-#include "shade/nn/plain_operators.h"
 
 namespace shade::nn {
 namespace {

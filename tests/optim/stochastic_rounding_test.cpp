@@ -1,4 +1,4 @@
-#include "shade/optim/stochastic_rounding.h"
+#include "shade/optim/optimizer.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "shade/plan/checkpoint_interval.h"
+#include "shade/plan/whole_run.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "shade/base/error.h"
-#include "shade/plan/collective_time.h"
 
 namespace shade::plan {
 namespace {

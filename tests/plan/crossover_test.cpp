@@ -1,4 +1,4 @@
-#include "shade/plan/crossover.h"
+#include "shade/plan/advice.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Predicted scratch memory of matrix products against what libtorch's CPU kernels allocate.
-#include "shade/plan/product_scratch.h"
+#include "shade/plan/meta_kernels.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

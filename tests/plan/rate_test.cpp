@@ -1,4 +1,4 @@
-#include "shade/plan/rate.h"
+#include "shade/plan/device_profile.h"
 
 #include <gtest/gtest.h>
 

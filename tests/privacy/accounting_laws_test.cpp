@@ -10,8 +10,7 @@
 
 #include "shade/privacy/accounting/accountant.h"
 #include "shade/privacy/accounting/calibrate.h"
-#include "shade/privacy/accounting/gaussian.h"
-#include "shade/privacy/accounting/moment.h"
+#include "shade/privacy/accounting/gaussian_pair.h"
 #include "shade/privacy/accounting/prv.h"
 #include "shade/privacy/accounting/rdp.h"
 #include "tests/support/fault.h"

@@ -12,10 +12,10 @@
 #include <map>
 
 #include "shade/base/strings.h"
+#include "shade/privacy/accounting/accountant.h"
 #include "shade/privacy/accounting/branch.h"
 #include "shade/privacy/accounting/calibrate.h"
-#include "shade/privacy/accounting/gaussian.h"
-#include "shade/privacy/accounting/gdp.h"
+#include "shade/privacy/accounting/gaussian_pair.h"
 #include "shade/privacy/accounting/prv.h"
 #include "shade/privacy/accounting/rdp.h"
 

@@ -1,5 +1,5 @@
 // What `auto` keeps of a layer depends on shapes and order alone.
-#include "shade/privacy/clip/choice.h"
+#include "shade/privacy/clip/one_pass.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

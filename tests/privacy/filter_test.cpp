@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "shade/privacy/accounting/accountant.h"
-#include "shade/privacy/accounting/gaussian.h"
+#include "shade/privacy/accounting/gaussian_pair.h"
 #include "shade/privacy/accounting/rdp.h"
 #include "tests/support/fault.h"
 

@@ -174,7 +174,7 @@ TEST(LinearNorms, NotFiniteStaysWithItsSample) {
     g[1][2].fill_(bad);
     for (const auto& found : {gram_squares(a, g, 3), instantiated_squares(a, g, MiB(1)), bias_squares(g),
                               squares_of(sample_gradients(a, g))})
-      EXPECT_FALSE(found[1].item<double>() <= 1e60) << bad << " (such norms are left out, clip/clipper.cpp)";
+      EXPECT_FALSE(found[1].item<double>() <= 1e60) << bad << " (such norms are left out, clip/sample_norms.cpp)";
     const auto gram = gram_squares(a, g, 3);
     for (const int64_t b : {0, 2}) EXPECT_NEAR(gram[b].item<double>() / wanted[b].item<double>(), 1, 1e-5);
   }

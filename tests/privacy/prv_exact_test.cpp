@@ -8,7 +8,7 @@
 #include <complex>
 #include <numbers>
 
-#include "shade/privacy/accounting/gaussian.h"
+#include "shade/privacy/accounting/gaussian_pair.h"
 #include "shade/privacy/accounting/prv.h"
 
 namespace shade::privacy {

@@ -8,7 +8,7 @@
 #include "shade/nn/losses.h"
 #include "shade/nn/unit.h"
 #include "shade/optim/config.h"
-#include "shade/train/step.h"
+#include "shade/train/step/step.h"
 #include "tests/support/fault.h"
 
 namespace shade::privacy {

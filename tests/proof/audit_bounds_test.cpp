@@ -7,9 +7,8 @@
 #include <random>
 
 #include "shade/base/error.h"
-#include "shade/privacy/accounting/gaussian.h"
+#include "shade/privacy/accounting/gaussian_pair.h"
 #include "shade/proof/audit_training.h"
-#include "shade/proof/one_run_bound.h"
 
 namespace shade::proof {
 namespace {

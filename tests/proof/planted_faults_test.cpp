@@ -6,15 +6,13 @@
 
 #include <set>
 
+#include "shade/nn/function.h"
 #include "shade/nn/linear.h"
 #include "shade/nn/losses.h"
-#include "shade/nn/plain_operators.h"
 #include "shade/nn/unit.h"
 #include "shade/proof/check_gradients.h"
-#include "shade/proof/differences.h"
 #include "shade/proof/noise_figures.h"
 #include "shade/proof/verify.h"
-#include "shade/proof/verify_models.h"
 #include "tests/support/ranks.h"
 
 namespace shade::proof {

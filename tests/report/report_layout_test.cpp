@@ -4,9 +4,9 @@
 #include <set>
 
 #include "shade/base/error.h"
+#include "shade/report/canvas.h"
 #include "shade/report/report.h"
 #include "shade/report/series.h"
-#include "shade/report/text_width.h"
 #include "tests/report/drawn_text.h"
 #include "tests/report/picture.h"
 #include "tests/report/sample_rows.h"

@@ -6,7 +6,7 @@
 
 #include "shade/io/errors.h"
 #include "shade/serve/score.h"
-#include "shade/train/records.h"
+#include "shade/train/feed/records.h"
 #include "tests/io/scratch.h"
 #include "tests/support/fault.h"
 #include "tests/train/training.h"

@@ -1,4 +1,4 @@
-#include "shade/shard/layout.h"
+#include "shade/shard/sharded_unit.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 
 #include "shade/models/registry.h"
 #include "shade/optim/config.h"
-#include "shade/train/step.h"
+#include "shade/train/step/step.h"
 #include "tests/io/scratch.h"
 #include "tests/train/training.h"
 

@@ -1,5 +1,5 @@
 // A run with a moving average of its weights: trained as without, evaluated and exported as the average.
-#include "shade/train/averaged_weights.h"
+#include "shade/train/step/written_weights.h"
 
 #include <ATen/ATen.h>
 

@@ -14,7 +14,7 @@
 #include "shade/models/registry.h"
 #include "shade/models/weights.h"
 #include "shade/optim/config.h"
-#include "shade/train/step.h"
+#include "shade/train/step/step.h"
 #include "tests/support/process.h"
 #include "tests/support/ranks.h"
 

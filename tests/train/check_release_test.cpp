@@ -1,5 +1,5 @@
 // shade release --check: whether files are those of the statement, and whether that is one.
-#include "shade/train/check_release.h"
+#include "shade/train/release/check_release.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,9 +8,9 @@
 #include <fstream>
 
 #include "shade/base/strings.h"
+#include "shade/io/digest.h"
 #include "shade/io/errors.h"
-#include "shade/io/sha256.h"
-#include "shade/train/release.h"
+#include "shade/train/release/release.h"
 #include "tests/io/scratch.h"
 #include "tests/train/visits.h"
 

@@ -3,9 +3,9 @@
 #include "shade/io/weight_folder.h"
 #include "shade/models/registry.h"
 #include "shade/models/weights.h"
-#include "shade/train/recipe.h"
-#include "shade/train/records.h"
-#include "shade/train/run_place.h"
+#include "shade/train/feed/records.h"
+#include "shade/train/run/run_folder.h"
+#include "shade/train/spec/recipe.h"
 #include "tests/data/folder.h"
 #include "tests/train/training.h"
 

@@ -1,6 +1,6 @@
 // Runs of training that share a data ledger: reserved ahead, counted once, stopped by the cap, refused where nobody
 // counts.
-#include "shade/train/data_ledger.h"
+#include "shade/train/budget/data_ledger.h"
 
 #include "shade/io/errors.h"
 #include "tests/io/scratch.h"

@@ -1,5 +1,5 @@
 // What runs spend of one data set: counted ahead, once, by all of them together, up to the cap.
-#include "shade/train/data_ledger.h"
+#include "shade/train/budget/data_ledger.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 // Whatever the ranks, the lengths and the micro-batch: the same records, the same micro-steps for everybody, and little
 // padding.
-#include "shade/train/deal.h"
+#include "shade/train/feed/loader.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

@@ -7,7 +7,7 @@
 
 #include "shade/io/safetensors_writer.h"
 #include "shade/serve/score.h"
-#include "shade/train/records.h"
+#include "shade/train/feed/records.h"
 #include "tests/io/scratch.h"
 #include "tests/support/process.h"
 #include "tests/train/training.h"

@@ -1,5 +1,5 @@
 // A sample's norm and its clipped gradient don't depend on its place in the micro-batch, nor on the others: to the bit.
-#include "shade/train/fixed_shapes.h"
+#include "shade/train/feed/micro_shapes.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

@@ -1,6 +1,6 @@
 // Which records are held out. In private runs one record more must not move any other: D + x trains on the records of
 // D and possibly x.
-#include "shade/train/held_out.h"
+#include "shade/train/feed/held_out.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -11,7 +11,7 @@
 #include <set>
 
 #include "shade/models/registry.h"
-#include "shade/train/made_up_data.h"
+#include "shade/train/feed/made_up_data.h"
 #include "tests/data/folder.h"
 #include "tests/support/fault.h"
 

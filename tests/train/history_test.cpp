@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "shade/train/made_up_data.h"
+#include "shade/train/feed/made_up_data.h"
 #include "tests/io/scratch.h"
 #include "tests/train/training.h"
 

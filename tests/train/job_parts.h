@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "shade/models/linear_stack.h"
-#include "shade/train/job.h"
+#include "shade/train/step/job.h"
 
 namespace shade::train {
 

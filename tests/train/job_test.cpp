@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "shade/train/run_folder.h"
-#include "shade/train/slots.h"
+#include "shade/train/run/run_folder.h"
+#include "shade/train/step/slots.h"
 #include "tests/support/fault.h"
 #include "tests/support/ranks.h"
 #include "tests/train/job_parts.h"

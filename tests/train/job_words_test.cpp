@@ -4,10 +4,10 @@
 #include <set>
 
 #include "shade/privacy/mechanism_version.h"
-#include "shade/train/changes.h"
-#include "shade/train/identity.h"
-#include "shade/train/job_words.h"
-#include "shade/train/made_up_data.h"
+#include "shade/train/budget/identity.h"
+#include "shade/train/feed/made_up_data.h"
+#include "shade/train/spec/changes.h"
+#include "shade/train/step/job.h"
 #include "tests/data/folder.h"
 #include "tests/train/training.h"
 

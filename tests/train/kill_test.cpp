@@ -7,7 +7,7 @@
 
 #include "shade/base/error.h"
 #include "shade/comm/job/launch.h"
-#include "shade/train/run_folder.h"
+#include "shade/train/run/run_folder.h"
 #include "tests/io/scratch.h"
 #include "tests/train/remains.h"
 

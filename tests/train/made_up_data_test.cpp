@@ -1,4 +1,4 @@
-#include "shade/train/made_up_data.h"
+#include "shade/train/feed/made_up_data.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "shade/train/micro_batch.h"
+#include "shade/train/feed/micro_batch.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

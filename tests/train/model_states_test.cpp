@@ -1,5 +1,5 @@
 // Model states: predicted before anything is allocated, and never more than is.
-#include "shade/train/model_states.h"
+#include "shade/train/run/model_states.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 
 #include "shade/base/log.h"
 #include "shade/profile/memory.h"
-#include "shade/train/setup.h"
-#include "shade/train/step.h"
+#include "shade/train/step/slots.h"
+#include "shade/train/step/step.h"
 #include "tests/support/fault.h"
 #include "tests/support/ranks.h"
 

@@ -1,9 +1,7 @@
-#include "shade/train/readings.h"
+#include "shade/train/step/step_sums.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
-
-#include "shade/train/host_sums.h"
 
 namespace shade::train {
 namespace {

@@ -1,12 +1,12 @@
 // Recipes, and the small rules a run is made of.
-#include "shade/train/recipe.h"
+#include "shade/train/spec/recipe.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "shade/train/budget.h"
-#include "shade/train/records.h"
+#include "shade/train/budget/budget.h"
+#include "shade/train/feed/records.h"
 #include "tests/io/scratch.h"
 #include "tests/support/fault.h"
 #include "tests/support/process.h"

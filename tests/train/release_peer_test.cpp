@@ -4,8 +4,8 @@
 
 #include "shade/serve/generate.h"
 #include "shade/serve/opened_model.h"
-#include "shade/train/records.h"
-#include "shade/train/release.h"
+#include "shade/train/feed/records.h"
+#include "shade/train/release/release.h"
 #include "tests/io/scratch.h"
 #include "tests/support/process.h"
 #include "tests/train/training.h"

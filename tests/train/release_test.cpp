@@ -1,5 +1,5 @@
 // What a release holds, what it states, and what is refused.
-#include "shade/train/release.h"
+#include "shade/train/release/release.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include "shade/io/digest.h"
 #include "shade/io/errors.h"
 #include "shade/io/weight_folder.h"
-#include "shade/train/budget.h"
-#include "shade/train/data_ledger.h"
+#include "shade/train/budget/budget.h"
+#include "shade/train/budget/data_ledger.h"
 #include "tests/io/scratch.h"
 #include "tests/support/json_schema.h"
 #include "tests/support/process.h"

@@ -1,4 +1,4 @@
-#include "shade/train/run_folder.h"
+#include "shade/train/run/run_folder.h"
 
 #include <gtest/gtest.h>
 #include <sys/prctl.h>

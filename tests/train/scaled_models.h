@@ -11,7 +11,7 @@
 #include "shade/models/dit.h"
 #include "shade/models/linear_stack.h"
 #include "shade/optim/config.h"
-#include "shade/train/step.h"
+#include "shade/train/step/step.h"
 
 namespace shade::test {
 

@@ -1,4 +1,4 @@
-#include "shade/train/slots.h"
+#include "shade/train/step/slots.h"
 
 #include <gtest/gtest.h>
 

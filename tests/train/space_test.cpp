@@ -1,4 +1,4 @@
-#include "shade/train/space.h"
+#include "shade/train/run/space.h"
 
 #include <gtest/gtest.h>
 

@@ -10,9 +10,9 @@
 #include "shade/models/linear_stack.h"
 #include "shade/optim/config.h"
 #include "shade/privacy/clip/one_pass.h"
-#include "shade/train/computes_with.h"
-#include "shade/train/slots.h"
-#include "shade/train/step.h"
+#include "shade/train/spec/computes_with.h"
+#include "shade/train/step/slots.h"
+#include "shade/train/step/step.h"
 #include "tests/support/fault.h"
 #include "tests/support/ranks.h"
 
@@ -255,7 +255,7 @@ TEST(PrivateStep, RefusesARecordThatComesTwice) {
   EXPECT_EQ(said({batch_of({}), batch_of({})}), "no error");
   EXPECT_EQ(said({batch_of({3, 4}), batch_of({5, 3})}),
             "record 3 comes twice in one private step, on two ranks or in two micro-batches, so it would move the sum "
-            "by twice the clip norm; deal each record to one place (train/deal.h)");
+            "by twice the clip norm; deal each record to one place (train/feed/loader.h)");
   auto unknown = batch_of({3, 4});
   unknown.records.clear();
   EXPECT_NE(said({unknown}).find("must know which record each sample is"), std::string::npos);

@@ -5,8 +5,8 @@
 #include "shade/models/registry.h"
 #include "shade/optim/config.h"
 #include "shade/profile/memory.h"
-#include "shade/train/slots.h"
-#include "shade/train/step.h"
+#include "shade/train/step/slots.h"
+#include "shade/train/step/step.h"
 #include "tests/support/ranks.h"
 
 namespace shade::train {

@@ -11,7 +11,7 @@
 
 #include "shade/base/span.h"
 #include "shade/comm/errors.h"
-#include "shade/train/trainer.h"
+#include "shade/train/run/trainer.h"
 
 namespace {
 

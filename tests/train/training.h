@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "shade/train/trainer.h"
+#include "shade/train/run/trainer.h"
 #include "tests/support/fault.h"
 #include "tests/support/ranks.h"
 #include "tests/train/remains.h"

@@ -11,7 +11,7 @@
 #include "shade/models/registry.h"
 #include "shade/models/weights.h"
 #include "shade/nn/adapter.h"
-#include "shade/train/budget.h"
+#include "shade/train/budget/budget.h"
 #include "tests/io/scratch.h"
 #include "tests/support/process.h"
 

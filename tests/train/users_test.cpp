@@ -7,8 +7,8 @@
 
 #include "shade/io/errors.h"
 #include "shade/models/registry.h"
-#include "shade/train/budget.h"
-#include "shade/train/records.h"
+#include "shade/train/budget/budget.h"
+#include "shade/train/feed/records.h"
 #include "tests/data/folder.h"
 #include "tests/train/training.h"
 

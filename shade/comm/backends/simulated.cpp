@@ -49,7 +49,7 @@ std::vector<SimulatedOperation> Journal::operations() const {
   return operations_;
 }
 
-// Ranks arrive with their tensors; the last one does the exchange for all, then everybody leaves.
+// Ranks arrive with their tensors; the last one does the exchange for all, then all leave.
 class Meeting {
  public:
   explicit Meeting(int size) : seats_(static_cast<size_t>(size)) {}

@@ -1,4 +1,4 @@
-// The exchange algorithms, one file each. They run on a group's lane, block until done, and leave no message under way.
+// The exchange algorithms. They run on a group's lane, block until done, and leave no message under way.
 //
 // Vocabulary: W ranks, r this rank, N elements of the full buffer, slice = comm/partition.h's part of a rank.
 // All of them are direct exchanges in circular order (step k: send to r+k, receive from r-k). A ring moves the same

@@ -1,16 +1,80 @@
-#include "shade/comm/transport.h"
-
 #include <ATen/ATen.h>
+#include <pthread.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <condition_variable>
+#include <deque>
+#include <functional>
 #include <future>
+#include <mutex>
+#include <string>
+#include <thread>
 
+#include "shade/base/memory_scope.h"
 #include "shade/comm/errors.h"
 #include "shade/comm/exchange/algorithms.h"
-#include "shade/comm/exchange/lane.h"
+#include "shade/comm/transport.h"
 
 namespace shade::comm {
 namespace {
+
+// A thread that carries out tasks one after another: a group's operations in the order they were issued.
+
+// Thread-safe. Tasks must not throw. The destructor runs what is queued, then joins.
+class Lane {
+ public:
+  explicit Lane(const std::string& name);
+  ~Lane();
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  void submit(std::function<void()> task);
+
+ private:
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> tasks_;
+  bool closing_ = false;
+  std::thread thread_;
+};
+
+Lane::Lane(const std::string& name) : thread_([this] { run(); }) {
+  pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
+}
+
+Lane::~Lane() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Lane::submit(std::function<void()> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  changed_.notify_one();
+}
+
+void Lane::run() {
+  const MemoryScope scope(MemoryKind::communication);
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return closing_ || !tasks_.empty(); });
+    if (tasks_.empty()) return;
+    auto task = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    task();
+    task = nullptr;  // its tensors are freed before the next wait
+    lock.lock();
+  }
+}
 
 class LanePending : public Pending {
  public:
@@ -48,7 +112,7 @@ class Exchange : public Transport {
   }
 
   ~Exchange() override {
-    // Whoever destroys a group with operations under way has lost interest in them; a lane blocked on a peer that
+    // A caller that destroys a group with operations under way no longer needs them; a lane blocked on a peer that
     // never comes must not hang the destructor.
     if (lane_ && open_.load() > 0)
       abort(std::make_exception_ptr(CommError(text("group ", name_, " was destroyed with operations under way"))));

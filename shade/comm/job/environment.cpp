@@ -55,7 +55,7 @@ Place from_torchrun(const Getenv& get) {
   place.local_size = v.number("LOCAL_WORLD_SIZE", here ? place.size : 1);
   place.store_port = v.port("MASTER_PORT", kDefaultPort);
   place.store_hosted = v.word("TORCHELASTIC_USE_AGENT_STORE", "") == "True";
-  // Ours (comm/job/start.cpp) is made anew for every start, with a secret of its own.
+  // Ours (comm/job/launch.cpp) is new at every start, with its own secret.
   place.store_reused = v.number("SHADE_STORE_PORT", 0) != place.store_port;
   return place;
 }

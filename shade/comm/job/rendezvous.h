@@ -12,10 +12,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "shade/base/units.h"
 #include "shade/comm/job/environment.h"
+#include "shade/comm/job/secret.h"
 #include "shade/comm/job/session.h"
+#include "shade/comm/transport.h"
 
 namespace c10d {
 class Store;
@@ -35,7 +38,7 @@ class Rendezvous {
   // over another transport than rank 0 or who has another secret. `interrupt` is called now and then, and may throw.
   void meet(const std::string& transport, const std::function<void()>& interrupt);
 
-  // This rank needs the store no more. Whoever hosts it leaves last: it waits for the others, `limit` at most.
+  // This rank needs the store no more. The rank that hosts it leaves last: it waits for the others, `limit` at most.
   void say_farewell(bool hosts, Seconds limit);
 
   // What this start keeps in the store, without its name in every key.
@@ -55,5 +58,21 @@ class Rendezvous {
   std::string session_;
   std::optional<SessionHost> host_;  // rank 0's, until all ranks have come
 };
+
+// Authentication of connections that a library has opened (NCCL; Gloo, for comparisons): the first collective of the
+// group carries every rank's proof that it has the job secret, sealed for its place in the group. Connections of our
+// own are authenticated one by one, before they carry anything (comm/wire/handshake.h).
+struct ProofOptions {
+  std::string group;              // its name, for messages
+  int rank = 0;                   // within the group
+  std::vector<int> global_ranks;  // of its members
+  Secret secret;                  // of this group in this start of the world
+  c10::Device device = c10::kCPU;
+  Seconds limit{60};
+  std::function<void()> interrupt = [] {};  // called now and then; throws to end the wait
+};
+
+// Throws CommError if a rank's proof is wrong, or not there within the limit.
+void prove(Transport& transport, const ProofOptions& options);
 
 }  // namespace shade::comm

@@ -1,10 +1,11 @@
-// The job secret: 32 bytes that the ranks of one job share. Where it comes from: comm/job/job_secret.h.
+// The job secret: 32 bytes that the ranks of one job share. Where it comes from: comm/job/secret.h.
 //
 // It seals what ranks say through the store (comm/job/sealed_store.h) and what must stay secret in collectives
-// (comm/job/sealed_words.h), by XChaCha20-Poly1305 of libsodium under random nonces.
+// (comm/job/sealed_store.h), by XChaCha20-Poly1305 of libsodium under random nonces.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "shade/base/key_bytes.h"
+#include "shade/comm/job/environment.h"
 
 namespace shade::comm {
 
@@ -41,5 +43,18 @@ class Secret {
   explicit Secret(const Bytes& bytes);
   std::shared_ptr<const KeyBytes> bytes_;
 };
+
+// Where a rank's job secret comes from. The first of
+//
+//   SHADE_SECRET_FILE   a file that only its owner may read
+//   SHADE_SECRET        the secret itself; `shade launch` and --ranks make one for every start and set it
+//   on one host         this user's own file in the folder for temporary files, made when it is first needed
+//
+// Ranks on several hosts have no such file in common: without one of the variables they are refused.
+inline constexpr const char* kSecretVariable = "SHADE_SECRET";
+inline constexpr const char* kSecretFileVariable = "SHADE_SECRET_FILE";
+
+Secret job_secret(const Place& place);
+Secret job_secret(const Place& place, const Getenv& get, const std::filesystem::path& temporary);
 
 }  // namespace shade::comm

@@ -2,9 +2,9 @@
 //
 // torchrun's agent keeps its store over restarts, and what it says about them (TORCHELASTIC_RESTART_COUNT) is each
 // agent's own count: one whose rank failed counts a restart, one that only joins the next round doesn't. A secret may
-// serve many jobs. So ranks agree on a name of their own. Rank 0 makes one; everybody else leaves a note with a random
+// serve many jobs. So ranks agree on a name themselves. Rank 0 makes one; every other rank leaves a note with a random
 // word and is told the name under that word, which no earlier rank 0 can have answered. Notes of earlier ranks are
-// answered too, and nobody reads it. The name is part of every key, and values are sealed under their key
+// answered too, but no rank reads those. The name is part of every key, and values are sealed under their key
 // (comm/job/sealed_store.h): what was recorded in one start is of no use in another.
 #pragma once
 

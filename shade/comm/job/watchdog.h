@@ -1,9 +1,9 @@
 // Notices a stopped or dead peer and ends this rank, in place of the 30-minute time limits of c10d.
 //
 // Every rank posts a beat with its position on the board a few times a second, or less often in a large world. Rank 0
-// reads all beats and condemns the world when one stands still; the others read rank 0's beat, and the verdict if that
-// is not a new one, so the store is asked O(W) times a round, not O(W^2). Waiting for a slow peer is no failure: its
-// beat goes on. A wait of a device's stream blocks no thread: an operation that the device has not completed within
+// reads all beats and declares the world dead when one stands still; the others read rank 0's beat, and the verdict if
+// that is not a new one, so the store is asked O(W) times a round, not O(W^2). Waiting for a slow peer is no failure:
+// its beat goes on. A wait of a device's stream blocks no thread: an operation that the device has not completed within
 // peer_timeout counts as waited for. Time is counted in rounds of our own making, so a job that was suspended as a
 // whole (Ctrl-Z, a paused machine) resumes without a false alarm.
 #pragma once
@@ -33,7 +33,7 @@ struct WatchdogOptions {
   Seconds stall_timeout{300};    // all ranks alive, all waiting, nothing moves
   std::string store_host;        // for the message when the store itself is gone
   std::function<void()> settle;  // before each beat: asks devices how far they are, without waiting for them
-  // Called once, from a thread of its own. Must make waiting threads return; it may block itself.
+  // Called once, from a separate thread. Must make waiting threads return; it may block itself.
   std::function<void(const Loss&)> lost;
   // If the process is still here a second later (it computes, or is stuck elsewhere): called from another thread.
   std::function<void(const Loss&)> overdue;

@@ -1,6 +1,6 @@
 // Connections to all other ranks of a group. Addresses come through the sealed store; of two ranks, the higher one
-// connects to the lower one. Whoever connects and doesn't complete the handshake (wire/handshake.h) is refused, and the
-// ranks of the group connect all the same. When all have connected, the listener is closed.
+// connects to the lower one. A client that connects but doesn't complete the handshake (wire/handshake.h) is refused,
+// and the ranks of the group connect all the same. When all have connected, the listener is closed.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "shade/base/loaded_library.h"
+#include "shade/base/cuda_library.h"
 #include "shade/data/row.h"
 #include "shade/data/text_files.h"
 

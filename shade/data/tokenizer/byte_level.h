@@ -8,7 +8,7 @@
 
 namespace shade::data {
 
-// The bytes a token stands for; none if it has a character that stands for no byte.
+// The bytes that a token stands for; none if it has a character that stands for no byte.
 std::optional<std::string> bytes_of_token(std::string_view token);
 
 std::string token_of_byte(unsigned char byte);

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "shade/data/tokenizer/regex_classes.h"
+#include "shade/data/tokenizer/regex.h"
 
 namespace shade::data {
 namespace {
@@ -44,7 +44,7 @@ constexpr Range kSpaces[] = {{0x9, 0xD},       {0x20, 0x20},     {0x85, 0x85},  
 constexpr Range kOtherWord[] = {
     {0x200C, 0x200D}, {0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}};
 
-// The characters of a class of regex_classes.h that are written out: "\\x{1c89}-\\x{1c8a}\\x{a7cb}".
+// The characters of a class of regex.h that are written out: "\\x{1c89}-\\x{1c8a}\\x{a7cb}".
 void append_ranges(std::string_view members, std::vector<Range>& out) {
   constexpr std::string_view kCharacter = "\\x{";
   for (auto at = members.find(kCharacter); at != std::string_view::npos; at = members.find(kCharacter, at + 1)) {

@@ -5,7 +5,6 @@
 
 #include <array>
 
-#include "shade/data/tokenizer/regex_classes.h"
 #include "shade/io/errors.h"
 #include "shade/io/untrusted_text.h"
 

@@ -27,7 +27,7 @@ struct Branch {
   double shift;        // how far it then moves the sum, in clip norms
 };
 
-// Throws UsageError for a sampler nobody here can answer for.
+// Throws UsageError for a sampler that no accountant supports.
 std::vector<Branch> branches(const Mechanism& mechanism);
 
 // P(Bin(trials, rate) >= least), to a relative 1e-9 or above it.

@@ -1,6 +1,6 @@
 // Where the sum of many privacy losses lives: K(t) = log E e^(tL) of a run, from a few hundred points of each step.
 //
-// It chooses the grid and the tilt of the exact computation (composed_loss.h) and decides nothing else: a bad choice
+// It chooses the grid and the tilt of the exact computation (prv.h) and decides nothing else: a bad choice
 // would cost tightness or time, never soundness.
 #pragma once
 

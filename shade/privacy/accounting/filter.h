@@ -37,7 +37,7 @@ struct FilterOrder {
   bool operator==(const FilterOrder&) const = default;
 };
 
-// For a data set whose first run does this. Throws UsageError for a sampler that no accountant answers for.
+// For a data set whose first run does this. Throws UsageError for a sampler that no accountant supports.
 std::vector<FilterOrder> filter_orders(const Cap& cap, const Mechanism& first);
 
 class RenyiFilter {
@@ -49,7 +49,7 @@ class RenyiFilter {
   int64_t allowed(const Mechanism& mechanism, int64_t wanted) const;  // the most steps up to `wanted` that have room
 
   // The epsilon at which the filter would stop now. At most the cap's while nothing was taken without room. It is where
-  // the filter stands, not a guarantee of its own: that is the cap.
+  // the filter stands, not a guarantee in itself: that is the cap.
   double position() const;
   const std::vector<FilterOrder>& orders() const { return orders_; }
 

@@ -1,5 +1,5 @@
-// The privacy loss itself, composed numerically: the tightest accountant here, and an upper bound (loss_pmf.h rounds
-// pessimistically, composed_loss.h adds what the transform may have lost). Both directions are computed; the worse
+// The privacy loss itself, composed numerically: the tightest accountant here, and an upper bound (each step's losses
+// are rounded pessimistically, and what the transform may have lost is added). Both directions are computed; the worse
 // counts. With very many steps of very different losses (a billion at a rate of 1e-3) the grid of one step can be so
 // coarse that the sum leaves its window: then epsilon is infinite, and `spent` (accountant.h) answers by Renyi's bound.
 // cost: 10-300 ms.

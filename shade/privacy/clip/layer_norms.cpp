@@ -1,10 +1,13 @@
 #include "shade/privacy/clip/layer_norms.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 
 #include "shade/base/error.h"
 #include "shade/base/memory_scope.h"
 #include "shade/base/span.h"
+#include "shade/nn/gradients.h"
 #include "shade/nn/launches.h"
 #include "shade/privacy/norms/added.h"
 #include "shade/privacy/norms/embedding.h"

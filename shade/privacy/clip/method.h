@@ -37,7 +37,7 @@ struct MethodPass {
   bool last = true;       // the graph and the weights are not needed again
 };
 
-// What the samples of the step so far looked like. Not private: for whoever runs the training, not for release.
+// What the samples of the step so far looked like. Not private: for those who run the training, not for release.
 struct ClipCounts {
   int64_t samples = 0, clipped = 0, not_finite = 0;  // clipped: norm > C (between C and its margin is not counted)
   double below = 0;                                  // sum of [norm <= C] - 1/2, for adaptive clipping
@@ -69,7 +69,8 @@ class Method : public nn::GradientTap {
   virtual Json settings() const { return Json::object(); }
 
   // Forgets what is left of an earlier micro-batch, counts aside: one that failed in the middle may have left some.
-  // The last `blank` of the samples are padding (train/fixed_shapes.h): they weigh nothing and are counted nowhere.
+  // The last `blank` of the samples are padding (train/feed/micro_shapes.h): they weigh nothing and are counted
+  // nowhere.
   virtual void begin(int64_t /*samples*/, int64_t /*blank*/ = 0) {}
   // What to differentiate in a pass: [B] losses, each sample's own -> a number.
   virtual at::Tensor objective(const at::Tensor& losses_B, size_t pass) = 0;

@@ -11,7 +11,6 @@
 #include "shade/nn/function.h"
 #include "shade/nn/launches.h"
 #include "shade/nn/row_product.h"
-#include "shade/nn/wide_product.h"
 #include "shade/privacy/exact_kernels.h"
 #include "shade/privacy/norms/position_sums.h"
 #include "shade/privacy/norms/rounding.h"

@@ -1,0 +1,124 @@
+// Training from a recipe to the last step.
+//
+// The flow: draw a batch (a function of key and step) -> this rank's micro-batches, loaded while the step before runs
+// -> Step -> report, evaluate, save. A private run ends before its budget would be exceeded; an empty batch still makes
+// its step, with noise.
+//
+// A run directory that has a checkpoint is continued. A repeated step is the same step: batch and noise are functions
+// of (incarnation key, step). If anything differs that could change its bits (world, strategy, recipe, machine;
+// train/budget/identity.h), it would be another step with the same noise, whose difference tells about the records;
+// then a new incarnation begins, with other batches and other noise, and what was spent stays spent. Steps that the
+// ledger doesn't have always come from random bytes of this process (train/budget/history.h).
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "shade/comm/group.h"
+#include "shade/train/budget/spending.h"
+#include "shade/train/run/checkpoints.h"
+#include "shade/train/run/evaluate.h"
+#include "shade/train/run/evaluations.h"
+#include "shade/train/run/exports.h"
+
+namespace shade::train {
+
+// What a run's speed is compared with.
+
+// FLOP/s of all ranks together; 0: not known. `stated` is what the maker of the hardware promises: nothing that can be
+// read of a CPU says how many products its units start per cycle, so it is given (--peak-gflops) or MFU is not
+// reported.
+struct Peaks {
+  double stated = 0;
+  double product = 0;  // the best matrix product that was timed (profile/peak_flops.h)
+};
+
+// Times a product on the device, on all ranks at once, if no peak is stated. Collective.
+Peaks peaks_of(const comm::Group& group, double stated_gflops, at::ScalarType type, at::Device device);
+
+enum class Ended { finished, budget, asked };
+inline std::span<const Name<Ended>> names_of(Ended) {
+  static constexpr Name<Ended> kNames[] = {
+      {"finished", Ended::finished}, {"budget spent", Ended::budget}, {"asked to stop", Ended::asked}};
+  return kNames;
+}
+
+struct TrainResult {
+  int64_t steps = 0;
+  Ended ended = Ended::finished;
+  double loss = 0;  // of the last step; not private
+  // Of the steps made by this run, of all ranks; not private.
+  int64_t tokens = 0, padded_tokens = 0;  // without padding, and with it
+  Seconds took{0};                        // without evaluations and checkpoints
+  std::optional<Evaluation> evaluation, test;
+  std::optional<privacy::Spent> spent;
+};
+
+class Trainer {
+ public:
+  struct Options {
+    bool quiet = false;          // rank 0 writes metrics and prints nothing
+    std::function<bool()> stop;  // asked before every step; true on any rank ends the run after it
+    // While steps are made, SIGTERM and SIGINT ask to stop too, for the whole process (base/stop_signals.h). Before the
+    // first step and when the last one is saved there is nothing to lose, and they end the process at once.
+    bool answer_signals = false;
+    Json environment{};  // what it was started by, for the run directory; null: nothing is said
+  };
+
+  // Collective. Reads, checks and loads all that the run needs; nothing of it is changed before run(). `config` has the
+  // recipe's fields, to be written down as they were resolved. Without a dataset the model makes up its records.
+  Trainer(comm::World& world, Recipe& recipe, const Config& config, std::unique_ptr<const data::Dataset> dataset,
+          Options options);
+  ~Trainer();
+
+  TrainResult run();  // collective
+
+  models::Model& model() { return *model_; }
+  shard::Runtime& runtime() { return job_->runtime(); }
+  optim::Optimizer& optimizer() { return job_->optimizer(); }
+  int64_t micro_batch() const { return job_->micro_batch(); }
+  const Json& job_words() const { return job_words_; }  // as they are in the identity; for tests, written nowhere
+
+ private:
+  std::unique_ptr<Job> make_job();
+  void resume(RunIdentity identity);
+  void require_no_ledger() const;
+  void require_a_step() const;
+  void check_space() const;
+  void begin();
+  void make_steps(TrainResult& result);
+  bool evaluate_after(int64_t step, TrainResult& result);
+  std::optional<privacy::Spent> spent_after(int64_t step) const;  // rank 0 alone; none: no epsilon may be stated
+  StepReport measured(const StepRecord& record, Seconds took) const;
+  void end(TrainResult& result, int64_t first);
+  void say_what_was_made();
+  void state();
+  void export_all(bool again);
+  bool any_asked() const;
+  std::function<bool()> by_signal() const;
+
+  comm::World* world_;
+  Recipe* recipe_;
+  const Config* config_;
+  Options options_;
+  std::unique_ptr<models::Model> model_;
+  shard::Groups groups_;
+  std::unique_ptr<const data::Dataset> dataset_, test_records_;  // the second if there is a test folder
+  HeldOut split_;
+  std::unique_ptr<RunFolder> folder_;
+  privacy::PrivacyEvent event_;
+  std::unique_ptr<Spending> spending_;  // of a private run
+  std::unique_ptr<Job> job_;
+  Json job_words_;
+  std::unique_ptr<Exports> exports_;
+  std::unique_ptr<Checkpoints> checkpoints_;
+  std::unique_ptr<Evaluations> evaluations_;
+  std::optional<Report> report_;
+  int64_t last_ = 0;  // step
+  Peaks peaks_;
+};
+
+}  // namespace shade::train

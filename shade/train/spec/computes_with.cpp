@@ -1,0 +1,147 @@
+#include "shade/train/spec/computes_with.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <link.h>
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <span>
+#include <sstream>
+
+#include "shade/comm/backends/backends.h"
+#include "shade/io/digest.h"
+#include "shade/io/mapped_file.h"
+#include "shade/profile/cpu.h"
+#include "shade/profile/device.h"
+#include "shade/train/step/job.h"
+
+namespace shade::train {
+namespace {
+
+// Of a note GNU in the object's segments; empty: it has none.
+std::string build_id(const dl_phdr_info& info) {
+  for (const auto& segment : std::span(info.dlpi_phdr, info.dlpi_phnum)) {
+    if (segment.p_type != PT_NOTE) continue;
+    const auto* at = reinterpret_cast<const std::byte*>(info.dlpi_addr + segment.p_vaddr);
+    for (const auto* const end = at + segment.p_memsz; at + sizeof(ElfW(Nhdr)) < end;) {
+      const auto* const note = reinterpret_cast<const ElfW(Nhdr)*>(at);
+      const auto padded = [](size_t size) { return (size + 3) / 4 * 4; };
+      const auto* const name = at + sizeof(*note);
+      const auto* const content = name + padded(note->n_namesz);
+      if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0)
+        return io::to_hex(io::digest_of(std::span(content, note->n_descsz))).substr(0, 12);
+      at = content + padded(note->n_descsz);
+    }
+  }
+  return {};
+}
+
+// Fields of /proc/cpuinfo, for the first one, but its clock: names alone are shared by generations.
+std::string processor() {
+  std::string out;
+  for (const auto& line : profile::cpu_lines())
+    for (const auto* kept : {"vendor", "cpu family", "model", "stepping", "cache size", "flags", "Features", "CPU "})
+      if (line.starts_with(kept)) out += line + "\n";
+  return out + at::get_cpu_capability();
+}
+
+// The same without what a kernel adds to the flags: instructions that libraries choose their own by.
+std::string instructions() {
+  std::string out;
+  for (std::istringstream words(processor()); words;) {
+    std::string word;
+    words >> word;
+    for (const auto* kept : {"sse", "ssse", "avx", "fma", "f16c", "amx", "bmi", "asimd", "sve", "bf16", "i8mm", "sme"})
+      if (word.starts_with(kept)) out += word + " ";
+  }
+  for (const auto& line : profile::cpu_lines())
+    if (line.starts_with("cache size")) out += line + " ";
+  return out + at::get_cpu_capability();
+}
+
+// By its linker, or else by its content.
+std::string identifier(const dl_phdr_info& info) {
+  if (auto id = build_id(info); !id.empty()) return id;
+  return io::to_hex(io::digest_of(io::MappedFile::open(info.dlpi_name)->bytes())).substr(0, 12);
+}
+
+// The identifiers of those that compute, by name.
+Json libraries() {
+  Json out = Json::object();
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* into) {
+        const auto name = std::filesystem::path(info->dlpi_name).filename().string();
+        for (const auto* kept : {"libtorch", "libc10", "libmkl", "libdnnl", "libgomp", "libiomp", "libomp", "libm.so",
+                                 "libopenblas", "libsleef", "libcublas", "libcudnn", "libnccl", "libshade_cuda"})
+          if (name.starts_with(kept)) (*static_cast<Json*>(into))[name] = identifier(*info);
+        return 0;
+      },
+      &out);
+  return out;
+}
+
+// What kernels run on, and by what its sums travel. Empty on a CPU, which `processor` describes.
+Json device_words(at::Device device) {
+  if (device.is_cpu()) return nullptr;
+  return {{"name", profile::device_name(device)}, {"visible", comm::nccl_devices()}, {"nccl", comm::nccl_version()}};
+}
+
+// Variables by which libraries choose kernels, threads, instructions or other libraries.
+Json variables() {
+  Json out = Json::array();
+  for (auto** at = environ; *at != nullptr; ++at)
+    for (const std::string_view prefix : {"MKL_", "OMP_", "GOMP_", "KMP_", "DNNL_", "ONEDNN_", "ATEN_", "TORCH_ALLOW_",
+                                          "TORCH_LINEAR_", "TORCH_MKLDNN_", "TORCH_BLAS_", "PYTORCH_", "OPENBLAS_",
+                                          "LD_AUDIT=", "LD_PRELOAD=", "LD_LIBRARY_PATH=", "GLIBC_TUNABLES="})
+      if (std::string_view(*at).starts_with(prefix)) out.push_back(*at);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+const std::string& program_digest() {
+  static const auto digest = io::to_hex(io::digest_of(io::MappedFile::open("/proc/self/exe")->bytes()));
+  return digest;
+}
+
+}  // namespace
+
+Json computes_with(at::Device device) {
+  return {{"threads", at::get_num_threads()}, {"libtorch", TORCH_VERSION},   {"processor", processor()},
+          {"device", device_words(device)},   {"program", program_digest()}, {"libraries", libraries()},
+          {"variables", variables()}};
+}
+
+Json must_be_shared(at::Device device) {
+  Json out{{"libtorch", TORCH_VERSION}, {"program", program_digest().substr(0, 12)}, {"libraries", libraries()}};
+  if (device.is_cpu()) {
+    out["threads"] = at::get_num_threads();
+    out["processor"] = {{"name", profile::cpu_name()},
+                        {"digest", io::to_hex(io::digest_of(instructions())).substr(0, 12)}};
+  } else {
+    out["device"] = device_words(device);
+    out["device"].erase("visible");
+  }
+  out["variables"] = Json::array();
+  const auto of_a_place = {"GOMP_CPU_AFFINITY", "KMP_AFFINITY", "OMP_PLACES", "OMP_PROC_BIND", "LD_LIBRARY_PATH"};
+  const auto of_a_cpu = {"OMP_", "GOMP_", "KMP_", "MKL_", "DNNL_", "ONEDNN_", "OPENBLAS_", "ATEN_"};
+  for (const auto& variable : variables()) {
+    const auto begins = [&](const char* name) { return variable.get<std::string_view>().starts_with(name); };
+    if (std::none_of(of_a_place.begin(), of_a_place.end(), begins) &&
+        (device.is_cpu() || std::none_of(of_a_cpu.begin(), of_a_cpu.end(), begins)))
+      out["variables"].push_back(variable);
+  }
+  return out;
+}
+
+void require_computing_alike(const comm::Group& control, at::Device device) {
+  if (control.size() == 1 || device.is_meta()) return;
+  require_same(control, must_be_shared(device),
+               "give every rank the same program, libraries, processor, number of threads and environment: one that "
+               "rounds differently would let a record change what others add to the sum");
+}
+
+}  // namespace shade::train

@@ -1,0 +1,442 @@
+#include "shade/train/step/job.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "shade/base/config.h"
+#include "shade/base/error.h"
+#include "shade/base/strings.h"
+#include "shade/checkpoint/agreement.h"
+#include "shade/io/digest.h"
+#include "shade/privacy/mechanism_version.h"
+#include "shade/train/budget/budget.h"
+#include "shade/train/budget/history.h"
+#include "shade/train/budget/identity.h"
+#include "shade/train/feed/micro_batch.h"
+#include "shade/train/spec/computes_with.h"
+#include "shade/train/step/slots.h"
+
+namespace shade::train {
+namespace {
+
+constexpr int64_t kGoodPositions = 1024;  // of a micro-batch: more make matrix products of a CPU no faster
+
+}  // namespace
+
+Job::Job(comm::World& world, JobOptions options)
+    : options_(std::move(options)),
+      ranks_(world.size()),
+      rank_(world.rank()),
+      world_(world_words(world)),
+      end_(options_.steps) {
+  const auto device = options_.device.value_or(world.device());
+  nn::use_device(device);
+  SHADE_REQUIRE(options_.model != nullptr, "a job without a model; set JobOptions::model");
+  SHADE_REQUIRE(options_.data == nullptr || options_.batch_size > 0, "a batch of ", options_.batch_size,
+                " samples; expected at least 1: JobOptions::batch_size");
+  SHADE_REQUIRE(options_.folder.empty() || (is_private() && !options_.key),
+                "a folder is for the ledger of a private job that has no key of its own");
+  SHADE_REQUIRE(options_.folder.empty() || !options_.rehearsal,
+                "a rehearsal has no ledger: what it does counts nowhere; leave out JobOptions::folder");
+  if (is_private()) require_private(options_);
+  require_noise_for(options_.optimizer, is_private());
+  no_epsilon_ = train::no_epsilon(options_);
+  if (is_private() && end_ == 0) end_ = options_.privacy->steps;
+  micro_batch_ = options_.micro_batch > 0 ? options_.micro_batch
+                 : is_private()           ? most_fixed()
+                                          : (options_.batch_size + ranks_ - 1) / ranks_;
+  const auto policy = shard::policy_of(options_.shard, ranks_);
+  auto groups = options_.groups ? *options_.groups : shard::connect_groups(world, policy);
+  groups.policy = policy;
+  auto words = shared_words(options_);
+  words["job"]["device"] = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
+  require_same(groups.control, words);
+  if (is_private() && !options_.rehearsal) require_computing_alike(groups.control, device);  // before weights are read
+  if (is_private()) require_same_records(groups.control, options_);
+  runtime_ = std::make_unique<shard::Runtime>(options_.model->parameters(), std::move(groups), options_.shard,
+                                              shard::Runtime::Options{.compute = options_.dtype, .device = device});
+  if (options_.weights)
+    options_.weights(*runtime_);
+  else
+    runtime_->initialise(options_.seed);
+  optimizer_ = prepared_optimizer(options_.optimizer, *runtime_);
+  if (is_private() && !options_.rehearsal) optimizer_->before_update([] { require_released(false); });
+  if (!options_.folder.empty()) open_ledger(options_.folder);
+}
+
+Job::~Job() = default;
+
+// Steps are counted before their noise is drawn, and none is made again: every job in the folder begins a stretch of
+// steps of its own. So the key has no use on disk.
+void Job::open_ledger(const std::string& folder) {
+  const auto& event = *options_.privacy;
+  folder_ = std::make_unique<RunFolder>(folder, Readers::owner);
+  checkpoint::together(groups().control, "looking for another run", [&] {
+    // A RunFolder makes the folder of checkpoints; only a run that saved has some in it.
+    SHADE_REQUIRE(rank_ != 0 || (std::filesystem::is_empty(folder_->checkpoints()) && !folder_->find_key()), folder,
+                  " has checkpoints or the noise key of a run that may go on (shade train); choose another folder");
+  });
+  history_ = std::make_unique<History>(*folder_, groups().control,
+                                       History::Options{.seed = options_.noise_seed, .replayable = false});
+  const bool seeded = options_.noise_seed.has_value();
+  const auto known = history_->look("job", event_json(event, seeded, !options_.unaccounted), std::nullopt);
+  auto earlier = earlier_steps(known.spent, event, seeded, [] { return std::string("unit that they don't state"); });
+  earlier_ = std::move(earlier.steps);
+  if (no_epsilon_.empty()) no_epsilon_ = earlier.no_epsilon;
+  history_->start();
+  checkpoint::together(groups().control, "deleting the key", [&] {
+    if (rank_ == 0) folder_->destroy_key();
+  });
+  options_.key = [this](int64_t step) { return history_->key_of(step); };
+  options_.before_noise = [this, also = options_.before_noise](int64_t step, const io::Digest& sum) {
+    history_->spend(step, sum);
+    if (also) also(step, sum);
+  };
+}
+
+StepOptions Job::step_options() const {
+  return {.grad_clip = options_.optimizer.grad_clip,
+          .gradient_norm = options_.gradient_norm,
+          .privacy = options_.privacy,
+          .method = options_.method,
+          .key = options_.key,
+          .noise_seed = options_.noise_seed,
+          .before_noise = options_.before_noise,
+          .stop = options_.stop,
+          .micro_shapes = shapes_.value_or(micro_batch_),
+          .rehearsal = options_.rehearsal};
+}
+
+Step& Job::stepper() {
+  if (step_) return *step_;
+  if (!options_.key) {
+    const auto key =
+        is_private() ? agreed_key(groups().control, options_.noise_seed) : privacy::seeded_key(options_.seed);
+    options_.key = [key](int64_t) { return key; };
+  }
+  shapes();
+  auto step = std::make_unique<Step>(*options_.model, *runtime_, *optimizer_, optim::make_schedule(options_.optimizer),
+                                     step_options());
+  if (is_private()) {
+    auto words = clip_words(step->method());
+    words["micro_batch"] = micro_batch_;
+    require_same(groups().control, words);
+  }
+  step_ = std::move(step);
+  return *step_;
+}
+
+// Steps that the optimizer made before were drawn elsewhere, and what they spent is not known here.
+Step& Job::next_step() {
+  auto& step = stepper();
+  if (step.noised() > 0 || !is_private() || options_.rehearsal || steps() == 0) return step;
+  SHADE_REQUIRE(!history_, "the optimizer is at step ", steps(),
+                " before the first step of this job, whose ledger begins at step 0; a state that was trained on is "
+                "continued by shade train, or starts as weights without their optimizer");
+  if (no_epsilon_.empty()) no_epsilon_ = text("the optimizer was at step ", steps(), " before the job's first step");
+  return step;
+}
+
+void Job::add_noise() { stepper().add_noise(); }
+
+void Job::end_at(int64_t steps) {
+  SHADE_REQUIRE(steps > 0 && (end_ == 0 || steps <= end_), "an end after ", steps, " steps; expected 1 to ",
+                end_ == 0 ? "any number" : std::to_string(end_), ", the number of steps in the options");
+  end_ = steps;
+}
+
+std::unique_ptr<Loader> Job::make_loader() {
+  SHADE_REQUIRE(options_.data != nullptr, "a job without a data set; set JobOptions::data, or pass batches to step()");
+  const privacy::PrivacyEvent shuffled{.mechanism = {.sampler = privacy::Sampler::shuffled}};
+  auto event = options_.privacy.value_or(shuffled);
+  if (!is_private() && options_.sampling) event.mechanism = *options_.sampling;
+  return std::make_unique<Loader>(
+      *options_.data, Loader::Options{.split = options_.split.value_or(HeldOut::by_position(options_.data->size(), 0)),
+                                      .event = event,
+                                      .batch_size = options_.batch_size,
+                                      .shapes = shapes(),
+                                      .max_records_per_user = options_.max_records_per_user,
+                                      .ranks = ranks_,
+                                      .rank = rank_,
+                                      .device = device(),
+                                      .key = options_.key});
+}
+
+std::string Job::describe_batches() { return make_loader()->describe(); }
+
+std::optional<StepRecord> Job::step(Step::Wishes wishes) {
+  if (end_ > 0 && steps() >= end_) return std::nullopt;
+  auto& step = next_step();
+  if (!loader_) loader_ = make_loader();
+  const auto begin = Clock::now();
+  const auto loaded = loader_->take(steps(), end_ > 0 ? end_ : std::numeric_limits<int64_t>::max());
+  loading_ = {.waited = Clock::now() - begin, .took = loaded.took};
+  return step.run(loaded.micro_batches, std::nullopt, wishes);
+}
+
+StepRecord Job::step(std::span<const nn::Batch> micro_batches, Step::Wishes wishes) {
+  SHADE_REQUIRE(!is_private() || options_.unaccounted || options_.rehearsal,
+                "batches from outside in a private job: the epsilon of its event holds for the event's sampler alone; "
+                "give the job its data set, or say that it is unaccounted");
+  return next_step().run(micro_batches, std::nullopt, wishes);
+}
+
+void Job::use_micro_batch(int64_t samples) {
+  SHADE_CHECK(!step_, "the micro-batch is chosen before the first step");
+  SHADE_REQUIRE(samples > 0, "a micro-batch of ", samples, " samples; expected at least 1");
+  micro_batch_ = samples;
+  shapes_.reset();
+}
+
+// Of a private job, whose micro-batches are filled up with blank samples, half a micro-batch of them at each shape that
+// occurs: so many that blanks are about 1 in 32 samples, or as many as make good matrix products.
+int64_t Job::most_fixed() const {
+  const auto mine = std::max<int64_t>(1, options_.batch_size / ranks_);
+  const MicroShapes one(shapes_of(1));
+  const auto enough = one.full().positions() > 0 ? kGoodPositions / one.full().positions() : 0;
+  return std::clamp<int64_t>(std::max(mine / (16 * one.count()), enough), 1, std::max<int64_t>(1, mine / 8));
+}
+
+int64_t Job::rows_of_sample() const {
+  const bool users = is_private() && options_.privacy->unit == privacy::PrivacyUnit::user;
+  return users ? std::max<int64_t>(1, options_.max_records_per_user) : 1;
+}
+
+MicroShapes::Options Job::shapes_of(int64_t micro_batch) const {
+  const auto length = options_.data != nullptr ? options_.data->max_length() : 0;
+  return {
+      .samples = micro_batch, .full = {rows_of_sample(), length}, .padding = options_.padding, .grid = is_private()};
+}
+
+const MicroShapes& Job::shapes() {
+  if (shapes_) return *shapes_;
+  auto out = shapes_of(micro_batch_);
+  if (is_private()) out.most = most_fixed();
+  if (MicroShapes(out).vary() && !rehearsal().method().grows_with_positions()) out.most = micro_batch_;
+  return shapes_.emplace(out);
+}
+
+Step Job::rehearsal() {
+  auto options = step_options();
+  options.rehearsal = true;  // no noise is drawn, and a record may come twice
+  options.micro_shapes = 0;  // as they come
+  return Step(*options_.model, *runtime_, *optimizer_, optim::make_schedule(options_.optimizer), options);
+}
+
+Json Job::words() {
+  SHADE_CHECK(!step_, "a job is put into words before its first step");
+  auto out = deciding_words(options_);
+  out["job"]["micro_batch"] = micro_batch_;
+  out["job"]["device"] = c10::DeviceTypeName(device().type(), /*lower_case=*/true);  // which of them doesn't matter
+  out["world"] = world_;
+  out["data"] = record_words(options_);
+  out.update(clip_words(rehearsal().method()));
+  return out;
+}
+
+// Makes the gradients of samples that have so many rows each, and gives them up.
+void Job::try_samples(Step& trial, int64_t samples, int64_t rows) {
+  const auto training = options_.split ? options_.split->training() : options_.data->size();
+  std::vector<int64_t> records;
+  for (int64_t i = 0; i < samples * rows; ++i)
+    records.push_back(options_.split ? options_.split->training_record(i % training) : i % training);
+  auto batch = options_.data->batch(records);
+  batch.rows_per_sample = rows;
+  // What these records need is not public. One document is the most that attention can need, and one token that of
+  // tables.
+  if (is_private()) batch = blank(batch);
+  batch = batch.to(device());
+  trial.gradients({&batch, 1});
+  runtime_->updated();  // the gradients are given up
+}
+
+void Job::require_memory_of_users(Bytes limit) {
+  const auto rows = rows_of_sample();
+  if (rows == 1) return;
+  auto trial = rehearsal();
+  require_records_fit(groups().control, rows, {limit, device()},
+                      [&](int64_t some) { try_samples(trial, /*samples=*/1, some); });
+}
+
+void Job::find_micro_batch(Bytes limit) {
+  SHADE_REQUIRE(options_.data != nullptr, "a micro-batch is found by trying records; set JobOptions::data");
+  require_memory_of_users(limit);
+  auto trial = rehearsal();
+  const auto most = is_private() ? most_fixed() : (options_.batch_size + ranks_ - 1) / ranks_;
+  const auto choice = choose_micro_batch(groups().control, most, {limit, device()},
+                                         [&](int64_t samples) { try_samples(trial, samples, rows_of_sample()); });
+  use_micro_batch(choice.samples);
+}
+
+std::optional<privacy::Spent> Job::spent(privacy::Accountant accountant) const {
+  if (!no_epsilon_.empty()) return std::nullopt;
+  auto all = earlier_;
+  all.push_back({options_.privacy->mechanism, step_ ? step_->noised() : 0});
+  return privacy::spent(accountant, all, options_.privacy->delta);
+}
+
+// The bindings here name every field, so that a new one doesn't compile before it was decided on.
+Json deciding_words(const JobOptions& options) {
+  const auto& [model, data, split, privacy, method, sampling, noise_seed, folder, optimizer, shard, device, dtype,
+               batch_size, micro_batch, padding, max_records_per_user, steps, seed, weights, groups, key, before_noise,
+               stop, gradient_norm, unaccounted, rehearsal] = options;
+  auto steps_by = optimizer;
+  auto shards = shard;
+  shards.offload_folder.clear();  // of each host
+  Config config;
+  config.add("optimizer", steps_by);
+  config.add("shard", shards);
+  auto out = config.json();
+  out["model"] = {{"architecture", model->config_json()}, {"settings", model->settings()}};
+  out["job"] = {{"batch_size", batch_size},
+                {"micro_batch", micro_batch},
+                {"padding", to_string(padding)},
+                {"max_records_per_user", max_records_per_user},
+                {"seed", seed},
+                {"dtype", to_string(dtype)},
+                {"gradient_norm", gradient_norm},
+                {"rehearsal", rehearsal},
+                {"noise_seed", noise_seed ? Json(*noise_seed) : Json()}};
+  if (privacy) out["privacy"] = event_json(*privacy, noise_seed.has_value(), !unaccounted);
+  if (privacy) out["mechanism"] = privacy::kMechanismVersion;
+  if (sampling) out["sampling"] = event_json({.mechanism = *sampling}, false);
+  return out;
+}
+
+Json record_words(const JobOptions& options) {
+  if (options.data == nullptr) return nullptr;
+  Json out{{"records", options.data->size()}, {"fingerprint", options.data->fingerprint()}};
+  if (options.split) out["held_out"] = io::to_hex(io::digest_of(Json(options.split->evaluation_records()).dump()));
+  if (options.split && options.split->users() != nullptr) out["users"] = options.split->users()->fingerprint();
+  return out;
+}
+
+Json clip_words(privacy::Method& method) {
+  Json out{{"method", method.settings()}};
+  if (method.clipper() != nullptr) out["clip"] = method.clipper()->settings();
+  return out;
+}
+
+Json world_words(const comm::World& world) {
+  const auto& [backend, peer_timeout, rendezvous_timeout, stall_timeout, interface, seal, segment] = world.config();
+  const auto& place = world.place();
+  return {{"backend", to_string(world.backend())},  // what `backend` stands for
+          {"segment", segment.count},
+          {"rank", place.rank},
+          {"size", place.size}};
+}
+
+Json shared_words(const JobOptions& options) {
+  auto out = deciding_words(options);
+  out["job"]["steps"] = options.steps;
+  out["job"]["folder"] = !options.folder.empty();
+  out["job"]["data"] = options.data != nullptr;
+  if (!options.privacy) return out;
+  out["privacy"]["steps"] = options.privacy->steps;
+  out["privacy"]["delta"] = options.privacy->delta;
+  return out;
+}
+
+namespace {
+
+// Neighbouring data sets differ in one sample alone.
+void require_neighbours(const JobOptions& options) {
+  const auto& data = *options.data;
+  SHADE_REQUIRE(!options.split || options.split->records() == data.size(), "the split is of ", options.split->records(),
+                " records, the data set has ", data.size(), "; make the split from the data set");
+  SHADE_REQUIRE(!options.split || options.split->each_alone(),
+                "records of a private job are held out by position or number, so one additional record would move "
+                "others between training and evaluation; hold them out by their content (HeldOut::by_content), or by "
+                "user (HeldOut::by_user)");
+  SHADE_REQUIRE(data.unit() != data::SampleUnit::overlapping_window,
+                "windows of a private job must not share a token, or a token would move two samples; pack the texts "
+                "with share_tokens = false");
+  if (options.privacy->unit == privacy::PrivacyUnit::user) {
+    SHADE_REQUIRE(data.unit() == data::SampleUnit::record, "a sample of the data set (", data.describe(), ") is a ",
+                  to_string(data.unit()), ", which belongs to no user; bring records");
+    SHADE_REQUIRE(options.max_records_per_user > 0,
+                  "a job that protects users needs the most records of a user in one step: "
+                  "JobOptions::max_records_per_user");
+    (void)training_units(options);
+    return;
+  }
+  SHADE_REQUIRE(to_string(data.unit()) == to_string(options.privacy->unit), "a sample of the data set (",
+                data.describe(), ") is a ", to_string(data.unit()), ", and the privacy event protects a ",
+                to_string(options.privacy->unit), "; set PrivacyEvent::unit to what a sample is");
+}
+
+}  // namespace
+
+int64_t training_units(const JobOptions& options) {
+  const auto split = options.split.value_or(HeldOut::by_position(options.data->size(), 0));
+  return split.training(options.privacy ? options.privacy->unit : privacy::PrivacyUnit::record);
+}
+
+void require_private(const JobOptions& options) {
+  const auto& event = *options.privacy;
+  if (options.rehearsal) return;
+  if (!options.unaccounted) {
+    event.require_valid();
+    SHADE_REQUIRE(event.mechanism.sampler != privacy::Sampler::shuffled,
+                  "no accountant supports shuffled batches; choose the poisson sampler, or say that the job is "
+                  "unaccounted");
+    SHADE_REQUIRE(options.steps <= event.steps, options.steps, " steps, of which the privacy event counts ",
+                  event.steps, "; make it count all of them");
+  }
+  if (options.data == nullptr) return;
+  SHADE_REQUIRE(!options.data->fingerprint().empty(), "the data set (", options.data->describe(),
+                ") has no fingerprint, so it can't be checked that a repeated step uses the same records; "
+                "return a hash of everything that batches are made of from data::Dataset::fingerprint()");
+  require_neighbours(options);
+  SHADE_REQUIRE(event.mechanism.sampler != privacy::Sampler::truncated_poisson ||
+                    event.mechanism.population >= training_units(options),
+                "population ", event.mechanism.population, " is less than the ", training_units(options), " ",
+                to_string(event.unit), "s of the data; expected a bound on their number");
+}
+
+void require_noise_for(const optim::OptimConfig& optimizer, bool is_private) {
+  SHADE_REQUIRE(is_private || optimizer.optimizer != optim::Algorithm::adambc,
+                "--optimizer adambc corrects adamw for the noise of a private run, and this run is not private; choose "
+                "--optimizer adamw, or train privately (--dp auto)");
+}
+
+std::string no_epsilon(const JobOptions& options) {
+  if (!options.privacy) return "not private";
+  if (options.rehearsal) return "a rehearsal protects nothing";
+  if (options.unaccounted) return "the job is unaccounted";
+  if (options.noise_seed) return "the noise has a seed";
+  if (options.key) return "the noise key is the caller's, who may know it or have used it before";
+  return {};
+}
+
+void require_same(const comm::Group& control, const Json& words, const std::string& advice) {
+  if (control.size() == 1) return;
+  const auto written = words.flatten().dump();
+  const auto mine = Json::parse(written);
+  const auto first = Json::parse(checkpoint::from_rank0(control, "reading the job's options", [&] { return written; }));
+  checkpoint::together(control, "comparing the job's options with rank 0's", [&] {
+    std::vector<std::string> differ;
+    auto all = first;
+    all.update(mine);
+    for (const auto& [field, value] : all.items())
+      if (mine.value(field, Json()) != first.value(field, Json()))
+        differ.push_back(text(field.substr(1), " is ", mine.value(field, Json()).dump(), ", rank 0 has ",
+                              first.value(field, Json()).dump()));
+    SHADE_REQUIRE(differ.empty(), join(differ, ", "), "; ", advice);
+  });
+}
+
+void require_same_records(const comm::Group& control, const JobOptions& options) {
+  if (control.size() == 1 || options.data == nullptr) return;
+  std::string mine;
+  checkpoint::together(control, "reading the records",
+                       [&] { mine = io::to_hex(io::digest_of(record_words(options).dump())); });
+  const auto first = checkpoint::from_rank0(control, "reading the records' fingerprint", [&] { return mine; });
+  checkpoint::together(control, "comparing the records with rank 0's", [&] {
+    SHADE_REQUIRE(mine == first, "the records of this rank (", options.data->describe(),
+                  ") or those it holds out are not those of rank 0, or are in another order: one record could be "
+                  "drawn twice in a step, which no epsilon accounts for. Give every rank the same files");
+  });
+}
+
+}  // namespace shade::train
