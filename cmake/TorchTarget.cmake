@@ -25,9 +25,7 @@ foreach(shade_library IN ITEMS torch_cpu c10)
 endforeach()
 # Its OpenMP runtime, for loops of our own (base/parallel.h).
 file(GLOB shade_openmp "${SHADE_TORCH}/lib/libgomp*.so*")
-if(NOT shade_openmp)
-  message(FATAL_ERROR "libtorch's OpenMP runtime (libgomp) was not found in ${SHADE_TORCH}/lib")
-endif()
+list(APPEND shade_openmp "${SHADE_TORCH}/lib/libgomp.so.1")  # where there is none, the linker names this one
 list(GET shade_openmp 0 shade_openmp)
 target_link_libraries(shade::torch INTERFACE "${shade_openmp}")
 # libtorch_cpu names these without a run path of its own that the static linker would follow.
