@@ -337,6 +337,18 @@ void Config::read_toml_text(std::string_view toml_text, const std::string& sourc
   }
 }
 
+std::string Given::word(const std::string& key) const {
+  const auto found = words_.find(key);
+  return found == words_.end() ? std::string() : found->second;
+}
+
+Given Config::stated() const {
+  Given out = others_ != nullptr ? others_->stated() : Given();
+  for (const auto& field : fields_)
+    if (field.given()) out.words_[field.key()] = field.word();
+  return out;
+}
+
 Json Config::json() const {
   Json out = Json::object();
   for (const auto& field : fields_) {

@@ -14,6 +14,7 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -124,6 +125,18 @@ class Fields {
   std::deque<Field>& into_;
 };
 
+// Which fields were stated, and as which word: what a run means may depend on it.
+class Given {
+ public:
+  bool operator()(const std::string& key) const { return words_.contains(key); }  // "section.name"
+  std::string word(const std::string& key) const;  // as it was stated; two words may name one value. Empty: it was not
+  void state(const std::string& key, const std::string& word) { words_[key] = word; }
+
+ private:
+  friend class Config;
+  std::map<std::string, std::string> words_;
+};
+
 // Refers to the sections it was given; they must outlive it.
 class Config {
  public:
@@ -137,6 +150,7 @@ class Config {
   // `others` must outlive it.
   void read_also(Config& others) { others_ = &others; }
   bool reads_other_files() const { return others_ != nullptr; }
+  Given stated() const;  // so far, in `others` too
   void read_toml(const std::filesystem::path& file);
   void read_toml_text(std::string_view toml, const std::string& source);
   void set(std::string_view key, std::string_view word);  // '-' and '_' are the same in keys

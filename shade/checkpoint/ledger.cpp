@@ -17,8 +17,7 @@
 namespace shade::checkpoint {
 namespace {
 
-constexpr const char* kHeaders[] = {R"({"format":"shade ledger","version":1})",
-                                    R"({"format":"shade ledger","version":2})"};
+constexpr const char* kHeader = R"({"format":"shade ledger","version":2})";
 constexpr int64_t kOpen = std::numeric_limits<int64_t>::max();
 
 std::string content_of(const std::filesystem::path& file) {
@@ -36,9 +35,8 @@ Chain chain_of(const std::filesystem::path& file, std::string_view words) {
 }
 
 // Of a step, with its digest and end.
-size_t shortest_line(int version) {
-  const auto old = std::string_view(R"({"incarnation":0,"step":0} )").size() + io::kDigestDigits + 1;
-  return version == 1 ? old : old + std::string_view(R"(,"sum":"")").size() + io::kDigestDigits;
+size_t shortest_line() {
+  return std::string_view(R"({"incarnation":0,"step":0,"sum":""} )").size() + 2 * io::kDigestDigits + 1;
 }
 
 std::string mark_of(const FreshBytes& fresh) {
@@ -69,7 +67,7 @@ Origin Origin::from_json(const Json& json) {
 
 Origin Stretch::at(int64_t step) const { return {incarnation, step, mark_of(fresh)}; }
 
-std::string Ledger::Incarnation::mark() const { return fresh ? mark_of(*fresh) : ""; }
+std::string Ledger::Incarnation::mark() const { return mark_of(fresh); }
 
 int64_t Ledger::Incarnation::known() const {
   const auto torn = std::find(sums.begin(), sums.end(), std::nullopt);
@@ -77,10 +75,9 @@ int64_t Ledger::Incarnation::known() const {
 }
 
 void Ledger::Books::take_incarnation(const Json& json, const std::function<void(bool)>& rule) {
-  const bool fresh = json.contains("fresh");
-  rule(last == incarnations.size() && json.size() == (fresh ? 6 : 5) && (fresh || version == 1));
-  Incarnation found{.run = {json.at("key"), json.at("exact"), json.at("event")}, .fresh = {}, .from = {}};
-  if (fresh) found.fresh = bytes_in(json.at("fresh"));
+  rule(last == incarnations.size() && json.size() == 6);
+  Incarnation found{
+      .run = {json.at("key"), json.at("exact"), json.at("event")}, .fresh = bytes_in(json.at("fresh")), .from = {}};
   if (!json.at("from").is_null()) {
     found.from = Origin::from_json(json.at("from"));
     rule(found.from->incarnation < last && found.from->step <= incarnations[found.from->incarnation].head &&
@@ -113,17 +110,13 @@ void Ledger::Books::take(const std::string& record, size_t line) {
       here.diverged = true;
       return;
     }
-    const bool torn = json.contains("torn"), summed = json.contains("sum");
+    const bool torn = json.contains("torn");
     const auto steps = torn ? json.at("count").get<int64_t>() : 1;
-    const auto most = static_cast<int64_t>(kMaxRecord / shortest_line(version)) + 1;
-    rule(json.size() == (torn     ? 4U
-                         : summed ? 3U
-                                  : 2U) &&
-         (torn || summed == here.fresh.has_value()) && steps >= 1 && steps <= most &&
-         json.at("step").get<int64_t>() == here.head);
+    const auto most = static_cast<int64_t>(kMaxRecord / shortest_line()) + 1;
+    rule(json.size() == (torn ? 4U : 3U) && steps >= 1 && steps <= most && json.at("step").get<int64_t>() == here.head);
     here.head += steps;
     here.sums.resize(static_cast<size_t>(here.head - here.begin()));
-    if (!summed) return;
+    if (torn) return;
     if (const auto sum = bytes_in(json.at("sum")); sum != kNotKnown) here.sums.back() = sum;
   } catch (const Json::exception&) {
     rule(false);
@@ -137,7 +130,7 @@ Json Ledger::Books::seal(size_t torn) const {
   if (incarnations.empty()) return out;
   out["incarnation"] = last;
   out["step"] = incarnations[last].head;
-  const auto line = shortest_line(version);
+  const auto line = shortest_line();
   out["count"] = (torn + line - 1) / line;
   return out;
 }
@@ -162,10 +155,8 @@ Ledger::Books Ledger::books_of(const Chain& chain) {
   for (size_t i = 0; i < chain.records.size(); ++i) {
     if (i > 0)
       books.take(chain.records[i], i + 1);
-    else if (chain.records[i] == kHeaders[0])
-      books.version = 1;
-    else if (chain.records[i] != kHeaders[1])
-      throw io::FormatError("the file doesn't begin as a ledger of version 1 or 2 does");
+    else if (chain.records[i] != kHeader)
+      throw io::FormatError("the file doesn't begin as a ledger of version 2 does");
   }
   return books;
 }
@@ -191,7 +182,7 @@ bool Ledger::Books::knows(const Origin& state) const {
 Ledger::Ledger(const std::filesystem::path& file) : path_(file), lock_(file, "a ledger") {
   const auto words = content_of(file);
   io::Digest first{};
-  const auto header = next_line(first, kHeaders[1]);
+  const auto header = next_line(first, kHeader);
   if (words.size() < header.size() && header.starts_with(words)) {  // new, or its making was interrupted
     write(std::string_view(header).substr(words.size()));
     flush_folder(file.has_parent_path() ? file.parent_path() : ".");
@@ -240,10 +231,10 @@ std::vector<Stretch> Ledger::replayed(const PrivateRun& run, const std::optional
   auto state = from;
   const auto end_of = [&](size_t i) { return repeatable ? all[i].head : all[i].known(); };
   const auto again = [&](size_t i, int64_t begin) {
-    return all[i].fresh && !all[i].diverged && all[i].run == run && (repeatable || begin < end_of(i));
+    return !all[i].diverged && all[i].run == run && (repeatable || begin < end_of(i));
   };
   const auto follow = [&](size_t i, int64_t begin) {
-    out.push_back({i, *all[i].fresh, begin, end_of(i)});
+    out.push_back({i, all[i].fresh, begin, end_of(i)});
     state = out.back().at(end_of(i));
   };
   if (from && again(from->incarnation, from->step)) follow(from->incarnation, from->step);

@@ -86,7 +86,7 @@ class Ledger {
  public:
   // Makes the file if there is none. Reads and proves it all; throws io::FormatError if it is damaged. A last line
   // whose writing was interrupted counts as spent by the incarnation before it, though its flush can't have returned:
-  // as many steps as its bytes could have been. Files of version 1 are read; their steps are never made again.
+  // as many steps as its bytes could have been.
   explicit Ledger(const std::filesystem::path& file);
 
   bool empty() const { return books_.incarnations.empty(); }  // nothing was ever started
@@ -128,17 +128,16 @@ class Ledger {
  private:
   struct Incarnation {
     PrivateRun run;
-    std::optional<FreshBytes> fresh;  // none: of version 1
+    FreshBytes fresh{};
     std::optional<Origin> from;
     int64_t head = 0;  // steps [begin, head) were spent
     bool diverged = false;
     std::vector<std::optional<SumDigest>> sums{};  // of those steps; none: its line was torn, or it was not known
     int64_t begin() const { return from ? from->step : 0; }
     int64_t known() const;     // steps [begin, known) have their sums
-    std::string mark() const;  // of its bytes; empty: of version 1
+    std::string mark() const;  // of its bytes
   };
   struct Books {
-    int version = 2;
     std::vector<Incarnation> incarnations;
     uint64_t last = 0;  // the incarnation of the last line
     Json remembered;    // what was remembered last

@@ -22,7 +22,6 @@
 #include "shade/proof/audit_canaries.h"
 #include "shade/proof/audit_training.h"
 #include "shade/serve/opened_model.h"
-#include "shade/shard/choose_strategy.h"
 #include "shade/train/feed/records.h"
 #include "shade/train/run/model_states.h"
 #include "shade/train/spec/recipe.h"
@@ -160,7 +159,7 @@ int split_canaries(const FinishedModel& what) {
   return 0;
 }
 
-proof::CanaryAuditResult audit_finished(const FinishedModel& what, const proof::AuditConfig& audit) {
+proof::CanaryAuditResult audit_finished(const FinishedModel& what, const proof::Audit& audit) {
   std::vector<double> scores;
   std::vector<bool> included;
   std::vector<data::UserId> users;
@@ -188,10 +187,10 @@ proof::CanaryAuditResult audit_finished(const FinishedModel& what, const proof::
   return {.kind = proof::AuditKind::model,
           .canaries = std::ssize(scores),
           .included = std::count(included.begin(), included.end(), true),
-          .delta = audit.delta,
-          .confidence = audit.confidence,
+          .delta = audit.budget.delta,
+          .confidence = audit.audit.confidence,
           .claimed_epsilon = what.claimed_epsilon,
-          .bound = proof::one_run_bound(scores, included, audit.delta, audit.confidence),
+          .bound = proof::one_run_bound(scores, included, audit.budget.delta, audit.audit.confidence),
           .unit = has_users ? "user" : "record"};
 }
 
@@ -224,7 +223,7 @@ void print(const proof::AuditResult& result, const proof::Audit& what) {
   table.add({"at least", significant(result.lower_mu, 4), significant(result.lower_epsilon, 4)});
   std::printf(
       "%s\n%s\n%s\n%s\n", table.str().c_str(),
-      text("sigma ", what.dp.sigma, ", ", to_string(what.audit.dtype), "; delta ", result.delta, ", confidence ",
+      text("sigma ", what.dp.sigma, ", ", to_string(what.model.dtype), "; delta ", result.delta, ", confidence ",
            result.confidence, "; ", result.runs, " runs of each world: ", result.false_alarms, " false alarms, ",
            result.misses, " misses; the canary is ", significant(result.canary, 4), " clip norms")
           .c_str(),
@@ -240,7 +239,7 @@ void print(const proof::TrainingAuditResult& result, const proof::Audit& what) {
   for (const auto& rule : result.rules) rules.add({rule.name, text(rule.false_alarms), text(rule.misses)});
   std::printf("%s\n%s\n%s\n%s\n%s\n", table.str().c_str(), rules.str().c_str(),
               text(result.trainings, " trainings of each world: ", result.steps, " steps, sample rate ",
-                   result.sample_rate, ", sigma ", result.sigma, ", ", to_string(what.audit.dtype), "; delta ",
+                   result.sample_rate, ", sigma ", result.sigma, ", ", to_string(what.model.dtype), "; delta ",
                    result.delta, ", confidence ", result.confidence, "; the canary is ",
                    significant(result.shortest, 4), " to ", significant(result.longest, 4), " clip norms")
                   .c_str(),
@@ -268,27 +267,11 @@ int finish(const Result& result, const CommandLine& line, const Config& config, 
   return result.pass() ? 0 : 1;
 }
 
-// What a recipe says of its training, unless the audit's own options do. A training that is repeated hundreds of times
-// stays as short as it is by default.
-void use_recipe(proof::AuditConfig& audit, const train::Recipe& recipe, const Config& config,
-                const Config& recipe_config) {
-  const auto take = [&](const char* key, const char* of, auto& into, const auto& value) {
-    if (recipe_config.given(of) && !config.given(key)) into = value;
-  };
-  if (recipe.budget.privacy_unit == privacy::PrivacyUnit::user)
-    take("audit.max_records_per_user", "dp.max_records_per_user", audit.max_records_per_user,
-         recipe.budget.max_records_per_user);
-  if (audit.kind == proof::AuditKind::step) return;
-  take("audit.sample_rate", "dp.sample_rate", audit.sample_rate, recipe.budget.sample_rate);
-  if (audit.kind != proof::AuditKind::training) take("audit.steps", "train.steps", audit.steps, recipe.train.steps);
-}
-
 struct AuditVerb final : LineVerb {
   proof::Audit what;
   FinishedModel finished;
-  comm::CommConfig comm_config;
   Config config;
-  train::Recipe recipe;  // --config may be one: its other sections say nothing here
+  train::TrainConfig train;  // of a recipe, which --config may be; not used
   Config recipe_config;
 
   AuditVerb()
@@ -308,8 +291,8 @@ struct AuditVerb final : LineVerb {
             "  shade audit --kind model --trained runs/private --included in --excluded out --claimed-epsilon 3") {
     what.declare(config);
     config.add("audit", finished);
-    config.add("comm", comm_config);
-    recipe.declare(recipe_config);
+    config.add("comm", what.comm);
+    train::declare_recipe(recipe_config, what.trained, train);
     config.read_also(recipe_config);
     line.add(config);
   }
@@ -326,25 +309,22 @@ int AuditVerb::run(const Arguments& arguments) {
   line.require_effects();
   if (finished.splits()) return split_canaries(finished);
   if (finished.asked()) {
-    const auto result = audit_finished(finished, what.audit);
+    const auto result = audit_finished(finished, what);
     std::printf("%s\n", text_of(result).c_str());
     return finish(result, line, config, Readers::owner);  // what it says follows from the records of a run
   }
-  SHADE_REQUIRE(recipe.budget.target_epsilon == 0 || config.given("dp.sigma"),
-                "the recipe states target_epsilon, from which shade train finds sigma by its data and steps; state "
-                "--sigma (shade account finds it)");
-  use_recipe(what.audit, recipe, config, recipe_config);
   const auto place = expected_place(line);
-  what.audit.use_folder();
-  const auto strategy = shard::choose_strategy(what.shard, config, place.size);
-  line.require_effects({{kModelKind, what.audit.model_kind(what.sizes)}, {kRanks, ranks_fact(place)}});
-  if (!on_gpus(comm_config))
+  const auto run = train::resolve(what, config.stated(), place.size);
+  what = *run;  // conditions of options are about what was decided
+  const auto strategy = run.decisions().of(train::Topic::strategy);
+  line.require_effects({{kModelKind, what.model.model_kind(what.sizes)}, {kRanks, ranks_fact(place)}});
+  if (!on_gpus(what.comm))
     train::require_memory(
-        train::model_states(models::size_of(what.audit.model, what.sizes, what.audit.options()),
+        train::model_states(models::size_of(what.model.model, what.sizes, what.model.options()),
                             {.shard = what.shard, .optim = {}, .ranks = place.size, .local_ranks = place.local_size}));
-  if (const auto status = start_ranks(line, "audit", arguments, comm_config)) return *status;
+  if (const auto status = start_ranks(line, "audit", arguments, what.comm)) return *status;
   int status = 1;
-  in_world(line.ranks, comm_config, [&](comm::World& world) {
+  in_world(line.ranks, what.comm, [&](comm::World& world) {
     use_threads(1, {});  // a small model: a second thread only waits
     say_device(world);
     if (world.rank() == 0 && !strategy.empty()) std::printf("%s\n", strategy.c_str());

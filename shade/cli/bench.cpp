@@ -89,7 +89,7 @@ void print(const measure::BenchResult& result, const measure::Experiment& experi
                             significant(100 * *result.cpu_overhead_ms / result.time_ms, 2), " %)")});
   const bool whole = experiment.bench.work == measure::Work::step;
   if (const auto& dp = experiment.dp; dp.is_private())
-    table.add({"privacy", text(to_string(dp.dp), ", ", to_string(dp.clip_style), " clipping at ", dp.max_grad_norm,
+    table.add({"privacy", text(to_string(dp.dp), ", ", to_string(dp.clip.style), " clipping at ", dp.max_grad_norm,
                                ", sigma ", dp.sigma, dp.noise_seed >= 0 ? " (seeded: NOT private)" : "",
                                result.tells_of_records(dp) ? ""
                                                            : text("; ", result.clipped, " samples clipped, ",
@@ -125,14 +125,14 @@ void print(const measure::BenchResult& result, const measure::Experiment& experi
 }
 
 // Called before anything is allocated, in the process that starts the ranks, so that there is one message.
-void require_states_fit(const measure::Experiment& experiment, const comm::CommConfig& comm, const comm::Place& place) {
-  const auto& config = experiment.bench;
-  const auto size = models::size_of(config.model, experiment.sizes, config.options());
-  if (config.work == measure::Work::forward_backward)
-    return train::require_memory(train::plain_states(size, train::dtype_of(config.dtype)));
-  if (on_gpus(comm)) return;
+void require_states_fit(const measure::Experiment& experiment, const comm::Place& place) {
+  const auto& model = experiment.model;
+  const auto size = models::size_of(model.model, experiment.sizes, model.options());
+  if (experiment.bench.work == measure::Work::forward_backward)
+    return train::require_memory(train::plain_states(size, train::dtype_of(model.dtype)));
+  if (on_gpus(experiment.comm)) return;
   train::require_memory(train::model_states(size, {.shard = experiment.shard,
-                                                   .compute = train::dtype_of(config.dtype),
+                                                   .compute = train::dtype_of(model.dtype),
                                                    .optim = experiment.optim,
                                                    .ranks = place.size,
                                                    .local_ranks = place.local_size}));
@@ -162,7 +162,7 @@ int Bench::run(const Arguments& arguments) {
   auto& bench = experiment.bench;
   if (const auto status = own.parse(arguments)) return *status;
   if (!own.unused.empty()) throw UsageError(own.unused.front().message);
-  require_states_fit(experiment, own.comm, expected_place(line));
+  require_states_fit(experiment, expected_place(line));
   if (!folder.empty()) std::filesystem::create_directories(folder);
   c10::Device device = c10::kCPU;
   const auto deliver = [&](const measure::BenchResult& result) {
@@ -182,13 +182,13 @@ int Bench::run(const Arguments& arguments) {
   };
   if (bench.work == measure::Work::forward_backward) {
     SHADE_REQUIRE(!line.ranks || *line.ranks == 1, "--work forward_backward runs in one process; drop --ranks");
-    use_threads(bench.threads, {});
+    use_threads(experiment.work.threads, {});
     deliver(measure::measure_forward_backward(experiment));
     return 0;
   }
-  if (const auto status = start_ranks(line, "bench", arguments, own.comm)) return *status;
-  in_world(line.ranks, own.comm, [&](comm::World& world) {
-    use_threads(bench.threads, world.place(), world.device());
+  if (const auto status = start_ranks(line, "bench", arguments, experiment.comm)) return *status;
+  in_world(line.ranks, experiment.comm, [&](comm::World& world) {
+    use_threads(experiment.work.threads, world.place(), world.device());
     say_device(world);
     device = world.device();
     if (world.rank() == 0)

@@ -7,13 +7,14 @@
 namespace shade::cli {
 
 struct BenchLine {
-  measure::Experiment experiment;
-  comm::CommConfig comm;
+  measure::Experiment experiment;  // as the options state it, and from parse() on what that means
   Config config;
-  train::Recipe recipe;  // --config may be one
+  train::TrainConfig train;  // of a recipe, which --config may be; not used
   Config recipe_config;
   CommandLine line;
-  std::vector<std::string> notes;    // what was chosen that was not stated
+  measure::Experiment stated;                               // after parse()
+  std::optional<train::Resolved<measure::Experiment>> run;  // after parse()
+  std::vector<std::string> notes;                           // what was chosen that was not stated
   std::vector<NoEffect> unused;      // options without an effect: shade bench refuses them, a matrix if no row uses one
   std::optional<int> planned_ranks;  // of a world that is simulated, whatever --ranks and the environment say
 

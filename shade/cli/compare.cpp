@@ -24,11 +24,11 @@ namespace {
 void predict(const std::vector<measure::MatrixRow>& rows, std::vector<Json>& results, const PlanTime& time) {
   const bool gpus =
       std::any_of(results.begin(), results.end(), [](const Json& one) { return one.value("num_gpus", 0) > 0; });
-  if (gpus != time.accelerator().has_value()) return;
+  if (gpus != time.target().accelerator().has_value()) return;
   std::vector<std::string> notes;  // were printed before the runs
   for (size_t i = 0; i < rows.size(); ++i) {
-    auto planned = Planned::read(rows[i], notes);
-    planned.make(time);
+    auto planned = read_row(rows[i], notes).planned();
+    planned.make(time.target());
     if (!planned.refused.empty()) continue;
     auto& out = results[i]["predicted"];
     out = {{"peak_memory_mb", measure::mib(planned.record.peak.total)}, {"sent_bytes", planned.record.sent.count}};

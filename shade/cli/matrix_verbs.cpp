@@ -172,7 +172,7 @@ std::vector<measure::MatrixRow> MatrixLine::rows(const Arguments& arguments) con
     BenchLine bench;
     SHADE_REQUIRE(!bench.parse(row.arguments), "--help stands between the options of a matrix");
     notes.insert(notes.end(), bench.notes.begin(), bench.notes.end());
-    row.model_name = models::model_title(bench.experiment.bench.model, bench.experiment.sizes);
+    row.model_name = models::model_title(bench.experiment.model.model, bench.experiment.sizes);
     drop_unused(row.arguments, unused.emplace_back(bench.unused));
   }
   require_used(unused, rest_);

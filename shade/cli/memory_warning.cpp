@@ -68,10 +68,11 @@ std::string answer_of_child(const std::function<std::string()>& body) {
 // Sixteen bytes of states for each parameter, and activations as wide as a square matrix of all of them, a hundred
 // bytes each: far above what a small model needs.
 bool is_tiny(const MemoryQuestion& question) {
-  const auto& bench = question.experiment.bench;
-  const auto size = models::size_of(bench.model, question.experiment.sizes, bench.options());
+  const auto& [spec, bench, work] =
+      std::tie(question.experiment.model, question.experiment.bench, question.experiment.work);
+  const auto size = models::size_of(spec.model, question.experiment.sizes, spec.options());
   const auto parameters = static_cast<double>(size.parameters);
-  const double tokens = static_cast<double>(bench.batch_size) * static_cast<double>(bench.seq_length);
+  const double tokens = static_cast<double>(bench.batch_size) * static_cast<double>(work.seq_length);
   return 16 * (16 * parameters + 100 * tokens * std::sqrt(parameters)) < static_cast<double>(question.limit.count);
 }
 
@@ -101,12 +102,11 @@ std::string memory_warning(const MemoryQuestion& question) noexcept {
 
 std::optional<measure::Experiment> experiment_of(const train::Recipe& recipe, int ranks) {
   if (recipe.budget.privacy_unit == privacy::PrivacyUnit::user) return std::nullopt;
-  measure::Experiment out{.sizes = recipe.sizes, .shard = recipe.shard, .optim = recipe.optim, .dp = recipe.dp};
-  static_cast<train::ModelConfig&>(out.bench) = recipe.model;
-  const auto of_rank = (recipe.train.batch_size + ranks - 1) / ranks;
-  out.bench.batch_size = std::min(parse_integer(recipe.train.micro_batch).value_or(1), of_rank);
+  measure::Experiment out;
+  static_cast<train::RunSpec&>(out) = recipe;
+  const auto of_rank = (recipe.work.batch_size + ranks - 1) / ranks;
+  out.bench.batch_size = std::min(parse_integer(recipe.work.micro_batch).value_or(1), of_rank);
   out.bench.grad_accum = out.bench.batch_size < of_rank ? 2 : 1;
-  out.bench.seq_length = recipe.train.seq_length;
   if (out.dp.is_private() && out.dp.sigma <= 0) out.dp.sigma = 1;  // computed from epsilon, later; it changes no size
   return out;
 }

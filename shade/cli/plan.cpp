@@ -109,7 +109,7 @@ class PlanRun {
   void read(const PlanTime& time);  // throws UsageError
   bool asked() const { return options_.tokens > 0; }
 
-  plan::WholeRun plan(const Planned& row) const;  // of one with a time
+  plan::WholeRun plan(const plan::Planned& row) const;  // of one with a time
 
  private:
   plan::WholeRunConfig options_;
@@ -131,10 +131,10 @@ void PlanRun::read(const PlanTime& time) {
   SHADE_REQUIRE(!asked() || time.device(), "--tokens needs the time of a step; add --device-profile");
 }
 
-plan::WholeRun PlanRun::plan(const Planned& row) const {
+plan::WholeRun PlanRun::plan(const plan::Planned& row) const {
   SHADE_CHECK(row.time, "a row without a time");
   return plan::plan_whole_run({.tokens = options_.tokens,
-                               .devices = row.ranks,
+                               .devices = row.ranks(),
                                .step = row.time->time.step,
                                .tokens_per_step = row.record.tokens,
                                .checkpoint = row.record.checkpoint,
@@ -144,11 +144,15 @@ plan::WholeRun PlanRun::plan(const Planned& row) const {
                                .restart = options_.restart_time});
 }
 
-std::vector<Planned> read_rows(const Arguments& words) {
-  std::vector<Planned> out;
+std::vector<plan::Planned> read_rows(const Arguments& words) {
+  std::vector<plan::Planned> out;
   std::vector<std::string> notes;
   std::vector<std::vector<NoEffect>> unused;
-  for (const auto& row : measure::expand(words)) unused.push_back(out.emplace_back(Planned::read(row, notes)).unused);
+  for (const auto& row : measure::expand(words)) {
+    const auto stated = read_row(row, notes);
+    unused.push_back(stated.unused);
+    out.push_back(stated.planned());
+  }
   require_used(unused, words);
   print_once(notes);
   return out;
@@ -156,14 +160,14 @@ std::vector<Planned> read_rows(const Arguments& words) {
 
 std::string tera(double flops) { return text(significant(flops / 1e12), " TFLOP"); }
 
-void print(const std::vector<Planned>& rows) {
+void print(const std::vector<plan::Planned>& rows) {
   const bool reserves =
-      std::any_of(rows.begin(), rows.end(), [](const Planned& one) { return one.record.reserved.count > 0; });
+      std::any_of(rows.begin(), rows.end(), [](const plan::Planned& one) { return one.record.reserved.count > 0; });
   std::vector<std::string> header{
       "experiment",    "ranks",    "peak memory per rank",    "between steps", "sent per step",
       "work per step", "launches", "largest part of the peak"};
   const bool resident =
-      std::any_of(rows.begin(), rows.end(), [](const Planned& one) { return one.resident().count > 0; });
+      std::any_of(rows.begin(), rows.end(), [](const plan::Planned& one) { return one.resident().count > 0; });
   if (reserves) header.insert(header.begin() + 3, "reserved");
   if (resident) header.insert(header.begin() + 3, "process");
   Table table(header);
@@ -171,10 +175,10 @@ void print(const std::vector<Planned>& rows) {
   for (const auto& planned : rows) {
     const auto& record = planned.record;
     if (!planned.refused.empty()) {
-      std::vector<std::string> cells{planned.row.name, std::to_string(planned.ranks), "refused"};
+      std::vector<std::string> cells{planned.name, std::to_string(planned.ranks()), "refused"};
       cells.resize(header.size());
       table.add(std::move(cells));
-      reasons += text(planned.row.name, ": ", planned.refused, "\n");
+      reasons += text(planned.name, ": ", planned.refused, "\n");
       continue;
     }
     double flops = 0;
@@ -183,8 +187,8 @@ void print(const std::vector<Planned>& rows) {
       flops += sum.flops;
       launches += sum.launches;
     }
-    std::vector<std::string> cells{planned.row.name,
-                                   std::to_string(planned.ranks),
+    std::vector<std::string> cells{planned.name,
+                                   std::to_string(planned.ranks()),
                                    to_string(record.peak.total),
                                    to_string(record.state.total),
                                    to_string(record.sent),
@@ -199,37 +203,34 @@ void print(const std::vector<Planned>& rows) {
 }
 
 // What the published comparison of plans with runs found (docs/results/planning).
-void print_error(const std::vector<Planned>& rows, const PlanTime& time) {
+void print_error(const std::vector<plan::Planned>& rows, const PlanTime& time) {
   constexpr auto found = plan::kMeasuredError;
   std::string process;
-  if (std::any_of(rows.begin(), rows.end(), [](const Planned& one) { return one.resident().count > 0; }))
+  if (std::any_of(rows.begin(), rows.end(), [](const plan::Planned& one) { return one.resident().count > 0; }))
     process = text("; of the process below ", significant(found.process_90), " % for 90 %");
   std::printf("\nerror of predicted tensor memory in %d runs on a CPU: below %s %% for 95 %%, at most %s %%%s%s\n",
               found.runs, significant(found.tensors_95).c_str(), significant(found.tensors_most).c_str(),
-              process.c_str(), time.accelerator() ? "; not compared with a GPU" : "");
+              process.c_str(), time.target().accelerator() ? "; not compared with a GPU" : "");
 }
 
-void print_times(const std::vector<Planned>& rows, const PlanTime& time) {
-  std::vector<PlanTime::Row> times;
-  for (const auto& planned : rows)
-    if (planned.time) times.push_back(*planned.time);
-  if (!times.empty()) std::printf("\n%s", time.table(times).c_str());
+void print_times(const std::vector<plan::Planned>& rows, const PlanTime& time) {
+  if (const auto times = time.table(rows); !times.empty()) std::printf("\n%s", times.c_str());
 }
 
 using WholeRuns = std::vector<std::pair<std::string, plan::WholeRun>>;  // by row
 
-WholeRuns plan_runs(const std::vector<Planned>& rows, const PlanRun& run) {
+WholeRuns plan_runs(const std::vector<plan::Planned>& rows, const PlanRun& run) {
   WholeRuns out;
   for (const auto& planned : rows)
-    if (run.asked() && planned.time) out.emplace_back(planned.row.name, run.plan(planned));
+    if (run.asked() && planned.time) out.emplace_back(planned.name, run.plan(planned));
   return out;
 }
 
 // Of the first row that can be run: what one of its records costs.
-std::optional<plan::PrivacyPlan> plan_privacy(const std::vector<Planned>& rows, const WholeRuns& runs,
+std::optional<plan::PrivacyPlan> plan_privacy(const std::vector<plan::Planned>& rows, const WholeRuns& runs,
                                               PlanPrivacy& privacy) {
   if (!privacy.asked()) return std::nullopt;
-  const auto row = std::find_if(rows.begin(), rows.end(), [](const Planned& one) { return one.refused.empty(); });
+  const auto row = std::find_if(rows.begin(), rows.end(), [](const plan::Planned& one) { return one.refused.empty(); });
   if (row == rows.end()) return std::nullopt;
   const auto& record = row->record;
   const double samples = static_cast<double>(record.samples) / record.ranks;  // of this rank
@@ -270,7 +271,7 @@ void print_parts(const plan::StepRecord& record) {
   std::printf("\n%s", phases.str().c_str());
 }
 
-void write_csv(const std::string& file, const std::vector<Planned>& rows) {
+void write_csv(const std::string& file, const std::vector<plan::Planned>& rows) {
   std::string out =
       "name,model,dp,shard,seq_length,batch_size,num_ranks,peak_memory_mb,reserved_memory_mb,state_memory_mb,sent_"
       "bytes,flops,model_flops,"
@@ -375,9 +376,9 @@ int Plan::run(const Arguments& arguments) {
   {
     Progress progress("plan", static_cast<int64_t>(rows.size()), rows.size() > 1);
     for (auto& planned : rows) {
-      planned.make(time, json_file.empty() ? Planned::Events::drop : Planned::Events::timeline);
+      planned.make(time.target(), json_file.empty() ? plan::Planned::Events::drop : plan::Planned::Events::timeline);
       if (!planned.refused.empty()) ++refused;
-      progress.advance(planned.row.name);
+      progress.advance(planned.name);
     }
   }
   print(rows);

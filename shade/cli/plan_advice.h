@@ -1,8 +1,8 @@
-// The part of shade plan that searches: which settings are fastest within a memory limit, and why others are not.
+// The part of shade plan that advises: its options, and what was found, printed.
 #pragma once
 
 #include "shade/cli/planned.h"
-#include "shade/plan/advice.h"
+#include "shade/plan/advisor.h"
 
 namespace shade::cli {
 
@@ -14,30 +14,21 @@ class PlanAdvice {
 
   // Tries what `words`, options of `shade bench`, leave open, and prints what was found. False: nothing fits.
   bool run(const Arguments& words, const PlanTime& time);
-  Json json() const;
-  std::string csv() const;
+  Json json() const { return advisor_->json(); }
+  std::string csv() const { return advisor_->csv(); }
 
  private:
-  Planned plan(const plan::Candidate& candidate, Planned::Events events = Planned::Events::drop) const;
-  plan::Estimate estimate(const plan::Candidate& candidate) const;
-  bool fits(const plan::Candidate& candidate) const;
-  void find_largest(const plan::Candidate& best);
-  void find_crossovers();
-  void print() const;
+  void print(const Arguments& words) const;
   void print_front() const;
-  void print_best() const;
+  void print_best(Arguments words) const;
   void print_losers() const;
-  plan::ReasonWords reason_words() const;
   std::vector<std::string> cells(const plan::Tried& tried) const;
 
   bool asked_ = false;
   std::string limit_word_;
   Bytes limit_;
-  Arguments words_;
-  const PlanTime* time_ = nullptr;
-  plan::Advice advice_;
-  std::optional<int64_t> largest_batch_, largest_length_;
-  plan::Crossovers crossovers_;
+  bool timed_ = false, reserves_ = false;
+  std::optional<plan::Advisor> advisor_;
 };
 
 }  // namespace shade::cli

@@ -25,50 +25,6 @@
 namespace shade::cli {
 namespace {
 
-// The name of a run that was given none.
-
-// A setting that isn't here may change from start to start of one run: how long it is, how it is computed and saved.
-struct Section {
-  const char* name;
-  std::vector<const char*> fields;
-};
-const std::vector<Section>& experiment() {
-  static const std::vector<Section> sections{
-      {"model",
-       {"model", "weights", "from_scratch", "task", "lora_rank", "lora_alpha", "lora_targets", "hidden_dim",
-        "num_layers", "num_heads", "num_kv_heads", "ffn_dim", "vocab_size", "image_size", "patch_size", "num_classes"}},
-      {"data", {"data_folder", "tokenizer", "packing", "loss_on"}},
-      {"dp", {"dp", "clip_style", "max_grad_norm", "delta", "target_epsilon", "privacy_unit"}},
-      {"optim", {"optimizer", "lr", "schedule"}},
-      {"train", {"synthetic", "records", "batch_size", "seq_length", "seed"}}};
-  return sections;
-}
-
-// The last name of a path, or of a name on the hub, without its ending and without what a shell would ask about.
-std::string last_name(const std::string& path) {
-  auto name = (std::filesystem::path(path) / "").parent_path().filename().string();
-  for (const auto* ending : {".jsonl", ".json", ".csv", ".parquet", ".arrow", ".txt"})
-    if (name.ends_with(ending) && name.size() > std::string_view(ending).size())
-      name.resize(name.size() - std::string_view(ending).size());
-  for (auto& c : name)
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_' && c != '.') c = '_';
-  return name.substr(0, 40);
-}
-
-// "llama-nano-records-1f2e3d4c": model, data, and a hash of the settings that make an experiment another one. So the
-// same command finds its run again, with more --steps too, on every rank, and another experiment has its own directory.
-// `config`: the recipe as it was resolved, by section.
-std::string run_name(const Json& config) {
-  auto settings = Json::array();
-  for (const auto& [section, fields] : experiment())
-    for (const auto* field : fields) settings.push_back(config.at(section).at(field));
-  if (config.at("dp").at("target_epsilon") == 0.0) settings.push_back(config.at("dp").at("sigma"));  // else it follows
-  const auto folder = config.at("data").at("data_folder").get<std::string>();
-  return text(last_name(config.at("model").at("model").get<std::string>()), "-",
-              folder.empty() ? "synthetic" : last_name(folder), "-",
-              io::to_hex(io::digest_of(settings.dump(-1, ' ', false, Json::error_handler_t::replace))).substr(0, 8));
-}
-
 // Traces of the first steps of a training run, for shade train --use-profiler.
 inline constexpr int64_t kProfiledSteps = 10;  // a trace of every operator grows by megabytes per step
 
@@ -130,7 +86,7 @@ void require_recipe_fits(const train::Recipe& recipe, const comm::Place& place) 
                                                  .optim = recipe.optim,
                                                  .ranks = place.size,
                                                  .local_ranks = place.local_size});
-  if (const auto limit = recipe.train.memory_limit; limit.count > 0)
+  if (const auto limit = recipe.work.memory_limit; limit.count > 0)
     train::require_memory(
         states, {std::min(limit.count, std::numeric_limits<int64_t>::max() / place.local_size) * place.local_size});
   else
@@ -181,12 +137,10 @@ int Train::run(const Arguments& arguments) {
   SHADE_REQUIRE(config.given("model.model"),
                 "no model to train; name a recipe (shade train RECIPE.toml), or a model and its data (--model FOLDER "
                 "--data-folder FOLDER)");
-  const bool unnamed = recipe.train.output.empty() && !line.has_file();
-  if (recipe.train.output.empty())
-    recipe.train.output = "runs/" + line.config_name();  // unnamed: until all is resolved
+  if (recipe.train.output.empty() && line.has_file()) recipe.train.output = "runs/" + line.config_name();
   require_stated_privacy(recipe, config, line);
-  recipe.resolve(config, expected_place(line).size);
-  if (unnamed) recipe.train.output = "runs/" + run_name(config.json());
+  const auto run = train::resolve(recipe, config.stated(), expected_place(line).size);
+  recipe = *run;  // conditions of options are about what was decided
   train::require_data(recipe);
   line.require_effects({{kModelKind, recipe.model.model_kind(recipe.sizes)},
                         {kRanks, ranks_fact(expected_place(line))},
@@ -195,9 +149,9 @@ int Train::run(const Arguments& arguments) {
   if (!on_gpus(recipe.comm)) require_recipe_fits(recipe, expected_place(line));
   if (const auto status = start_ranks(line, "train", arguments, recipe.comm)) return *status;
   in_world(line.ranks, recipe.comm, [&](comm::World& world) {
-    use_threads(recipe.train.threads, world.place(), world.device());
+    use_threads(recipe.work.threads, world.place(), world.device());
     if (const auto planned = experiment_of(recipe, world.size()))
-      warn_of_memory(*planned, world, recipe.train.memory_limit);
+      warn_of_memory(*planned, world, recipe.work.memory_limit);
     std::optional<StepProfiler> profiler;
     if (use_profiler)
       profiler.emplace(world, std::filesystem::path(recipe.train.output) / "traces",
@@ -207,7 +161,7 @@ int Train::run(const Arguments& arguments) {
       return false;  // no request to stop
     };
     train::Trainer trainer(
-        world, recipe, config, nullptr,
+        world, run, nullptr,
         {.stop = before_step, .answer_signals = true, .environment = origin("train", arguments, world.device())});
     const auto result = trainer.run();
     if (profiler) profiler->end();
@@ -231,7 +185,7 @@ int Train::run(const Arguments& arguments) {
     if (recipe.dp.is_private()) out["adjacency"] = adjacency(recipe.budget.privacy_unit);
     if (result.spent && recipe.dp.noise_seed >= 0) out["epsilon_void"] = true;
     out["run"] = without_folders(recipe.train.output);
-    out["config"] = without_folders(config.json());
+    out["config"] = without_folders(trainer.run_spec().json());
     write_output(line.json_file, out.dump(2) + "\n", recipe.dp.is_private() ? Readers::owner : Readers::by_umask);
   });
   return 0;

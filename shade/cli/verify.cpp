@@ -80,9 +80,7 @@ void print_details(const std::vector<VerifyRow>& rows) {
 }
 
 struct Verify final : LineVerb {
-  proof::VerifyConfig verify;
-  models::SizeOverrides sizes;
-  comm::CommConfig comm_config;
+  proof::Verification what;
   Config config;
   train::Recipe recipe;  // --config may be one: its other sections say nothing here
   Config recipe_config;
@@ -97,11 +95,7 @@ struct Verify final : LineVerb {
                  "fixed key.",
                  "shade verify --ranks 2 --all\n  shade verify --ranks 2 --model qwen2-1.5b --num-layers 2 --task lm "
                  "--shard zero3 --dp bookkeeping") {
-    Fields model("model", config.fields());
-    verify.declare_model(model);
-    config.add("model", sizes);
-    config.add("verify", verify);
-    config.add("comm", comm_config);
+    what.declare(config);
     recipe.declare(recipe_config);
     config.read_also(recipe_config);
     line.add(config);
@@ -116,24 +110,23 @@ std::unique_ptr<Invocation> declare_verify() { return std::make_unique<Verify>()
 
 int Verify::run(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
-  models::ModelOptions options{.task = verify.task};
-  if (verify.lora_rank > 0) options.lora = nn::LoraOptions{.rank = verify.lora_rank};
+  const auto& model = what.model;
   Facts facts{{kRanks, ranks_fact(expected_place(line))}};
-  if (!verify.model.empty())
-    facts[kModelKind] = {models::kind_of(verify.model, sizes, options), {"model.model", "model.task"}};
+  if (!model.model.empty())
+    facts[kModelKind] = {models::kind_of(model.model, what.sizes, model.options()), {"model.model", "model.task"}};
   line.require_effects(facts);
-  if (!verify.model.empty())  // every rank has the definition's whole gradients
-    train::require_memory(train::plain_states(models::size_of(verify.model, sizes, options), nn::DType::fp64,
-                                              expected_place(line).local_size));
-  if (const auto status = start_ranks(line, "verify", arguments, comm_config)) return *status;
+  if (!model.model.empty())  // every rank has the definition's whole gradients
+    train::require_memory(train::plain_states(models::size_of(model.model, what.sizes, model.options()),
+                                              nn::DType::fp64, expected_place(line).local_size));
+  if (const auto status = start_ranks(line, "verify", arguments, what.comm)) return *status;
   int failed = 0;
-  in_world(line.ranks, comm_config, [&](comm::World& world) {
-    if (verify.model.empty()) use_threads(1, {});  // small models: a second thread only waits
+  in_world(line.ranks, what.comm, [&](comm::World& world) {
+    if (model.model.empty()) use_threads(1, {});  // small models: a second thread only waits
     say_device(world);
     std::optional<profile::Phases> phases;
-    if (verify.enable_profiling) phases.emplace(world.device());
+    if (what.verify.enable_profiling) phases.emplace(world.device());
     std::optional<Progress> bar;
-    const auto rows = proof::verify(world, verify, sizes, [&](size_t, size_t all) {
+    const auto rows = proof::verify(world, what, [&](size_t, size_t all) {
       if (!bar) bar.emplace("verify", static_cast<int64_t>(all));
       bar->advance();
     });
@@ -151,7 +144,7 @@ int Verify::run(const Arguments& arguments) {
         "tolerance); noise: bit by bit\nagainst one process, and its deviation over that of the definition (5 standard "
         "errors).\n",
         world.size(), world.size() == 1 ? "" : "s", rows.size(), failed);
-    const auto left_out = proof::left_out(verify);
+    const auto left_out = proof::left_out(what);
     if (!left_out.empty()) std::printf("left out: %s.\n", left_out.c_str());
     if (line.json_file.empty()) return;
     Json out{{"rows", Json::array()}, {"config", without_folders(config.json())}};

@@ -28,49 +28,52 @@
 namespace shade::measure {
 
 void Experiment::declare(Config& config) {
-  Fields model("model", config.fields());
-  bench.declare_options(model);
-  model.add("dtype", bench.dtype, {.help = "data type of weights and computation", .flags = {"--dtype"}});
+  Fields fields("model", config.fields());
+  model.declare_options(fields);
+  fields.add("dtype", model.dtype, {.help = "data type of weights and computation", .flags = {"--dtype"}});
   config.add("model", sizes);
-  config.add("bench", bench);
+  Fields own("bench", config.fields());
+  bench.declare(own, work);
   config.add("shard", shard);
   config.add("optim", optim);
   config.add("dp", dp);
   config.add("data", data);
+  config.add("comm", comm);
 }
 
-void Experiment::take(const train::Recipe& recipe, const Config& recipe_config, const Config& own) {
-  const auto& train = recipe.train;
-  const auto take = [&](const std::string& name, auto& to, const auto& from) {
-    if (recipe_config.given("train." + name) && !own.given("bench." + name)) to = from;
-  };
-  take("seq_length", bench.seq_length, train.seq_length);
-  take("seed", bench.seed, train.seed);
-  take("threads", bench.threads, train.threads);
-  take("peak_gflops", bench.peak_gflops, train.peak_gflops);
+namespace {
+
+// As in training: who asks for an epsilon or noise and names no method gets one, and a plain step clips its gradient.
+void follow_training(Experiment& experiment, const Given& given) {
+  const auto [bench, dp] = std::tie(experiment.bench, experiment.dp);
   // What a rank computes at a time; a recipe's batch_size is of all ranks together.
-  const auto micro_batch = parse_integer(train.micro_batch);
-  if (micro_batch && !own.given("bench.batch_size")) bench.batch_size = *micro_batch;
-  if (optim.schedule != optim::Shape::constant && optim.total_steps == 0) optim.total_steps = train.steps;
-  // As in training: who asks for an epsilon or noise and names no method gets one, and a plain step clips its gradient.
-  const auto given = [&](const std::string& key) { return (own.has(key) ? own : recipe_config).given(key); };
-  if (!own.given("dp.dp") && !train::asks_for_privacy(recipe, given).empty()) dp.dp = privacy::MethodName::automatic;
-  if (!dp.is_private() && !own.given("optim.grad_clip")) optim.grad_clip = dp.max_grad_norm;
+  const auto micro_batch = parse_integer(experiment.work.micro_batch);
+  if (micro_batch && !given("bench.batch_size")) bench.batch_size = *micro_batch;
+  train::set_schedule_length(experiment);
+  if (!given("dp.dp") && !train::asks_for_privacy(experiment, given).empty()) dp.dp = privacy::MethodName::automatic;
+  if (!dp.is_private() && !given("optim.grad_clip")) experiment.optim.grad_clip = dp.max_grad_norm;
 }
 
-std::vector<std::string> Experiment::resolve(const Config& own, int ranks) {
-  std::vector<std::string> notes;
-  bench.use_folder();
-  notes.push_back(models::describe_hub_name(bench.model));
-  notes.push_back(shard::choose_strategy(shard, own, ranks));
-  notes.push_back(train::fit_vocabulary(sizes, bench.model, data, bench.options()));
-  std::erase(notes, "");
-  options = own.json();
-  const auto& word = own.word("dp.dp");
+}  // namespace
+
+train::Decisions decide(Experiment& experiment, const Given& given, int ranks) {
+  using train::Topic;
+  auto& model = experiment.model;
+  train::Decisions out;
+  if (experiment.from_recipe) follow_training(experiment, given);
+  model.use_folder();
+  out.add(Topic::weights, models::describe_hub_name(model.model));
+  out.add(Topic::strategy, shard::choose_strategy(experiment.shard, given, ranks));
+  out.add(Topic::vocabulary, train::fit_vocabulary(experiment.sizes, model.model, experiment.data, model.options()));
+  Config config;
+  experiment.declare(config);
+  experiment.options = config.json();
+  const auto word = given.word("dp.dp");
+  const auto method = experiment.dp.dp;
   // A method that follows from other options wasn't named.
-  const bool named = !word.empty() && parse_name<privacy::MethodName>(word) == dp.dp;
-  mode = catalog::mode_of(named ? word : to_string(dp.dp));
-  return notes;
+  const bool named = !word.empty() && parse_name<privacy::MethodName>(word) == method;
+  experiment.mode = catalog::mode_of(named ? word : to_string(method));
+  return out;
 }
 
 // Zero until measured: a result file has these keys, whatever was measured.
@@ -105,7 +108,7 @@ void BenchResult::complete(const Experiment& experiment) {
   overlapped_ms = std::max(0.0, *comm_ms - *exposed_ms);
   const double flops_per_second = flops_per_token * tokens_per_second;
   gflops = flops_per_second / 1e9;
-  if (const double stated = experiment.bench.peak_gflops * ranks; stated > 0) {
+  if (const double stated = experiment.work.peak_gflops * ranks; stated > 0) {
     stated_gflops = stated;
     mfu = flops_per_second / (1e9 * stated);
   }
@@ -120,8 +123,9 @@ double best_of(const std::vector<double>& times) { return *std::min_element(time
 
 }  // namespace
 
-std::vector<std::string> peer_words(const BenchConfig& c, const models::Model& model) {
-  std::vector<std::string> words{"--batch",   std::to_string(c.batch_size),         "--dtype", to_string(c.dtype),
+std::vector<std::string> peer_words(const Experiment& experiment, const models::Model& model) {
+  std::vector<std::string> words{"--batch",   std::to_string(experiment.bench.batch_size),
+                                 "--dtype",   to_string(experiment.model.dtype),
                                  "--threads", std::to_string(at::get_num_threads())};
   const auto add = [&](const char* name, int64_t value) {
     words.emplace_back(name);
@@ -137,7 +141,7 @@ std::vector<std::string> peer_words(const BenchConfig& c, const models::Model& m
         "--peers: the PyTorch peer has heads of 64, two query heads per key head, ffn 3 x hidden and task classify");
     add("--layers", number("num_hidden_layers"));
     add("--hidden", hidden);
-    add("--seq", c.seq_length);
+    add("--seq", experiment.work.seq_length);
     add("--vocab", of_text->vocabulary);
     words.insert(words.end(), {"--model", "llama"});
   } else {
@@ -153,7 +157,7 @@ std::vector<std::string> peer_words(const BenchConfig& c, const models::Model& m
 
 void BenchResult::describe(const Experiment& experiment, const models::Model& model, int world_size) {
   description = model.describe();
-  model_name = models::model_title(experiment.bench.model, experiment.sizes);
+  model_name = models::model_title(experiment.model.model, experiment.sizes);
   log_key = measure::log_key(experiment, world_size);
   ranks = world_size;
   parameters = static_cast<double>(model.parameters().count());
@@ -162,18 +166,18 @@ void BenchResult::describe(const Experiment& experiment, const models::Model& mo
 }
 
 BenchResult measure_forward_backward(const Experiment& experiment) {
-  const auto& [config, sizes] = std::tie(experiment.bench, experiment.sizes);
+  const auto& [config, work, spec] = std::tie(experiment.bench, experiment.work, experiment.model);
   SHADE_REQUIRE(experiment.data.data_folder.empty(),
                 "--work forward_backward measures synthetic data; drop --data-folder");
   SHADE_REQUIRE(!experiment.dp.is_private(), "--work forward_backward is the bare model; drop --dp, or measure a step");
   profile::TensorMemory::track();
-  const auto model = models::make_model(config.model, sizes, config.options());
-  const auto type = train::scalar_type(config.dtype);
-  nn::bind_all(model->parameters(), type, static_cast<uint64_t>(config.seed));
-  const models::BatchShape shape{config.batch_size, config.seq_length};
-  const auto batch = model->synthetic(shape, static_cast<uint64_t>(config.seed), type);
+  const auto model = models::make_model(spec.model, experiment.sizes, spec.options());
+  const auto type = train::scalar_type(spec.dtype);
+  nn::bind_all(model->parameters(), type, static_cast<uint64_t>(work.seed));
+  const models::BatchShape shape{config.batch_size, work.seq_length};
+  const auto batch = model->synthetic(shape, static_cast<uint64_t>(work.seed), type);
   std::optional<Peer> peer;
-  if (config.peers) peer = Peer::start({.arguments = peer_words(config, *model)});
+  if (config.peers) peer = Peer::start({.arguments = peer_words(experiment, *model)});
 
   BenchResult result;
   result.describe(experiment, *model, 1);
@@ -220,8 +224,9 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
 
 std::string log_key(const Experiment& experiment, int ranks) {
   const auto& [c, shard] = std::tie(experiment.bench, experiment.shard);
-  std::string name = text(std::filesystem::path(c.model).filename().string(), "_", to_string(shard.shard), "_ranks",
-                          ranks, "_batch", c.batch_size, "_", to_string(c.dtype));
+  const auto& model = experiment.model;
+  std::string name = text(std::filesystem::path(model.model).filename().string(), "_", to_string(shard.shard), "_ranks",
+                          ranks, "_batch", c.batch_size, "_", to_string(model.dtype));
   if (row_at(catalog::kStrategies, shard.shard).sharded)
     name += text("_", to_string(shard.wrap), "_", to_string(shard.backward_prefetch), shard.offload ? "_offload" : "");
   if (experiment.dp.is_private()) name += "_" + to_string(experiment.dp.dp);
@@ -242,10 +247,10 @@ Json BenchResult::json(const Experiment& experiment) const {
   const auto& [c, shard, dp] = std::tie(experiment.bench, experiment.shard, experiment.dp);
   Json out{{"mode", experiment.mode},
            {"experiment", row_at(catalog::kMethods, dp.dp).experiment_word()},
-           {"model", without_folders(c.model)},
+           {"model", without_folders(experiment.model.model)},
            {"shard", to_string(shard.shard)},
            {"dp", to_string(dp.dp)},
-           {"clip_style", to_string(dp.clip_style)},
+           {"clip_style", to_string(dp.clip.style)},
            {"seq_length", length},
            {"batch_size", c.batch_size},
            {"total_batch_size", c.batch_size * ranks * c.grad_accum},
@@ -287,7 +292,7 @@ Json BenchResult::json(const Experiment& experiment) const {
   }
   if (!peer_times_ms.empty()) {
     const PeerRow row{
-        .work = text(description, ", T ", c.seq_length, ", ", to_string(c.dtype),
+        .work = text(description, ", T ", experiment.work.seq_length, ", ", to_string(experiment.model.dtype),
                      ranks > 1 ? ", " + to_string(shard.shard) : "", dp.is_private() ? ", " + to_string(dp.dp) : ""),
         .ours = Millis(best_of(times_ms)),
         .peer = Millis(best_of(peer_times_ms)),

@@ -26,25 +26,18 @@ inline std::span<const Name<Work>> names_of(Work) {
   return kNames;
 }
 
-// [bench], and the model: its options are in [model], as in recipes.
-struct BenchConfig : train::ModelConfig {
+// [bench], beside some of train::WorkConfig.
+struct BenchConfig {
   Work work = Work::step;
-  int64_t seq_length = 1024, batch_size = 2, num_iter = 3, warmup_iter = 1, grad_accum = 1;
-  int64_t threads = 0;
-  int64_t seed = 0;
-  double peak_gflops = 0;
+  int64_t batch_size = 2, grad_accum = 1;  // samples that a rank computes at a time, and how often in a step
+  int64_t num_iter = 3, warmup_iter = 1;
   bool peers = false;
   bool bare = false, use_profiler = false, enable_profiling = false;
   std::string trace, tensorboard;
 
   std::string trace_place() const { return trace.empty() && use_profiler ? "traces/" : trace; }  // empty: no trace
-  void declare(Fields& f) {                                                                      // [bench]
-    f.add("seq_length", seq_length,
-          {.help = "sequence length of a sample",
-           .unit = "tokens",
-           .min = 1,
-           .flags = {"--seq-length", "--seq", "--seq-lengths", "--max-length"},
-           .needs = {needs_texts()}});
+  void declare(Fields& f, train::WorkConfig& run) {
+    run.declare_length(f);
     f.add("batch_size", batch_size,
           {.help = "samples per rank (in shade train --global-batch-size is of all ranks together)",
            .unit = "samples",
@@ -59,15 +52,9 @@ struct BenchConfig : train::ModelConfig {
     f.add("num_iter", num_iter, {.help = "number of measured steps", .min = 1, .flags = {"--num-iter", "--num-steps"}});
     f.add("warmup_iter", warmup_iter,
           {.help = "number of steps before measuring", .min = 0, .flags = {"--warmup-iter"}});
-    f.add("threads", threads,
-          {.help = "compute threads per rank; 0: libtorch's choice", .min = 0, .max = 4096, .flags = {"--threads"}});
-    f.add("seed", seed, {.help = "seed of weights and data", .flags = {"--seed"}});
-    f.add("peak_gflops", peak_gflops,
-          {.help = "stated peak performance of the hardware per rank, the reference of mfu; 0: unknown, and no mfu is "
-                   "reported",
-           .unit = "GFLOP/s",
-           .min = 0,
-           .flags = {"--peak-gflops"}});
+    run.declare_threads(f);
+    run.declare_seed(f);
+    run.declare_peak(f);
     f.add("trace", trace,
           {.help = "file for a Chrome trace of the whole run, to open in Perfetto; a name that ends in / is a folder "
                    "for TensorBoard, with a subfolder for this configuration",
@@ -93,27 +80,21 @@ struct BenchConfig : train::ModelConfig {
   }
 };
 
-// All that an experiment is.
-struct Experiment {
+// A run that is measured.
+struct Experiment : train::RunSpec {
   BenchConfig bench;
-  models::SizeOverrides sizes;
-  shard::ShardConfig shard;
-  optim::OptimConfig optim;
-  privacy::DpConfig dp;
-  data::DataConfig data;
-  std::string mode;  // the word for the method, as it was given (catalog::mode_of)
-  Json options;      // all that were in effect: in result files, and what folders of traces are told apart by
+  bool from_recipe = false;  // what follows from its fields is what follows in shade train
+  std::string mode;          // the word for the method, as it was given (catalog::mode_of)
+  Json options;              // all that were in effect: in result files, and what folders of traces are told apart by
 
+  Experiment() { work.seq_length = 1024; }
   void declare(Config& config);  // the sections of recipes that bench has a use for, and [bench]
-  // What a recipe says elsewhere: in [train], and of privacy without a method. `recipe_config` knows what its file
-  // gave, `own` what was given here, which wins.
-  void take(const train::Recipe& recipe, const Config& recipe_config, const Config& own);
-  // What follows from what was given and from the number of ranks, and of that `mode` and `options`; what is to be
-  // announced of it, line by line. After the last change of a field.
-  std::vector<std::string> resolve(const Config& own, int ranks);
   // Of its trace and its TensorBoard events.
   Readers readers() const { return dp.is_private() ? Readers::owner : Readers::by_umask; }
 };
+
+// What follows in an experiment, and of that `mode` and `options`; train::resolve() calls it. Throws UsageError.
+train::Decisions decide(Experiment& experiment, const Given& given, int ranks);
 
 // A name for a configuration, of folders and in result files: linear_zero3_ranks2_batch8192_fp32_module_pre_1c9f03ab.
 // The digits at the end differ if any option does, except those that say where files go.
@@ -173,7 +154,7 @@ struct BenchResult : catalog::Figures {
 };
 
 // How PyTorch is told to do the same; it is built for one family of shapes, and says so.
-std::vector<std::string> peer_words(const BenchConfig& config, const models::Model& model);
+std::vector<std::string> peer_words(const Experiment& experiment, const models::Model& model);
 
 BenchResult measure_forward_backward(const Experiment& experiment);
 

@@ -11,12 +11,12 @@ train::JobOptions job_options(const Experiment& experiment, models::Model& model
           .noise_seed = dp.seed(),
           .optimizer = experiment.optim,
           .shard = shard,
-          .dtype = train::dtype_of(config.dtype),
+          .dtype = train::dtype_of(experiment.model.dtype),
           .micro_batch = config.batch_size,
-          .seed = static_cast<uint64_t>(config.seed),
+          .seed = static_cast<uint64_t>(experiment.work.seed),
           .before_noise = [](int64_t, const io::Digest&) {},  // where training writes its ledger
           .unaccounted = true,
-          .rehearsal = dp.norm_timing || shard.reduce_dtype != nn::DType::fp32};
+          .rehearsal = dp.clip.norm_timing || shard.reduce_dtype != nn::DType::fp32};
 }
 
 }  // namespace shade::measure

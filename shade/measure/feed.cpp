@@ -15,7 +15,7 @@ std::unique_ptr<data::Dataset> opened(const Experiment& experiment, const models
   const auto of_text = model.text_traits();
   SHADE_REQUIRE(of_text, "--data-folder holds texts and ", model.describe(),
                 " doesn't read them; drop it, or choose a language model");
-  auto texts = train::open_texts(experiment.data, experiment.bench.seq_length, *of_text);
+  auto texts = train::open_texts(experiment.data, experiment.work.seq_length, *of_text);
   const auto classes = std::ssize(texts->classes());
   SHADE_REQUIRE(classes <= of_text->classes, "the data has ", classes, " classes, the model ", of_text->classes,
                 "; set --num-classes ", classes);
@@ -35,10 +35,10 @@ Feed::Feed(const Experiment& experiment, const models::Model& model, const comm:
     dataset_ = opened(experiment, model);
     return;
   }
-  const auto& config = experiment.bench;
-  const auto seed = static_cast<uint64_t>(config.seed + place.rank);  // everybody has other samples
+  const auto& work = experiment.work;
+  const auto seed = static_cast<uint64_t>(work.seed + place.rank);  // everybody has other samples
   const auto all =
-      model.synthetic({batch_size_ * micro_steps_, config.seq_length}, seed, train::scalar_type(config.dtype))
+      model.synthetic({batch_size_ * micro_steps_, work.seq_length}, seed, train::scalar_type(experiment.model.dtype))
           .to(device);
   for (int64_t i = 0; i < micro_steps_; ++i) made_up_.push_back(numbered(all.rows(i * batch_size_, batch_size_), i));
 }

@@ -33,9 +33,9 @@ std::string peer_strategy(shard::Strategy strategy) {
 std::optional<Peer> start_peer(const comm::World& world, const Experiment& experiment, const models::Model& model) {
   const auto& [config, shard, dp] = std::tie(experiment.bench, experiment.shard, experiment.dp);
   if (!config.peers || world.rank() != 0) return std::nullopt;
-  auto words = peer_words(config, model);
+  auto words = peer_words(experiment, model);
   words.insert(words.end(), {"--what", "step"});
-  if (config.dtype == train::ComputeType::bf16)
+  if (experiment.model.dtype == train::ComputeType::bf16)
     words.insert(words.end(), {"--dtype", "bf16_mixed"});  // fp32 masters, as ours
   if (world.size() > 1) words.insert(words.end(), {"--strategy", peer_strategy(shard.shard)});
   if (world.device().is_cuda()) words.insert(words.end(), {"--device", "cuda"});
@@ -93,16 +93,16 @@ void add_traffic(BenchResult& result, std::span<const comm::TrafficRecord> recor
 }  // namespace
 
 BenchResult measure_training(comm::World& world, const Experiment& experiment, const StageListener& stage_reached) {
-  const auto& [config, sizes, shard] = std::tie(experiment.bench, experiment.sizes, experiment.shard);
+  const auto& [config, spec, shard] = std::tie(experiment.bench, experiment.model, experiment.shard);
   if (!config.bare) profile::TensorMemory::track();
   const auto device = world.device();
   nn::use_device(device);
   const bool follows_memory = !config.bare && device.is_cpu();  // allocation by allocation, with what each is for
-  const auto type = train::scalar_type(config.dtype);
-  const auto model = models::make_model(config.model, sizes, config.options());
+  const auto type = train::scalar_type(spec.dtype);
+  const auto model = models::make_model(spec.model, experiment.sizes, spec.options());
   const auto groups = shard::connect_groups(world, shard::policy_of(shard, world.size()));
   const auto& control = groups.control;
-  const models::BatchShape shape{config.batch_size * config.grad_accum, config.seq_length};
+  const models::BatchShape shape{config.batch_size * config.grad_accum, experiment.work.seq_length};
 
   BenchResult result;
   result.gpus = device.is_cpu() ? 0 : world.size();

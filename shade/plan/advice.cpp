@@ -26,7 +26,7 @@ class Search {
     for (const auto& family : space_.families) try_family(family);
     for (const auto& resort : space_.last_resorts)
       if (!anything_fits())
-        for (const auto& family : space_.families) try_family({with(family.settings, resort), family.batch});
+        for (const auto& family : space_.families) try_family({family.edit.with(resort), family.batch});
     judge();
     refine();
     return std::move(out_);
@@ -46,16 +46,16 @@ class Search {
 
   void try_family(const Family& family) {
     if (std::any_of(out_.tried.begin(), out_.tried.end(), [&](const Tried& one) {
-          return one.candidate.settings == family.settings && one.candidate.batch == family.batch.value_or(1);
+          return one.candidate.edit == family.edit && one.candidate.batch == family.batch.value_or(1);
         }))
       return;
     if (family.batch) {
-      attempt({family.settings, *family.batch});
+      attempt({family.edit, *family.batch});
       return;
     }
     Estimate before;
     for (int64_t batch = 1; batch <= kLargestBatch; batch *= 2) {
-      const auto& found = attempt({family.settings, batch});
+      const auto& found = attempt({family.edit, batch});
       const bool pays = found.time < kWorthDoubling * before.time || found.cost < kWorthDoubling * before.cost;
       if (!fits(found) || (batch > 1 && !pays) || is_beaten(out_.tried.back())) return;
       before = found;
@@ -75,8 +75,8 @@ class Search {
     const auto best = out_.front;
     for (const auto index : best)
       for (const auto& refinement : space_.refinements) {
-        const auto [settings, batch] = out_.tried[index].candidate;
-        attempt({with(settings, refinement), batch});
+        const auto [edit, batch] = out_.tried[index].candidate;
+        attempt({edit.with(refinement), batch});
       }
     if (!best.empty() && !space_.refinements.empty()) judge();
   }
@@ -131,14 +131,19 @@ size_t Advice::recommended() const {
   return out;
 }
 
-Settings with(Settings settings, const Setting& one) {
-  const auto known =
-      std::find_if(settings.begin(), settings.end(), [&](const auto& s) { return s.first == one.first; });
-  if (known == settings.end())
-    settings.push_back(one);
-  else
-    *known = one;
-  return settings;
+Edit Edit::with(const Edit& more) const {
+  Edit out = *this;
+  const auto take = [](auto& into, const auto& value) {
+    if (value) into = value;
+  };
+  take(out.dp, more.dp);
+  take(out.shard, more.shard);
+  take(out.checkpointing, more.checkpointing);
+  take(out.replicate, more.replicate);
+  take(out.wrap, more.wrap);
+  take(out.offload, more.offload);
+  take(out.seq_length, more.seq_length);
+  return out;
 }
 
 Advice advise(const SearchSpace& space, const Estimator& estimate) {

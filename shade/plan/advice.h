@@ -7,23 +7,39 @@
 // what saves memory or cost against everything faster.
 #pragma once
 
+#include <compare>
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "shade/base/names.h"
 #include "shade/base/units.h"
+#include "shade/catalog/methods.h"
+#include "shade/catalog/strategies.h"
+#include "shade/models/registry.h"
 #include "shade/plan/cost.h"
+#include "shade/shard/config.h"
 
 namespace shade::plan {
 
-using Setting = std::pair<std::string, std::string>;  // {"--shard", "zero3"}
-using Settings = std::vector<Setting>;
+// How a candidate differs from a run that was stated.
+struct Edit {
+  size_t row = 0;  // which of those that were stated
+  std::optional<catalog::MethodName> dp{};
+  std::optional<catalog::Strategy> shard{};
+  std::optional<models::Checkpointing> checkpointing{};
+  std::optional<int64_t> replicate{};
+  std::optional<shard::Wrap> wrap{};
+  std::optional<bool> offload{};
+  std::optional<int64_t> seq_length{};
+
+  Edit with(const Edit& more) const;  // what `more` states holds; the row stays
+  auto operator<=>(const Edit&) const = default;
+};
 
 struct Candidate {
-  Settings settings;  // all but the batch
+  Edit edit;
   int64_t batch = 1;  // samples that a rank computes at a time
 
   bool operator==(const Candidate&) const = default;
@@ -39,13 +55,13 @@ struct Estimate {
 using Estimator = std::function<Estimate(const Candidate& candidate)>;
 
 struct Family {
-  Settings settings;
+  Edit edit;
   std::optional<int64_t> batch;  // stated; none: it is searched
 };
 
 struct SearchSpace {
   std::vector<Family> families;
-  std::vector<Setting> refinements, last_resorts;
+  std::vector<Edit> refinements, last_resorts;
   Bytes limit;
 };
 
@@ -71,8 +87,6 @@ struct Advice {
 };
 
 Advice advise(const SearchSpace& space, const Estimator& estimate);
-
-Settings with(Settings settings, const Setting& one);  // in the place of an earlier value
 
 struct ReasonWords {
   std::function<std::string(const Candidate&)> name;

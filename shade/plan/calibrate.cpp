@@ -34,8 +34,8 @@ struct BesideTensors {
 
 measure::Experiment small_experiment(int ranks) {
   measure::Experiment out;
-  out.bench.model = "llama3-8b";
-  out.bench.seq_length = 128;
+  out.model.model = "llama3-8b";
+  out.work.seq_length = 128;
   out.sizes = {.hidden_dim = 256, .num_layers = 2, .num_heads = 4, .num_kv_heads = 2, .ffn_dim = 768};
   out.sizes.vocab_size = 512;
   out.shard.shard = ranks > 1 ? catalog::Strategy::zero3 : catalog::Strategy::none;
@@ -43,7 +43,7 @@ measure::Experiment small_experiment(int ranks) {
 }
 
 Bytes peak_resident(comm::World& world, const measure::Experiment& experiment, const shard::Groups& groups) {
-  const auto model = models::make_model(experiment.bench.model, experiment.sizes, experiment.bench.options());
+  const auto model = models::make_model(experiment.model.model, experiment.sizes, experiment.model.options());
   measure::Feed feed(experiment, *model, world.place(), world.device());
   auto options = measure::job_options(experiment, *model, world.size());
   options.device = world.device();
@@ -59,7 +59,7 @@ BesideTensors beside_tensors(comm::World& world) {
   auto experiment = small_experiment(world.size());
   const auto groups = shard::connect_groups(world, shard::policy_of(experiment.shard, world.size()));
   const auto besides = [&](train::ComputeType type) {
-    experiment.bench.dtype = type;
+    experiment.model.dtype = type;
     const auto resident = peak_resident(world, experiment, groups);
     const auto pages = dry_run(experiment, {.ranks = world.size()}).pages;
     auto most = at::tensor(std::vector<int64_t>{resident.count, pages.count}, at::kLong);

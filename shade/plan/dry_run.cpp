@@ -89,7 +89,7 @@ StepRecord dry_run(const measure::Experiment& experiment, const DryRunOptions& o
   profile::TensorMemory::reset_peak();
   auto world = comm::World::simulated(/*rank=*/0, options.ranks);
   const at::Device device = at::kMeta;
-  const auto model = models::make_model(config.model, experiment.sizes, config.options());
+  const auto model = models::make_model(experiment.model.model, experiment.sizes, experiment.model.options());
   measure::Feed feed(experiment, *model, world.place(), device);
   auto job_options = measure::job_options(experiment, *model, world.size());
   job_options.device = device;
@@ -118,7 +118,7 @@ StepRecord dry_run(const measure::Experiment& experiment, const DryRunOptions& o
   add_allocator(record, std::move(creation), allocations.take(), options);
   record.checkpoint = checkpoint_of(job, options.ranks);
   add_totals(record);
-  const models::BatchShape shape{config.batch_size * config.grad_accum, config.seq_length};
+  const models::BatchShape shape{config.batch_size * config.grad_accum, experiment.work.seq_length};
   record.parameters = model->parameters().count();
   record.samples = shape.samples * options.ranks;
   record.tokens = record.samples * model->tokens(shape);

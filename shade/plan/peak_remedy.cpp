@@ -28,9 +28,9 @@ struct Remedy {
 
 bool can_shard(const Case& at) { return at.record.ranks > 1 && !at.sharded(); }
 bool can_offload(const Case& at) { return !at.experiment.shard.offload; }
-bool can_checkpoint(const Case& at) { return at.experiment.bench.checkpointing == models::Checkpointing::none; }
+bool can_checkpoint(const Case& at) { return at.experiment.model.checkpointing == models::Checkpointing::none; }
 bool can_split(const Case& at) { return at.experiment.bench.batch_size > 1; }
-bool is_wide(const Case& at) { return at.experiment.bench.dtype == train::ComputeType::fp32; }
+bool is_wide(const Case& at) { return at.experiment.model.dtype == train::ComputeType::fp32; }
 bool always(const Case&) { return true; }
 
 const Remedy kRemedies[] = {
@@ -47,10 +47,10 @@ const Remedy kRemedies[] = {
     {MemoryKind::gradients, "--shard zero3", can_shard},
     {MemoryKind::gradients, "--in-flight 0",
      [](const Case& at) { return at.sharded() && at.experiment.shard.in_flight.count > 0; }},
-    {MemoryKind::gradients, "--lora-rank 16", [](const Case& at) { return at.experiment.bench.lora_rank == 0; }},
+    {MemoryKind::gradients, "--lora-rank 16", [](const Case& at) { return at.experiment.model.lora_rank == 0; }},
     {MemoryKind::optimizer, "--shard zero3", can_shard},
     {MemoryKind::optimizer, "--offload", can_offload},
-    {MemoryKind::optimizer, "--lora-rank 16", [](const Case& at) { return at.experiment.bench.lora_rank == 0; }},
+    {MemoryKind::optimizer, "--lora-rank 16", [](const Case& at) { return at.experiment.model.lora_rank == 0; }},
     {MemoryKind::activations, "--checkpointing block", can_checkpoint},
     {MemoryKind::activations, "a smaller --batch-size", can_split},
     {MemoryKind::activations, "a shorter --seq-length", always},
@@ -62,7 +62,7 @@ const Remedy kRemedies[] = {
     {MemoryKind::norms, "--dp auto", [](const Case& at) { return !at.method_is({MethodName::automatic}); }},
     {MemoryKind::norms, "a smaller --batch-size", can_split},
     {MemoryKind::gram, "--norm-algorithm input_length",
-     [](const Case& at) { return at.experiment.dp.norm_algorithm != privacy::NormAlgorithm::instantiate; }},
+     [](const Case& at) { return at.experiment.dp.clip.norm_algorithm != privacy::NormAlgorithm::instantiate; }},
     {MemoryKind::temporary, "a smaller --batch-size", can_split},
     {MemoryKind::temporary, "a shorter --seq-length", always},
     {MemoryKind::communication, "--in-flight 0",

@@ -2,19 +2,6 @@
 
 namespace shade::privacy {
 
-ClipOptions DpConfig::clip_options() const {
-  return {.style = clip_style,
-          .norm_algorithm = norm_algorithm,
-          .tile_size = tile_size,
-          .workspace = norm_workspace,
-          .memory = dp_memory,
-          .norm_timing = norm_timing,
-          .gamma = gamma,
-          .quantile = clip_quantile,
-          .rate = clip_rate,
-          .count_sigma = count_sigma};
-}
-
 std::optional<PrivacyEvent> DpConfig::event(double divisor) const {
   if (!is_private()) return std::nullopt;
   return PrivacyEvent{.mechanism = {.noise_multiplier = sigma}, .clip_norm = max_grad_norm, .divisor = divisor};

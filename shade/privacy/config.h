@@ -48,16 +48,9 @@ struct ClipOptions {
 // The words of command lines and recipes. A step takes the event, the options and the method that they mean.
 struct DpConfig {
   MethodName dp = MethodName::none;
-  ClipStyle clip_style = ClipStyle::flat;
-  NormAlgorithm norm_algorithm = NormAlgorithm::automatic;
-  int64_t tile_size = 0;
-  Bytes norm_workspace{0};
-  Bytes dp_memory = Bytes{0};
-  bool norm_timing = false;
+  ClipOptions clip{};
   double sigma = 1;
   double max_grad_norm = 1;
-  double gamma = 0.01;
-  double clip_quantile = 0.5, clip_rate = 0.2, count_sigma = 10;
   int64_t noise_seed = -1;
 
   void declare(Fields& f) {
@@ -66,33 +59,33 @@ struct DpConfig {
                "method of per-sample gradient clipping; none: not private; auto: the cheapest for each layer and shape",
            .flags = {"--dp", "--mode", "--experiment"},
            .common = true});
-    f.add("clip_style", clip_style,
+    f.add("clip_style", clip.style,
           {.help = "scope of the clipped norm; flat: all weights; per_layer, group: each module or unit with its own "
                    "threshold; automatic: division by the norm; adaptive: flat, with a threshold that follows a "
                    "quantile of the norms",
            .flags = {"--clip-style"},
            .needs = {{"dp.dp"}}});
-    f.add("norm_algorithm", norm_algorithm,
+    f.add("norm_algorithm", clip.norm_algorithm,
           {.help = "norm algorithm of linear layers; input_length: gradients in blocks; width: Gram matrices; auto: "
                    "the cheaper one for each shape",
            .flags = {"--norm-algorithm"},
            .needs = {{"dp.dp"}}});
-    f.add("tile_size", tile_size,
+    f.add("tile_size", clip.tile_size,
           {.help = "tile size for Gram matrices; 0: chosen from the sequence length",
            .unit = "positions",
            .min = 0,
            .flags = {"--tile-size"},
            .needs = {{"dp.dp"}, {"dp.norm_algorithm", {"auto", "width"}}}});
-    f.add("norm_workspace", norm_workspace,
+    f.add("norm_workspace", clip.workspace,
           {.help = "largest block of a gradient that is computed for its norm; 0: 4 MiB on a CPU, 1/64 of an "
                    "accelerator's memory",
            .needs = {{"dp.dp"}}});
-    f.add("dp_memory", dp_memory,
+    f.add("dp_memory", clip.memory,
           {.help = "memory that --dp auto may keep for the private step before it chooses leaner forms, e.g. 1GiB; 0: "
                    "no limit",
            .flags = {"--dp-memory"},
            .needs = {{"dp.dp", {"auto"}}}});
-    f.add("norm_timing", norm_timing,
+    f.add("norm_timing", clip.norm_timing,
           {.help = "whether both norm algorithms are timed on a shape's first use and the faster is kept; runs are "
                    "then not bit-reproducible",
            .flags = {"--norm-timing"},
@@ -109,16 +102,16 @@ struct DpConfig {
            .flags = {"--max-grad-norm"},
            .common = true,
            .needs = {{kStepKind, {kPrivateStep}}}});
-    f.add("gamma", gamma,
+    f.add("gamma", clip.gamma,
           {.help = "stability constant of --clip-style automatic, added to the norm",
            .needs = {{"dp.clip_style", {"automatic"}}}});
-    f.add("clip_quantile", clip_quantile,
+    f.add("clip_quantile", clip.quantile,
           {.help = "fraction of samples whose norm stays below the threshold under --clip-style adaptive",
            .needs = {{"dp.clip_style", {"adaptive"}}}});
-    f.add("clip_rate", clip_rate,
+    f.add("clip_rate", clip.rate,
           {.help = "learning rate of the threshold under --clip-style adaptive",
            .needs = {{"dp.clip_style", {"adaptive"}}}});
-    f.add("count_sigma", count_sigma,
+    f.add("count_sigma", clip.count_sigma,
           {.help = "standard deviation of the noise on the number of samples below the threshold, under --clip-style "
                    "adaptive",
            .unit = "samples",
@@ -130,7 +123,6 @@ struct DpConfig {
            .needs = {{"dp.dp"}}});
   }
   bool is_private() const { return dp != MethodName::none; }
-  ClipOptions clip_options() const;
   // Sigma and clip norm, for steps that are measured or checked; nothing is said of sampling. None: not private.
   std::optional<PrivacyEvent> event(double divisor = 1) const;
   std::optional<uint64_t> seed() const;  // of the noise, if it is repeatable

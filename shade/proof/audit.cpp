@@ -9,20 +9,21 @@
 #include "shade/base/log.h"
 #include "shade/privacy/accounting/gaussian_pair.h"
 #include "shade/proof/observed_training.h"
+#include "shade/shard/choose_strategy.h"
 #include "shade/train/feed/loader.h"
 
 namespace shade::proof {
 
-void AuditConfig::declare(Fields& f) {
-  f.add("seq_length", seq_length,
+void AuditConfig::declare(Fields& f, train::RunSpec& run) {
+  f.add("seq_length", run.work.seq_length,
         {.help = "sequence length of a sample",
          .unit = "tokens",
          .min = 1,
          .flags = {"--seq-length", "--seq"},
          .needs = {needs_texts()}});
-  f.add("batch_size", batch_size,
+  f.add("batch_size", run.work.batch_size,
         {.help = "number of records (or users) in addition to the canary", .min = 0, .flags = {"--batch-size"}});
-  f.add("max_records_per_user", max_records_per_user,
+  f.add("max_records_per_user", run.budget.max_records_per_user,
         {.help = "number of records of the canary and of each other user, clipped as one; 1: the unit is a record",
          .unit = "records",
          .min = 1,
@@ -37,13 +38,13 @@ void AuditConfig::declare(Fields& f) {
          .min = 100,
          .flags = {"--runs"},
          .needs = {{"audit.kind", {"step"}}}});
-  f.add("steps", steps,
+  f.add("steps", run.work.steps,
         {.help = "number of steps of a training; not for kind step",
          .min = 1,
          .max = 10000,
          .flags = {"--steps", "--num-steps"},
          .needs = {{"audit.kind", {"training", "one_run", "model"}}}});
-  f.add("sample_rate", sample_rate,
+  f.add("sample_rate", run.budget.sample_rate,
         {.help = "probability that a record is in a step's batch; not for kind step",
          .min = 0,
          .max = 1,
@@ -64,20 +65,54 @@ void AuditConfig::declare(Fields& f) {
          .min = 1,
          .flags = {"--micro-batch"},
          .needs = {{"audit.kind", {"training", "one_run", "model"}}}});
-  f.add("delta", delta, {.help = "delta at which epsilons are compared", .flags = {"--delta"}});
+  f.add("delta", run.budget.delta, {.help = "delta at which epsilons are compared", .flags = {"--delta"}});
   f.add("confidence", confidence, {.help = "confidence level of the lower bound", .min = 0.5, .max = 0.999999});
   f.add("fault", fault, {.help = "planted fault that the audit must find", .flags = {"--fault"}});
-  f.add("seed", seed, {.help = "seed of weights, records and noise", .flags = {"--seed"}});
+  f.add("seed", run.work.seed, {.help = "seed of weights, records and noise", .flags = {"--seed"}});
+}
+
+Audit::Audit() {
+  work.seq_length = 12;
+  work.batch_size = 7;
+  work.steps = 8;
+  work.seed = 1;
+  budget.sample_rate = 0.5;
+  budget.max_records_per_user = 1;
+  dp.dp = privacy::MethodName::flash_bookkeeping;
 }
 
 void Audit::declare(Config& config) {
-  Fields model("model", config.fields());
-  audit.declare_options(model);
-  model.add("dtype", audit.dtype, {.help = "data type of computation; master weights are fp32", .flags = {"--dtype"}});
-  config.add("audit", audit);
+  Fields of_model("model", config.fields());
+  model.declare_options(of_model);
+  of_model.add("dtype", model.dtype,
+               {.help = "data type of computation; master weights are fp32", .flags = {"--dtype"}});
+  Fields own("audit", config.fields());
+  audit.declare(own, *this);
   config.add("model", sizes);
   config.add("shard", shard);
   config.add("dp", dp);
+}
+
+train::Decisions decide(Audit& what, const Given& given, int ranks) {
+  SHADE_REQUIRE(what.trained.budget.target_epsilon == 0 || given("dp.sigma"),
+                "the recipe states target_epsilon, from which shade train finds sigma by its data and steps; state "
+                "--sigma (shade account finds it)");
+  const auto take = [&](const char* key, const char* of, auto& into, const auto& value) {
+    if (given(of) && !given(key)) into = value;
+  };
+  const auto& [trained, kind] = std::tie(what.trained, what.audit.kind);
+  if (trained.budget.privacy_unit == privacy::PrivacyUnit::user)
+    take("audit.max_records_per_user", "dp.max_records_per_user", what.budget.max_records_per_user,
+         trained.budget.max_records_per_user);
+  if (kind != AuditKind::step)
+    take("audit.sample_rate", "dp.sample_rate", what.budget.sample_rate, trained.budget.sample_rate);
+  // A training that is repeated hundreds of times stays as short as it is by default.
+  if (kind != AuditKind::step && kind != AuditKind::training)
+    take("audit.steps", "train.steps", what.work.steps, trained.work.steps);
+  what.model.use_folder();
+  train::Decisions out;
+  out.add(train::Topic::strategy, shard::choose_strategy(what.shard, given, ranks));
+  return out;
 }
 
 Verdict AuditResult::verdict() const {
@@ -178,19 +213,19 @@ Parts sums_of(train::Job& job, const UserRecords& users, int64_t count) {
 void require_auditable(const Audit& what, int ranks) {
   const auto& [config, dp] = std::tie(what.audit, what.dp);
   SHADE_REQUIRE(dp.is_private() && dp.sigma > 0, "an audit needs a private step with noise; set --dp and --sigma");
-  SHADE_REQUIRE(dp.clip_style != privacy::ClipStyle::adaptive,
+  SHADE_REQUIRE(dp.clip.style != privacy::ClipStyle::adaptive,
                 "adaptive clipping releases a second number, which this audit doesn't look at; choose another style");
   SHADE_REQUIRE(config.fault != AuditFault::rank0_noise || ranks > 1,
                 "noise by rank 0 alone is no fault in a world of one rank; add --ranks 2 --shard zero3");
-  SHADE_REQUIRE(config.fault != AuditFault::clip_records || config.max_records_per_user > 1,
+  SHADE_REQUIRE(config.fault != AuditFault::clip_records || what.budget.max_records_per_user > 1,
                 "records that are clipped one by one are no fault where a record is the unit; add "
                 "--max-records-per-user 8");
   const bool across_steps = config.fault == AuditFault::no_sampling || config.fault == AuditFault::reused_noise;
   SHADE_REQUIRE(!across_steps || config.kind != AuditKind::step, "--fault ", to_string(config.fault),
                 " is no fault of a single step on a given batch; add --kind training");
-  SHADE_REQUIRE(config.fault != AuditFault::reused_noise || config.steps > 1,
+  SHADE_REQUIRE(config.fault != AuditFault::reused_noise || what.work.steps > 1,
                 "noise can't be used again in a training of one step; raise --steps");
-  SHADE_REQUIRE(config.fault != AuditFault::no_sampling || config.sample_rate < 1,
+  SHADE_REQUIRE(config.fault != AuditFault::no_sampling || what.budget.sample_rate < 1,
                 "batches of all records are no fault at a sample rate of 1; lower --sample-rate");
 }
 
@@ -198,12 +233,12 @@ AuditResult audit(comm::World& world, const Audit& what) {
   require_auditable(what, world.size());
   const auto& config = what.audit;
   auto dp = what.dp;
-  const auto each = config.max_records_per_user;
+  const auto each = what.budget.max_records_per_user;
   const bool clipped_alone = config.fault == AuditFault::clip_records;
   AuditResult out{.runs = config.runs,
                   .claimed_mu = 1 / dp.sigma,
-                  .claimed_epsilon = privacy::gaussian_epsilon(config.delta, 1 / dp.sigma),
-                  .delta = config.delta,
+                  .claimed_epsilon = privacy::gaussian_epsilon(what.budget.delta, 1 / dp.sigma),
+                  .delta = what.budget.delta,
                   .confidence = config.confidence,
                   .unit = to_string(each > 1 ? privacy::PrivacyUnit::user : privacy::PrivacyUnit::record)};
   const double clip_norm = dp.max_grad_norm;
@@ -212,24 +247,24 @@ AuditResult audit(comm::World& world, const Audit& what) {
     dp.max_grad_norm *= 1e6;
     dp.sigma *= 1e-6;
   }
-  dp.noise_seed = config.seed;
+  dp.noise_seed = what.work.seed;
 
-  const auto model = models::make_model(config.model, what.sizes, config.options());
+  const auto model = models::make_model(what.model.model, what.sizes, what.model.options());
   train::Job job(world, {.model = model.get(),
                          .privacy = dp.event(),
                          .method = privacy::method_of(dp),
                          .noise_seed = dp.seed(),
                          .shard = what.shard,
-                         .dtype = train::dtype_of(config.dtype),
-                         .micro_batch = (config.batch_size + 1) * (clipped_alone ? each : 1),
-                         .seed = static_cast<uint64_t>(config.seed),
+                         .dtype = train::dtype_of(what.model.dtype),
+                         .micro_batch = (what.work.batch_size + 1) * (clipped_alone ? each : 1),
+                         .seed = static_cast<uint64_t>(what.work.seed),
                          .rehearsal = true});
   auto& runtime = job.runtime();
-  const train::MadeUpData records(*model, (config.batch_size + 1) * each, config.seq_length,
-                                  static_cast<uint64_t>(config.seed), train::scalar_type(config.dtype));
+  const train::MadeUpData records(*model, (what.work.batch_size + 1) * each, what.work.seq_length,
+                                  static_cast<uint64_t>(what.work.seed), train::scalar_type(what.model.dtype));
   const UserRecords users{records, each, clipped_alone};
-  const Parts without = sums_of(job, users, config.batch_size);
-  const Parts with = sums_of(job, users, config.batch_size + 1);
+  const Parts without = sums_of(job, users, what.work.batch_size);
+  const Parts with = sums_of(job, users, what.work.batch_size + 1);
   Parts canary;
   for (size_t i = 0; i < with.size(); ++i) canary.push_back(with[i] - without[i]);
 
@@ -252,10 +287,10 @@ AuditResult audit(comm::World& world, const Audit& what) {
   out.false_alarms = (observed[0] > length / 2).sum().item<int64_t>();
   out.misses = (observed[1] <= length / 2).sum().item<int64_t>();
   out.lower_mu = lower_mu(out.false_alarms, out.misses, config.runs, config.confidence);
-  out.lower_epsilon = epsilon_of(out.lower_mu, config.delta);
+  out.lower_epsilon = epsilon_of(out.lower_mu, what.budget.delta);
   const double wrong = std::erfc(out.canary * out.claimed_mu / std::sqrt(2.0)) / 2;  // at a distance of 2 mu
   const auto errors = most_errors(config.runs, wrong);
-  out.visible_epsilon = epsilon_of(lower_mu(errors, errors, config.runs, config.confidence), config.delta);
+  out.visible_epsilon = epsilon_of(lower_mu(errors, errors, config.runs, config.confidence), what.budget.delta);
   runtime.updated();
   return out;
 }

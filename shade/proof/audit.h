@@ -13,7 +13,8 @@
 #include "shade/privacy/config.h"
 #include "shade/proof/audit_bounds.h"
 #include "shade/shard/runtime.h"
-#include "shade/train/spec/model_config.h"
+#include "shade/train/spec/resolve.h"
+#include "shade/train/spec/run_spec.h"
 
 namespace shade::proof {
 
@@ -40,26 +41,29 @@ inline std::span<const Name<AuditFault>> names_of(AuditFault) {
   return kNames;
 }
 
-// [audit], and the model: its options are in [model], as in recipes.
-struct AuditConfig : train::ModelConfig {
+// [audit], beside what a run says of lengths, rates and seeds.
+struct AuditConfig {
   AuditKind kind = AuditKind::step;
-  int64_t seq_length = 12, batch_size = 7, max_records_per_user = 1, runs = 20000, seed = 1;
-  int64_t steps = 8, trainings = 600, canaries = 200, micro_batch = 8;  // of the other kinds
-  double sample_rate = 0.5;
-  double delta = 1e-5, confidence = 0.999;
+  int64_t runs = 20000;
+  int64_t trainings = 600, canaries = 200, micro_batch = 8;  // of the other kinds
+  double confidence = 0.999;
   AuditFault fault = AuditFault::none;
 
-  void declare(Fields& fields);
+  void declare(Fields& fields, train::RunSpec& run);
 };
 
-struct Audit {
+// A run that is audited: small, unless stated otherwise. Its batch_size is of records beside the canary.
+struct Audit : train::RunSpec {
   AuditConfig audit;
-  models::SizeOverrides sizes;
-  shard::ShardConfig shard;
-  privacy::DpConfig dp{.dp = privacy::MethodName::flash_bookkeeping};
+  train::RunSpec trained;  // what a recipe says of its training
 
+  Audit();
   void declare(Config& config);
 };
+
+// What follows in an audit; train::resolve() calls it. What a recipe says of its training holds unless the audit's own
+// options say otherwise. Throws UsageError.
+train::Decisions decide(Audit& what, const Given& given, int ranks);
 
 // nothing: a fault could hide from this audit. not_refuted: a large one could not.
 enum class Verdict { stands, wrong, nothing, not_refuted };

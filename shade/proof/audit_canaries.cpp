@@ -110,14 +110,14 @@ CanaryAuditResult audit_canaries(comm::World& world, const Audit& what) {
   require_auditable(what, world.size());
   const auto& config = what.audit;
   const bool black_box = config.kind == AuditKind::model;
-  const AuditedEvent event(what, config.batch_size + config.canaries / 2);
+  const AuditedEvent event(what, what.work.batch_size + config.canaries / 2);
   const auto groups = shard::connect_groups(world, shard::policy_of(what.shard, world.size()), "audit ");
   const auto key = train::agreed_key(groups.control, what.dp.seed());
   const auto included = coins(key, config.canaries);
   std::vector<int64_t> units, canaries;
-  for (int64_t unit = 0; unit < config.batch_size; ++unit) units.push_back(unit);
+  for (int64_t unit = 0; unit < what.work.batch_size; ++unit) units.push_back(unit);
   for (int64_t i = 0; i < config.canaries; ++i) {
-    canaries.push_back(config.batch_size + i);
+    canaries.push_back(what.work.batch_size + i);
     if (included[static_cast<size_t>(i)]) units.push_back(canaries.back());
   }
   // Gradients are made of one canary at a time.
@@ -129,14 +129,14 @@ CanaryAuditResult audit_canaries(comm::World& world, const Audit& what) {
   };
   const auto first = black_box ? losses() : std::vector<double>{};
   Products products(black_box ? 0 : config.canaries);
-  for (int64_t t = 0; t < config.steps; ++t) {
+  for (int64_t t = 0; t < what.work.steps; ++t) {
     if (black_box) {
       observed.step();
       continue;
     }
     observer.look_at(observed.weights());
     auto others = observed.drawn();
-    std::erase_if(others, [&](int64_t unit) { return unit >= config.batch_size; });
+    std::erase_if(others, [&](int64_t unit) { return unit >= what.work.batch_size; });
     const auto expected = observer.sum(others);
     std::vector<Parts> gradients;
     for (const auto canary : canaries) gradients.push_back(observer.sum(event.samples_of(canary)));
@@ -151,19 +151,19 @@ CanaryAuditResult audit_canaries(comm::World& world, const Audit& what) {
   } else {
     products.gram_MM = over_ranks(products.gram_MM, groups);
     products.along_M = over_ranks(products.along_M, groups);
-    scores = products.scores(config.sample_rate, what.dp.sigma);
+    scores = products.scores(what.budget.sample_rate, what.dp.sigma);
   }
   const auto claimed = event.claimed.accounted();
   return {.kind = config.kind,
           .canaries = config.canaries,
           .included = std::count(included.begin(), included.end(), true),
-          .steps = config.steps,
-          .sample_rate = config.sample_rate,
+          .steps = what.work.steps,
+          .sample_rate = what.budget.sample_rate,
           .sigma = what.dp.sigma,
-          .delta = config.delta,
+          .delta = what.budget.delta,
           .confidence = config.confidence,
-          .claimed_epsilon = privacy::prv_epsilon({&claimed, 1}, config.delta),
-          .bound = one_run_bound(scores, included, config.delta, config.confidence),
+          .claimed_epsilon = privacy::prv_epsilon({&claimed, 1}, what.budget.delta),
+          .bound = one_run_bound(scores, included, what.budget.delta, config.confidence),
           .unit = to_string(event.claimed.unit)};
 }
 

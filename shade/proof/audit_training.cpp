@@ -197,24 +197,24 @@ Json TrainingAuditResult::json() const {
 TrainingAuditResult audit_training(comm::World& world, const Audit& what) {
   require_auditable(what, world.size());
   const auto& config = what.audit;
-  const AuditedEvent event(what, config.batch_size + 1);
+  const AuditedEvent event(what, what.work.batch_size + 1);
   const auto groups = shard::connect_groups(world, shard::policy_of(what.shard, world.size()), "audit ");
-  const int64_t canary = config.batch_size;  // the unit after all others
+  const int64_t canary = what.work.batch_size;  // the unit after all others
   Observer observer(world, what, event, groups, config.micro_batch);
-  SHADE_REQUIRE(config.batch_size > 0, "trainings without the canary need other records; raise --batch-size");
+  SHADE_REQUIRE(what.work.batch_size > 0, "trainings without the canary need other records; raise --batch-size");
   // Of both worlds, all trainings and steps: along the canary, and its squared length; and both of the last rank.
-  const auto seen = at::zeros({2, config.trainings, config.steps, 4}, at::kDouble);
+  const auto seen = at::zeros({2, config.trainings, what.work.steps, 4}, at::kDouble);
   const bool last = world.rank() + 1 == world.size();
   for (int64_t with = 0; with < 2; ++with)
     for (int64_t training = 0; training < config.trainings; ++training) {
       std::vector<int64_t> units;
-      for (int64_t unit = 0; unit < config.batch_size + with; ++unit) units.push_back(unit);
+      for (int64_t unit = 0; unit < what.work.batch_size + with; ++unit) units.push_back(unit);
       const auto seed = what.dp.seed();
       const auto key = train::agreed_key(
           groups.control, seed ? std::optional(*seed + static_cast<uint64_t>(2 * training + with) * 0x9e3779b97f4a7c15u)
                                : std::nullopt);
       ObservedTraining observed(world, what, event, groups, std::move(units), key);
-      for (int64_t t = 0; t < config.steps; ++t) {
+      for (int64_t t = 0; t < what.work.steps; ++t) {
         observer.look_at(observed.weights());
         auto others = observed.drawn();
         std::erase(others, canary);
@@ -229,10 +229,10 @@ TrainingAuditResult audit_training(comm::World& world, const Audit& what) {
   const auto length = all.select(3, 1).sqrt(), along = all.select(3, 0) / length / event.claimed.clip_norm;
   const auto of_last = all.select(3, 2) / all.select(3, 3);
   TrainingAuditResult out{.trainings = config.trainings,
-                          .steps = config.steps,
-                          .sample_rate = config.sample_rate,
+                          .steps = what.work.steps,
+                          .sample_rate = what.budget.sample_rate,
                           .sigma = what.dp.sigma,
-                          .delta = config.delta,
+                          .delta = what.budget.delta,
                           .confidence = config.confidence,
                           .shortest = length.min().item<double>() / event.claimed.clip_norm,
                           .longest = length.max().item<double>() / event.claimed.clip_norm,

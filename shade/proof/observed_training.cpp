@@ -20,12 +20,12 @@ constexpr double kMove = 1e-3;
 double learning_rate(const privacy::PrivacyEvent& event) { return kMove * event.divisor / event.noise_deviation(); }
 
 train::MadeUpData records_for(const models::Model& model, const Audit& what) {
-  return {model, std::numeric_limits<int32_t>::max(), what.audit.seq_length, static_cast<uint64_t>(what.audit.seed),
-          train::scalar_type(what.audit.dtype)};
+  return {model, std::numeric_limits<int32_t>::max(), what.work.seq_length, static_cast<uint64_t>(what.work.seed),
+          train::scalar_type(what.model.dtype)};
 }
 
 std::unique_ptr<models::Model> model_of(const Audit& what) {
-  return models::make_model(what.audit.model, what.sizes, what.audit.options());
+  return models::make_model(what.model.model, what.sizes, what.model.options());
 }
 
 Parts masters_of(train::Job& job) {
@@ -56,14 +56,14 @@ at::Tensor over_ranks(at::Tensor partial, const shard::Groups& groups) {
 }
 
 AuditedEvent::AuditedEvent(const Audit& what, int64_t units)
-    : records_per_unit(what.audit.max_records_per_user), rows(records_per_unit) {
+    : records_per_unit(what.budget.max_records_per_user), rows(records_per_unit) {
   const auto& config = what.audit;
-  claimed = {.mechanism = {.sample_rate = config.sample_rate, .noise_multiplier = what.dp.sigma},
+  claimed = {.mechanism = {.sample_rate = what.budget.sample_rate, .noise_multiplier = what.dp.sigma},
              .clip_norm = what.dp.max_grad_norm,
-             .divisor = std::max(1.0, config.sample_rate * static_cast<double>(units)),
+             .divisor = std::max(1.0, what.budget.sample_rate * static_cast<double>(units)),
              .unit = records_per_unit > 1 ? privacy::PrivacyUnit::user : privacy::PrivacyUnit::record,
-             .steps = config.steps,
-             .delta = config.delta};
+             .steps = what.work.steps,
+             .delta = what.budget.delta};
   claimed.require_valid();
   made = claimed;
   auto& mechanism = made.mechanism;
@@ -94,9 +94,9 @@ Observer::Observer(comm::World& world, const Audit& what, const AuditedEvent& ev
                    .method = privacy::method_of(what.dp),
                    .noise_seed = 0,  // no noise is drawn
                    .shard = what.shard,
-                   .dtype = train::dtype_of(what.audit.dtype),
+                   .dtype = train::dtype_of(what.model.dtype),
                    .micro_batch = micro_batch,
-                   .seed = static_cast<uint64_t>(what.audit.seed),
+                   .seed = static_cast<uint64_t>(what.work.seed),
                    .groups = groups,
                    .rehearsal = true}),
       masters_(masters_of(job_)),
@@ -157,11 +157,11 @@ ObservedTraining::ObservedTraining(comm::World& world, const Audit& what, const 
                  .method = privacy::method_of(what.dp),
                  .optimizer = plain,
                  .shard = what.shard,
-                 .dtype = train::dtype_of(what.audit.dtype),
+                 .dtype = train::dtype_of(what.model.dtype),
                  .batch_size = std::max<int64_t>(1, std::llround(event.made.divisor)),
                  .micro_batch = what.audit.micro_batch,
                  .max_records_per_user = event.made.unit == privacy::PrivacyUnit::user ? event.records_per_unit : 0,
-                 .seed = static_cast<uint64_t>(what.audit.seed),
+                 .seed = static_cast<uint64_t>(what.work.seed),
                  .groups = groups,
                  .key = [key = key_](int64_t) { return key; },
                  .unaccounted = fault_ != AuditFault::none});

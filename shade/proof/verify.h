@@ -11,31 +11,35 @@
 #include "shade/nn/dtype.h"
 #include "shade/privacy/config.h"
 #include "shade/proof/check_gradients.h"
+#include "shade/train/spec/run_spec.h"
 
 namespace shade::proof {
 
 struct VerifyConfig {
-  std::string model;  // empty: small models of every family
-  models::Task task = models::Task::automatic;
-  int64_t seq_length = 7, lora_rank = 0, max_records_per_user = 1;
   std::vector<std::string> methods, strategies;  // empty: all that fit the world
   std::vector<std::string> dtypes, clip_styles;  // empty: every one, fp32 and flat on all models and strategies
   bool all = false;                              // the product of models, dtypes, accumulation and strategies
   bool verbose = false;
   bool enable_profiling = false;  // for who runs it: the phases' times are of interest
-  privacy::NormAlgorithm norm_algorithm = privacy::NormAlgorithm::automatic;
-  int64_t tile_size = 4;  // small: several tiles in a short text
-  int64_t seed = 1;
+};
 
-  void declare(Fields& fields);        // [verify]
-  void declare_model(Fields& fields);  // [model], as in recipes
+// Runs that are verified. Without a model: small models of every family.
+struct Verification : train::RunSpec {
+  VerifyConfig verify;
+
+  Verification();
+  void declare(Config& config);
+
+ private:
+  void declare_model(Fields& fields);   // [model], as in recipes
+  void declare_checks(Fields& fields);  // [verify]
 };
 
 // What such a verification leaves out that the one without options has, in words; empty: nothing.
-std::string left_out(const VerifyConfig& config);
+std::string left_out(const Verification& run);
 
 // Collective; every rank gets the same rows. `progress` hears of every row on rank 0.
-std::vector<VerifyRow> verify(comm::World& world, const VerifyConfig& config, const models::SizeOverrides& sizes,
+std::vector<VerifyRow> verify(comm::World& world, const Verification& run,
                               const std::function<void(size_t done, size_t all)>& progress);
 
 // What `shade verify` tries: small models of every family, and batches that leave little to chance.

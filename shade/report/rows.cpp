@@ -145,14 +145,11 @@ void read_settings(ResultRow& row, const Json& json) {
     if (config.contains(section)) add_settings(row.privacy, config[section]);
 }
 
-// What earlier versions and other programs wrote under other keys, under ours.
+// What other programs wrote under other keys, under ours.
 void rename_keys(Json& json) {
   if (!json.contains("peak_memory_mb") && json.contains("peak_memory_gb"))
     json["peak_memory_mb"] = number_at(json, "peak_memory_gb") * 1024;
   catalog::add_median(json);
-  if (json.contains("stated_gflops_per_second") || !json.contains("mfu")) return;
-  if (!json.contains("gemm_share")) json["gemm_share"] = json["mfu"];  // before 0.2: the share of the best product
-  json.erase("mfu");
 }
 
 void read_figures(ResultRow& row, const Json& json) {
@@ -241,7 +238,7 @@ int64_t ranks_in(const std::string& log_key) {
   return std::max<int64_t>(0, std::strtoll(log_key.c_str() + at + 6, nullptr, 10));
 }
 
-// What a result's model is: results of other programs and of earlier versions have its name alone.
+// What a result's model is: results of other programs have its name alone.
 std::string model_name_of(const Json& json, const std::string& model) {
   const bool known = json.contains("config") && json["config"].is_object();
   return known ? word_or(json["config"], "model_name", model) : model;

@@ -185,7 +185,7 @@ OpenedModel open_run(const train::RunPlace& place, const OpenOptions& options) {
     weight.bind(value.to(options.type));
   }
   out.data = recipe.data;
-  out.seq_length = recipe.train.seq_length;
+  out.seq_length = recipe.work.seq_length;
   out.is_private = recipe.dp.is_private();
   auto own = options;
   if (own.tokenizer.empty()) own.tokenizer = recipe.data.tokenizer;

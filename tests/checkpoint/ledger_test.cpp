@@ -202,34 +202,6 @@ TEST_F(LedgerTest, AStepThatComesOutOtherwiseStops) {
   }
 }
 
-// A file of version 1: its spending counts, its steps are never made again, and it grows on.
-TEST_F(LedgerTest, ReadsVersionOne) {
-  io::Digest head{};
-  auto words = next_line(head, R"({"format":"shade ledger","version":1})");
-  words += next_line(
-      head,
-      Json{{"incarnation", 0}, {"key", kRun.key}, {"exact", kRun.exact}, {"from", nullptr}, {"event", kEvent}}.dump());
-  for (int step = 0; step < 4; ++step) words += next_line(head, Json{{"incarnation", 0}, {"step", step}}.dump());
-  scratch.write("ledger", words);
-  EXPECT_EQ(total(), 4);
-  for (const auto& steps : {kSeeded, drawn()}) {
-    scratch.write("ledger", words);
-    EXPECT_EQ(Ledger(file).made(kRun, Origin{0, 2}), 2);
-    const auto stretches = make(kRun, Origin{0, 2}, 2, 5, steps);
-    ASSERT_EQ(stretches.size(), 1u);
-    EXPECT_EQ(stretches[0].incarnation, 1u);
-    EXPECT_EQ(total(), 7);
-    EXPECT_EQ(Ledger(file).made(kRun, stretches[0].at(3)), 5);
-  }
-  const auto grown = content(file);
-  for (const size_t lost : {size_t{1}, size_t{60}, size_t{200}}) {
-    auto zeroed = grown;
-    std::fill(zeroed.end() - static_cast<ptrdiff_t>(lost), zeroed.end(), '\0');
-    scratch.write("ledger", zeroed);
-    EXPECT_GE(total(), 7) << lost;
-  }
-}
-
 TEST_F(LedgerTest, StepsComeInOrder) {
   Ledger ledger(file);
   EXPECT_ANY_THROW(ledger.spend(0, sum_of(0))) << "not started";

@@ -11,8 +11,8 @@ namespace {
 
 measure::Experiment llama() {
   measure::Experiment out;
-  out.bench.model = "llama-nano";
-  out.bench.seq_length = 64;
+  out.model.model = "llama-nano";
+  out.work.seq_length = 64;
   return out;
 }
 
@@ -34,7 +34,7 @@ TEST(MemoryWarning, IsSilentWhereNothingCanBeSaid) {
   halves.shard.shard = catalog::Strategy::hsdp;
   EXPECT_EQ(memory_warning({.experiment = halves, .ranks = 3, .limit = KiB(512)}), "") << "3 ranks are not two halves";
   auto unknown = llama();
-  unknown.bench.model = "no such model";
+  unknown.model.model = "no such model";
   EXPECT_EQ(memory_warning({.experiment = unknown, .limit = KiB(512)}), "");
   auto part = llama();
   part.bench.work = measure::Work::forward_backward;
@@ -43,18 +43,18 @@ TEST(MemoryWarning, IsSilentWhereNothingCanBeSaid) {
 
 TEST(MemoryWarning, ReadsARecipe) {
   train::Recipe recipe;
-  recipe.train.batch_size = 10;
-  recipe.train.seq_length = 77;
-  recipe.train.micro_batch = "auto";
+  recipe.work.batch_size = 10;
+  recipe.work.seq_length = 77;
+  recipe.work.micro_batch = "auto";
   auto found = experiment_of(recipe, 4).value();
-  EXPECT_EQ(found.bench.seq_length, 77);
+  EXPECT_EQ(found.work.seq_length, 77);
   EXPECT_EQ(found.bench.batch_size, 1) << "to be chosen: one sample at least";
   EXPECT_EQ(found.bench.grad_accum, 2);
-  recipe.train.micro_batch = "3";
+  recipe.work.micro_batch = "3";
   found = experiment_of(recipe, 4).value();
   EXPECT_EQ(found.bench.batch_size, 3);
   EXPECT_EQ(found.bench.grad_accum, 1) << "a rank has three of ten";
-  recipe.train.micro_batch = "64";
+  recipe.work.micro_batch = "64";
   EXPECT_EQ(experiment_of(recipe, 1)->bench.batch_size, 10);
   recipe.budget.privacy_unit = privacy::PrivacyUnit::user;
   EXPECT_FALSE(experiment_of(recipe, 1));

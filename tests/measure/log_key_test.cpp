@@ -15,7 +15,7 @@ bool change(Field& field) {
                            "bf16",      "lm",    "none",     "size",   "post",
                            "token",     "block", "standard", "sgd",    "cosine",
                            "per_layer", "width", "packed",   "sincos", "forward_backward",
-                           "data",      "fp32",  "line",     "all"}) {
+                           "data",      "fp32",  "line",     "all",    "gloo"}) {
     try {
       field.set(word);
     } catch (const UsageError&) {
@@ -42,7 +42,7 @@ std::string key_with(size_t changed, std::string& name) {
     else
       EXPECT_TRUE(change(field)) << name << " takes none of these words; add one that it takes";
   }
-  experiment.resolve(config, kRanks);
+  experiment = *train::resolve(experiment, config.stated(), kRanks);
   return log_key(experiment, kRanks);
 }
 
@@ -71,16 +71,16 @@ TEST(LogKey, TheModeIsTheWordThatWasGiven) {
     experiment.declare(config);
     config.set("dp.dp", word);
     config.set("shard.shard", "zero3");
-    experiment.resolve(config, kRanks);
+    experiment = *train::resolve(experiment, config.stated(), kRanks);
     EXPECT_EQ(experiment.mode, word);
   }
   Experiment experiment;
   Config config;
   experiment.declare(config);
-  experiment.resolve(config, kRanks);
+  experiment = *train::resolve(experiment, config.stated(), kRanks);
   EXPECT_EQ(experiment.mode, "no_dp");
   experiment.dp.dp = privacy::MethodName::automatic;  // as a recipe with an epsilon has it
-  experiment.resolve(config, kRanks);
+  experiment = *train::resolve(experiment, config.stated(), kRanks);
   EXPECT_EQ(experiment.mode, "auto");
 }
 

@@ -3,19 +3,33 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
 
+#include "shade/base/strings.h"
+
 namespace shade::plan {
 namespace {
 
-Settings called(const std::string& name) { return {{"--shard", name}}; }
+// A family is a row of its own; the search knows rows by their number.
+std::vector<std::string>& rows() {
+  static std::vector<std::string> names;
+  return names;
+}
+
+Edit called(const std::string& name) {
+  const auto known = std::find(rows().begin(), rows().end(), name);
+  if (known == rows().end()) return {.row = (rows().push_back(name), rows().size() - 1)};
+  return {.row = static_cast<size_t>(known - rows().begin())};
+}
+
+const std::string& row_of(const Candidate& one) { return rows()[one.edit.row]; }
 
 std::string name_of(const Candidate& one) {
-  std::string out;
-  for (const auto& [option, value] : one.settings) out += value + " ";
-  return out + std::to_string(one.batch);
+  return text(row_of(one), one.edit.wrap ? " " + to_string(*one.edit.wrap) : "", one.edit.offload ? " true" : "", " ",
+              one.batch);
 }
 
 std::vector<std::string> names(const Advice& advice) {
@@ -73,7 +87,7 @@ TEST(Advice, GoesOnWhereItGetsCheaperAndRecommendsThat) {
 TEST(Advice, GivesUpWhatAnotherBeats) {
   const SearchSpace space{.families = {{called("a"), {}}, {called("slow"), {}}, {called("lean"), {}}}, .limit = GiB(4)};
   const auto advice = advise(space, [](const Candidate& one) {
-    const auto& name = one.settings.front().second;
+    const auto& name = row_of(one);
     const double time = (name == "a" ? 1 : 2) / static_cast<double>(one.batch);
     return Estimate{.peak = GiB(name == "lean" ? one.batch : 2 * one.batch), .time = time, .cost = time};
   });
@@ -99,12 +113,12 @@ TEST(Advice, SaysWhichIsBeatenByWhich) {
   };
   SearchSpace space{.families = {}, .limit = GiB(32)};
   for (const auto& [name, estimate] : known) space.families.push_back({called(name), 1});
-  const auto advice = advise(space, [&](const Candidate& one) { return known.at(one.settings.front().second); });
+  const auto advice = advise(space, [&](const Candidate& one) { return known.at(row_of(one)); });
   EXPECT_EQ(front(advice), (Names{"fast 1", "cheap 1", "lean 1"}));
   EXPECT_EQ(advice.recommended(), advice.front.front()) << "cheap is not as fast";
   std::map<std::string, std::string> reasons;
   for (const auto& one : advice.tried)
-    reasons[one.candidate.settings.front().second] = reason(advice, one, space.limit, {.name = name_of});
+    reasons[row_of(one.candidate)] = reason(advice, one, space.limit, {.name = name_of});
   EXPECT_EQ(reasons["poor"], "10 % slower than fast 1, and needs 5.00 GiB more");
   EXPECT_EQ(reasons["large"], "64.0 GiB: over the limit by 32.0 GiB; 9 GiB of activations");
   EXPECT_EQ(reasons["wrong"], "3 ranks can't be halved");
@@ -114,7 +128,7 @@ TEST(Advice, SaysWhichIsBeatenByWhich) {
 TEST(Advice, OfTwoAlikeTheFirstIsEnough) {
   const SearchSpace space{.families = {{called("a"), 1}, {called("b"), 1}}, .limit = GiB(32)};
   const auto advice = advise(space, [](const Candidate& one) {
-    return Estimate{.peak = {GiB(10).count - (one.settings.front().second == "b" ? 1000 : 0)}, .time = 1, .cost = 1};
+    return Estimate{.peak = {GiB(10).count - (row_of(one) == "b" ? 1000 : 0)}, .time = 1, .cost = 1};
   });
   EXPECT_EQ(advice.front.size(), 1u);
 }
@@ -122,10 +136,10 @@ TEST(Advice, OfTwoAlikeTheFirstIsEnough) {
 TEST(Advice, KeepsLastResortsForTheEnd) {
   const auto search = [](Bytes limit) {
     const SearchSpace space{
-        .families = {{called("a"), 1}, {called("b"), 1}}, .last_resorts = {{"--offload", "true"}}, .limit = limit};
+        .families = {{called("a"), 1}, {called("b"), 1}}, .last_resorts = {{.offload = true}}, .limit = limit};
     return advise(space, [](const Candidate& one) {
-      const bool offloaded = one.settings.back() == Setting{"--offload", "true"};
-      const Bytes whole = one.settings.front().second == "a" ? GiB(10) : GiB(20);
+      const bool offloaded = one.edit.offload.value_or(false);
+      const Bytes whole = row_of(one) == "a" ? GiB(10) : GiB(20);
       return Estimate{.peak = offloaded ? Bytes{whole.count / 4} : whole, .time = 1, .cost = 1};
     });
   };
@@ -138,9 +152,9 @@ TEST(Advice, KeepsLastResortsForTheEnd) {
 
 TEST(Advice, RefinesWhatIsBest) {
   const SearchSpace space{
-      .families = {{called("a"), 1}, {called("b"), 1}}, .refinements = {{"--wrap", "none"}}, .limit = GiB(32)};
+      .families = {{called("a"), 1}, {called("b"), 1}}, .refinements = {{.wrap = shard::Wrap::none}}, .limit = GiB(32)};
   const auto advice = advise(space, [](const Candidate& one) {
-    const bool first = one.settings.front().second == "a", refined = one.settings.size() > 1;
+    const bool first = row_of(one) == "a", refined = one.edit.wrap.has_value();
     return Estimate{.peak = first ? GiB(10) : GiB(20), .time = (first ? 1 : 2) - (refined ? 0.5 : 0), .cost = 1};
   });
   EXPECT_EQ(names(advice), (Names{"a 1", "b 1", "a none 1"})) << "b is beaten, and not refined";

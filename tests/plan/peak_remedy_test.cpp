@@ -24,7 +24,7 @@ TEST(PeakRemedy, GoesOnWhereAnOptionIsInUse) {
   experiment.bench.batch_size = 2;
   const auto activations = record({{MemoryKind::activations, 3}, {MemoryKind::parameters, 1}});
   EXPECT_EQ(peak_remedy(activations, experiment), "--checkpointing block");
-  experiment.bench.checkpointing = models::Checkpointing::block;
+  experiment.model.checkpointing = models::Checkpointing::block;
   EXPECT_EQ(peak_remedy(activations, experiment), "a smaller --batch-size");
   experiment.bench.batch_size = 1;
   EXPECT_EQ(peak_remedy(activations, experiment), "a shorter --seq-length");
@@ -43,7 +43,7 @@ TEST(PeakRemedy, FollowsTheStrategy) {
 TEST(PeakRemedy, TakesTheNextPartWhereNothingHelps) {
   measure::Experiment experiment;
   experiment.dp.dp = catalog::MethodName::ghost;
-  experiment.dp.norm_algorithm = privacy::NormAlgorithm::instantiate;
+  experiment.dp.clip.norm_algorithm = privacy::NormAlgorithm::instantiate;
   EXPECT_EQ(peak_remedy(record({{MemoryKind::gram, 3}, {MemoryKind::activations, 1}}), experiment),
             "--checkpointing block");
   EXPECT_EQ(peak_remedy(record({{MemoryKind::gram, 3}}), experiment), "");

@@ -14,10 +14,10 @@ AuditResult audited(int ranks, shard::Strategy strategy, AuditFault fault, int64
   AuditResult out;
   test::run_ranks(ranks, test::As::threads, [&](comm::World& world) {
     Audit what;
-    what.audit.task = models::Task::lm;
+    what.model.task = models::Task::lm;
     what.audit.runs = runs;
     what.audit.fault = fault;
-    what.audit.seed = seed;
+    what.work.seed = seed;
     what.shard.shard = strategy;
     const auto found = audit(world, what);
     if (world.rank() == 0) out = found;
@@ -68,8 +68,8 @@ TEST(Audit, ModelsWithoutTokensInBf16) {
   for (const auto* model : {"dit-nano", "linear-nano"})
     test::run_ranks(1, test::As::threads, [&](comm::World& world) {
       Audit what;
-      what.audit.model = model;
-      what.audit.dtype = train::ComputeType::bf16;
+      what.model.model = model;
+      what.model.dtype = train::ComputeType::bf16;
       what.audit.runs = 100;
       what.dp.max_grad_norm = 0.01;
       const auto canary = audit(world, what).canary;
@@ -84,9 +84,9 @@ TEST(Audit, AUserOfManyRecordsIsOneCanary) {
     AuditResult out;
     test::run_ranks(ranks, test::As::threads, [&](comm::World& world) {
       Audit what;
-      what.audit.task = models::Task::lm;
+      what.model.task = models::Task::lm;
       what.audit.runs = 2000;
-      what.audit.max_records_per_user = 4;
+      what.budget.max_records_per_user = 4;
       what.audit.fault = fault;
       what.dp.max_grad_norm = 0.1;  // the mean of records is shorter than each of them
       what.shard.shard = ranks == 1 ? shard::Strategy::none : shard::Strategy::zero3;

@@ -13,12 +13,12 @@ namespace {
 
 Audit small(AuditKind kind, AuditFault fault = AuditFault::none) {
   Audit what;
-  what.audit.model = "linear-nano";
+  what.model.model = "linear-nano";
   what.audit.kind = kind;
   what.audit.fault = fault;
-  what.audit.batch_size = 2;
+  what.work.batch_size = 2;
   what.audit.trainings = 30;
-  what.audit.steps = 4;
+  what.work.steps = 4;
   what.audit.confidence = 0.95;
   what.dp.max_grad_norm = 0.01;
   what.dp.noise_seed = 3;  // what a test finds, it finds again
@@ -63,13 +63,13 @@ TEST(AuditTraining, FindsFaults) {
 
 TEST(AuditTraining, FindsMissingSamplingAndNoise) {
   auto what = small(AuditKind::training, AuditFault::no_sampling);
-  what.audit.sample_rate = 0.2;
+  what.budget.sample_rate = 0.2;
   what.audit.trainings = 60;
   const auto all = trainings(what);
   EXPECT_TRUE(all.excluded) << all.json().dump();
   EXPECT_EQ(all.found_by, "likelihood");
   what = small(AuditKind::training);
-  what.audit.sample_rate = 1;
+  what.budget.sample_rate = 1;
   what.audit.trainings = 100;
   what.dp.sigma = 2;
   what.audit.fault = AuditFault::half_noise;
@@ -81,7 +81,7 @@ TEST(AuditTraining, FindsMissingSamplingAndNoise) {
 
 TEST(AuditTraining, FindsAWrongUnit) {
   auto what = small(AuditKind::training);
-  what.audit.max_records_per_user = 4;
+  what.budget.max_records_per_user = 4;
   const auto right = trainings(what);
   EXPECT_EQ(right.unit, "user");
   EXPECT_FALSE(right.excluded) << right.json().dump();
@@ -105,9 +105,9 @@ TEST(AuditTraining, OfAdaptersInBf16) {
   Audit what;
   what.audit.kind = AuditKind::training;
   what.audit.trainings = 20;
-  what.audit.steps = 2;
-  what.audit.lora_rank = 4;
-  what.audit.dtype = train::ComputeType::bf16;
+  what.work.steps = 2;
+  what.model.lora_rank = 4;
+  what.model.dtype = train::ComputeType::bf16;
   what.dp.max_grad_norm = 0.001;
   const auto found = trainings(what);
   EXPECT_GT(found.shortest, 0.98);
@@ -153,15 +153,15 @@ TEST(AuditTraining, RefusesWhatIsNoFault) {
   EXPECT_THROW(require_auditable(small(AuditKind::step, AuditFault::reused_noise), 1), UsageError);
   auto all = small(AuditKind::training, AuditFault::no_sampling);
   EXPECT_NO_THROW(require_auditable(all, 1));
-  all.audit.sample_rate = 1;
+  all.budget.sample_rate = 1;
   EXPECT_THROW(require_auditable(all, 1), UsageError);
 }
 
 TEST(AuditCanaries, OneTrainingFindsMissingClipping) {
   auto what = small(AuditKind::one_run);
   what.audit.canaries = 300;
-  what.audit.steps = 2;
-  what.audit.sample_rate = 1;
+  what.work.steps = 2;
+  what.budget.sample_rate = 1;
   what.dp.sigma = 4;
   const auto right = canaries(what);
   EXPECT_EQ(right.verdict(), Verdict::not_refuted) << right.json().dump();
@@ -184,10 +184,10 @@ TEST(AuditCanaries, FewCanariesShowNothing) {
 TEST(AuditCanaries, LossesOfAModelAreSeenAlone) {
   Audit what;
   what.audit.kind = AuditKind::model;
-  what.audit.task = models::Task::lm;
+  what.model.task = models::Task::lm;
   what.audit.canaries = 60;
-  what.audit.steps = 2;
-  what.audit.sample_rate = 1;
+  what.work.steps = 2;
+  what.budget.sample_rate = 1;
   what.audit.confidence = 0.95;
   what.dp.sigma = 0.1;
   what.dp.max_grad_norm = 0.1;

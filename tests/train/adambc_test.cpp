@@ -27,10 +27,9 @@ optim::OptimConfig optimizer_config() {
 
 privacy::DpConfig dp_of(ClipStyle style) {
   return {.dp = privacy::MethodName::automatic,
-          .clip_style = style,
+          .clip = {.style = style, .count_sigma = kCountSigma},
           .sigma = kSigma,
           .max_grad_norm = kClipNorm,
-          .count_sigma = kCountSigma,
           .noise_seed = 21};
 }
 

@@ -160,7 +160,7 @@ TEST_F(DataLedgerRuns, ARunThatOthersEndSavesNoWeightsThatAreNotFinite) {
     recipe.declare(config);
     set_words(config, words);
     config.set("train.output", place("a").string());
-    Trainer trainer(world, recipe, config, nullptr,
+    Trainer trainer(world, resolve(recipe, config.stated(), world.size()), nullptr,
                     {.quiet = true, .stop = [&, made = 0]() mutable {
                        if (++made == 3)
                          DataLedger(file_).reserve({.run = "other", .stretch = "other", .mechanism = kStep}, 1'000'000);
@@ -181,10 +181,11 @@ TEST_F(DataLedgerRuns, AFailureEndsAllRanks) {
     recipe.declare(config);
     set_words(config, run_words(file_, {{"train.steps", "200"}}));
     config.set("train.output", place("a").string());
-    Trainer trainer(world, recipe, config, nullptr, {.quiet = true, .stop = [&, made = 0]() mutable {
-                                                       if (++made == 3 && world.rank() == 0) fs::remove(file_);
-                                                       return false;
-                                                     }});
+    Trainer trainer(world, resolve(recipe, config.stated(), world.size()), nullptr,
+                    {.quiet = true, .stop = [&, made = 0]() mutable {
+                       if (++made == 3 && world.rank() == 0) fs::remove(file_);
+                       return false;
+                     }});
     try {
       trainer.run();
     } catch (const std::exception& fault) {

@@ -172,7 +172,8 @@ std::string trained_on(const fs::path& run, uint64_t seed, const Words& words, s
     set_words(config, with({{"train.output", run.string()}, {"train.peak_gflops", "100"}}, words));
     const auto shape = models::make_model(recipe.model.model, recipe.sizes, recipe.model.options());
     said = failure([&] {
-      Trainer trainer(world, recipe, config, std::make_unique<Shifty>(*shape, seed), {.quiet = true});
+      Trainer trainer(world, resolve(recipe, config.stated(), world.size()), std::make_unique<Shifty>(*shape, seed),
+                      {.quiet = true});
       trainer.run();
       for (const auto& weight : trainer.model().parameters().weights())
         weights->push_back(trainer.runtime().whole(weight).clone());
@@ -275,7 +276,8 @@ TEST(Trainer, StopsOnWeightsThatAreNotFinite) {
               small(with(
                   kEmpty,
                   {{"train.output", run.string()}, {"optim.lr", "1e38"}, {"dp.sigma", "2000"}, {"train.steps", "9"}})));
-    said = failure([&] { Trainer(world, recipe, config, nullptr, {.quiet = true}).run(); });
+    said = failure(
+        [&] { Trainer(world, resolve(recipe, config.stated(), world.size()), nullptr, {.quiet = true}).run(); });
   });
   EXPECT_NE(said.find("weights are not finite"), std::string::npos) << said;
   EXPECT_NE(said.find("The last checkpoint stays (step 2)"), std::string::npos) << said;
@@ -293,7 +295,7 @@ TEST(History, ATrainerRunsOnce) {
     Config config;
     recipe.declare(config);
     set_words(config, small(with(kEmpty, {{"train.output", (here.path() / "run").string()}})));
-    Trainer trainer(world, recipe, config, nullptr, {.quiet = true});
+    Trainer trainer(world, resolve(recipe, config.stated(), world.size()), nullptr, {.quiet = true});
     trainer.run();
     EXPECT_NE(test::fault([&] { trainer.run(); }).find("a Trainer runs once"), std::string::npos);
   });

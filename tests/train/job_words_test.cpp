@@ -133,7 +133,7 @@ std::string words_of(const std::filesystem::path& run, const Words& words) {
     const auto said = test::fault([&] {
       config.set("train.output", run.string());
       set_words(config, words);
-      out = Trainer(world, recipe, config, nullptr, {.quiet = true}).job_words().dump();
+      out = Trainer(world, resolve(recipe, config.stated(), world.size()), nullptr, {.quiet = true}).job_words().dump();
     });
     if (said != "no error") out = "refused: " + said;
   });
@@ -152,7 +152,7 @@ bool used_in(const std::string& run, Recipe& recipe, const Config& config, const
   if (const auto only = kOnlyIn.find(field.key()); only != kOnlyIn.end())
     return std::any_of(only->second.begin(), only->second.end(),
                        [&](const std::string& name) { return run.find(name) != std::string::npos; });
-  recipe.resolve(config);
+  recipe = *resolve(recipe, config.stated());
   return !unmet(field, config, {{kModelKind, recipe.model.model_kind(recipe.sizes)}, {kRanks, ranks_fact(1)}});
 }
 

@@ -149,7 +149,7 @@ Divided divide(const data::Folder& folder, const Words& more) {
     Config config;
     recipe.declare(config);
     set_words(config, on(folder, more));
-    recipe.resolve(config);
+    recipe = *resolve(recipe, config.stated());
     const auto model = models::make_model("llama-nano", recipe.sizes, recipe.model.options());
     const auto group = world.group("test");
     out.texts = open_records(recipe, *model, world.place(), group);

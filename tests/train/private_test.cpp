@@ -261,8 +261,8 @@ TEST(PrivateStep, DividesByThePublicConstant) {
 TEST(PrivateStep, AdaptiveNoiseHasItsShare) {
   auto world = comm::World::simulated(0, 1);
   auto dp = private_config(MethodName::bookkeeping);
-  dp.clip_style = ClipStyle::adaptive;
-  dp.count_sigma = 0.3;
+  dp.clip.style = ClipStyle::adaptive;
+  dp.clip.count_sigma = 0.3;
   Trained one(shard::connect_groups(world, {}), Strategy::none, dp);
   one.step.gradients(std::vector{one.batch(0, 1)});
   one.step.add_noise();

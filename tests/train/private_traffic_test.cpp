@@ -66,7 +66,7 @@ void check(comm::World& world, shard::Strategy strategy) {
     runtime.fill([](const nn::Weight&, int64_t, const at::Tensor& out) { out.fill_(0.01); });
     const auto optimizer = optim::make_optimizer({});
     Step step(*model, runtime, *optimizer, optim::make_schedule({}),
-              step_options({.dp = c.method, .clip_style = c.style, .noise_seed = 1}, {.rehearsal = true}));
+              step_options({.dp = c.method, .clip = {.style = c.style}, .noise_seed = 1}, {.rehearsal = true}));
     const std::vector batch{model->synthetic({.samples = kSamples}, 1, at::kFloat)};
     step.run(batch, 4);
     (void)sent(world);  // the second step is like all later ones

@@ -20,7 +20,7 @@ std::string fault_of(const std::string& toml) {
     Config config;
     recipe.declare(config);
     config.read_toml_text(toml, "recipe");
-    recipe.resolve(config);
+    resolve(recipe, config.stated());
   });
 }
 
@@ -29,20 +29,21 @@ bool has(const std::string& words, const std::string& part) { return words.find(
 // A recipe whose weights are random, and what more it says.
 const std::string kRandom = "[model]\nfrom_scratch = true\n";
 
-// Read and resolved, twice: the second time changes nothing.
-struct Resolved {
+// Read and resolved; what it means is a recipe of the same meaning.
+struct Meant {
   Recipe recipe;
-  Config config;
+  Decisions decisions;
+  Json json;
 
-  explicit Resolved(const std::string& toml) {
+  explicit Meant(const std::string& toml) {
+    Config config;
     recipe.declare(config);
     config.read_toml_text(toml, "recipe");
-    recipe.resolve(config);
-    const auto before = config.json();
-    const auto decided = recipe.decisions.privacy + recipe.decisions.weights + recipe.decisions.tokenizer;
-    recipe.resolve(config);
-    EXPECT_EQ(config.json(), before);
-    EXPECT_EQ(recipe.decisions.privacy + recipe.decisions.weights + recipe.decisions.tokenizer, decided);
+    const auto run = resolve(recipe, config.stated());
+    EXPECT_EQ(resolve(*run, config.stated()).json(), run.json());
+    recipe = *run;
+    decisions = run.decisions();
+    json = run.json();
   }
 };
 
@@ -56,7 +57,7 @@ TEST(Recipe, IsWrittenDownAsItReadsBack) {
       "[data]\ndata_folder = \"\\u0000\\t\\u007f\\u009f\\\"\"\n"
       "[train]\nmemory_limit = \"64MiB\"\n[comm]\npeer_timeout = \"1500ms\"\n",
       "recipe");
-  copy.read_toml_text(print_toml(config), "copy");
+  copy.read_toml_text(print_toml(config.json()), "copy");
   EXPECT_EQ(config.json(), copy.json());
   EXPECT_EQ(again.model.lora_targets, (std::vector<std::string>{"a", "b"}));
 }
@@ -67,8 +68,8 @@ TEST(Recipe, AStrategyIsChosenWhereNoneIsStated) {
     Config config;
     recipe.declare(config);
     config.read_toml_text(kRandom + more, "recipe");
-    recipe.resolve(config, ranks).resolve(config);
-    return std::pair(to_string(recipe.shard.shard), recipe.decisions.strategy);
+    const auto run = resolve(recipe, config.stated(), ranks);
+    return std::pair(to_string(run->shard.shard), run.decisions().of(Topic::strategy));
   };
   using Chosen = std::pair<std::string, std::string>;
   EXPECT_EQ(chosen("", 1), Chosen("none", ""));
@@ -87,10 +88,11 @@ TEST(Recipe, AccumulationDecidesTheMicroBatch) {
     again.declare(copy);
     config.read_toml_text(kRandom + text("[train]\nglobal_batch_size = ", batch, "\ngrad_accum = ", parts, "\n"),
                           "recipe");
-    recipe.resolve(config, ranks);
-    copy.read_toml_text(print_toml(config), "copy");
-    EXPECT_EQ(again.resolve(copy, ranks).train.micro_batch, recipe.train.micro_batch) << "what is written reads back";
-    return recipe.train.micro_batch;
+    const auto run = resolve(recipe, config.stated(), ranks);
+    copy.read_toml_text(print_toml(run.json()), "copy");
+    EXPECT_EQ(resolve(again, copy.stated(), ranks)->work.micro_batch, run->work.micro_batch)
+        << "what is written reads back";
+    return run->work.micro_batch;
   };
   EXPECT_EQ(micro_batch(64, 4, 2), "8");
   EXPECT_EQ(micro_batch(65, 4, 2), "9") << "never more parts than were asked for";
@@ -101,7 +103,7 @@ TEST(Recipe, AccumulationDecidesTheMicroBatch) {
 
 TEST(Recipe, LossMeanFollowsPrivacy) {
   using models::LossMean;
-  const auto chosen = [](const std::string& more) { return Resolved(kRandom + more).recipe.model.chosen_mean; };
+  const auto chosen = [](const std::string& more) { return Meant(kRandom + more).recipe.model.chosen_mean; };
   EXPECT_EQ(chosen(""), LossMean::token);
   EXPECT_EQ(chosen("loss_mean = \"record\"\n"), LossMean::record);
   EXPECT_EQ(chosen("[dp]\ndp = \"auto\"\n"), LossMean::record);
@@ -132,56 +134,57 @@ TEST(Recipe, ASettingOfPrivacyMakesARunPrivate) {
   for (const std::string setting :
        {"sigma = 1.0", "delta = 1e-5", "target_epsilon = 8", "max_epsilon = 8", "clip_style = \"flat\"",
         "accountant = \"rdp\"", "noise_seed = 0", "max_batch = 64", "population = 5000", "keep_key = true"}) {
-    const Resolved implied(kRandom + (setting.starts_with("keep_key") ? "[train]\n" : "[dp]\n") + setting + "\n");
+    const Meant implied(kRandom + (setting.starts_with("keep_key") ? "[train]\n" : "[dp]\n") + setting + "\n");
     EXPECT_EQ(implied.recipe.dp.dp, privacy::MethodName::automatic) << setting;
-    EXPECT_EQ(implied.recipe.decisions.privacy, text("private: ", setting.substr(0, setting.find(' ')), " was given"));
+    EXPECT_EQ(implied.decisions.of(Topic::privacy),
+              text("private: ", setting.substr(0, setting.find(' ')), " was given"));
   }
   for (const std::string setting : {"[dp]\nsigma = 0", "[dp]\nnoise_seed = -1", "[dp]\nmax_batch = 0",
                                     "[dp]\npopulation = 0", "[train]\nkeep_key = false"})
-    EXPECT_FALSE(Resolved(kRandom + setting + "\n").recipe.dp.is_private()) << setting;
-  const Resolved none(kRandom + "[dp]\ndp = \"none\"\nsigma = 1\ndelta = 1e-5\n");
+    EXPECT_FALSE(Meant(kRandom + setting + "\n").recipe.dp.is_private()) << setting;
+  const Meant none(kRandom + "[dp]\ndp = \"none\"\nsigma = 1\ndelta = 1e-5\n");
   EXPECT_FALSE(none.recipe.dp.is_private());
-  EXPECT_EQ(none.recipe.decisions.privacy, "dp is none, and sigma has no effect; ordinary gradient clipping at 1");
-  EXPECT_FALSE(Resolved(kRandom + "[dp]\nsampler = \"shuffled\"\n").recipe.dp.is_private());
-  EXPECT_EQ(Resolved(kRandom + "[dp]\ndp = \"ghost\"\nsigma = 2\n").recipe.dp.dp, privacy::MethodName::ghost);
+  EXPECT_EQ(none.decisions.of(Topic::privacy), "dp is none, and sigma has no effect; ordinary gradient clipping at 1");
+  EXPECT_FALSE(Meant(kRandom + "[dp]\nsampler = \"shuffled\"\n").recipe.dp.is_private());
+  EXPECT_EQ(Meant(kRandom + "[dp]\ndp = \"ghost\"\nsigma = 2\n").recipe.dp.dp, privacy::MethodName::ghost);
 }
 
 TEST(Recipe, AClipNormAloneIsGradientClipping) {
-  const Resolved clipped(kRandom + "[dp]\nmax_grad_norm = 0.5\n");
+  const Meant clipped(kRandom + "[dp]\nmax_grad_norm = 0.5\n");
   EXPECT_FALSE(clipped.recipe.dp.is_private());
   EXPECT_EQ(clipped.recipe.optim.grad_clip, 0.5);
-  EXPECT_TRUE(has(clipped.recipe.decisions.privacy, "ordinary gradient clipping at 0.5"));
-  EXPECT_EQ(Resolved(kRandom + "[dp]\nmax_grad_norm = 0.5\ndp = \"auto\"\n").recipe.optim.grad_clip, 0);
-  EXPECT_EQ(Resolved(kRandom + "[dp]\nmax_grad_norm = 0.5\ndp = \"none\"\n").recipe.optim.grad_clip, 0.5);
+  EXPECT_TRUE(has(clipped.decisions.of(Topic::privacy), "ordinary gradient clipping at 0.5"));
+  EXPECT_EQ(Meant(kRandom + "[dp]\nmax_grad_norm = 0.5\ndp = \"auto\"\n").recipe.optim.grad_clip, 0);
+  EXPECT_EQ(Meant(kRandom + "[dp]\nmax_grad_norm = 0.5\ndp = \"none\"\n").recipe.optim.grad_clip, 0.5);
   EXPECT_TRUE(has(fault_of(kRandom + "[dp]\nmax_grad_norm = 0.5\n[optim]\ngrad_clip = 1\n"), "drop one of them"));
 }
 
 TEST(Recipe, ClipsAtOneUnlessAskedOtherwise) {
-  EXPECT_EQ(Resolved(kRandom).recipe.optim.grad_clip, 1);
-  EXPECT_EQ(Resolved(kRandom + "[optim]\ngrad_clip = 0.25\n").recipe.optim.grad_clip, 0.25);
-  EXPECT_EQ(Resolved(kRandom + "[dp]\nmax_grad_norm = 0\n").recipe.optim.grad_clip, 0);
+  EXPECT_EQ(Meant(kRandom).recipe.optim.grad_clip, 1);
+  EXPECT_EQ(Meant(kRandom + "[optim]\ngrad_clip = 0.25\n").recipe.optim.grad_clip, 0.25);
+  EXPECT_EQ(Meant(kRandom + "[dp]\nmax_grad_norm = 0\n").recipe.optim.grad_clip, 0);
   EXPECT_TRUE(
-      has(Resolved(kRandom + "[optim]\ngrad_clip = 0\n").recipe.decisions.privacy, "gradients are not clipped"));
-  EXPECT_EQ(Resolved(kRandom + "[dp]\ndp = \"auto\"\n").recipe.optim.grad_clip, 0) << "a private run clips samples";
-  EXPECT_EQ(Resolved(kRandom + "[dp]\ndp = \"auto\"\n").recipe.dp.max_grad_norm, 1);
+      has(Meant(kRandom + "[optim]\ngrad_clip = 0\n").decisions.of(Topic::privacy), "gradients are not clipped"));
+  EXPECT_EQ(Meant(kRandom + "[dp]\ndp = \"auto\"\n").recipe.optim.grad_clip, 0) << "a private run clips samples";
+  EXPECT_EQ(Meant(kRandom + "[dp]\ndp = \"auto\"\n").recipe.dp.max_grad_norm, 1);
   // As recipe.toml of a run of 0.1.0 has it: every field with its value.
-  EXPECT_EQ(
-      Resolved(kRandom + "[dp]\ndp = \"none\"\nmax_grad_norm = 1\n[optim]\ngrad_clip = 0\n").recipe.optim.grad_clip, 0);
+  EXPECT_EQ(Meant(kRandom + "[dp]\ndp = \"none\"\nmax_grad_norm = 1\n[optim]\ngrad_clip = 0\n").recipe.optim.grad_clip,
+            0);
   EXPECT_TRUE(has(fault_of(kRandom + "[dp]\nmax_grad_norm = -1\n"), "expected at least 0"));
   // What a run writes down can be made private.
-  const auto written = print_toml(Resolved(kRandom).config);
+  const auto written = print_toml(Meant(kRandom).json);
   EXPECT_TRUE(has(written, "# from max_grad_norm: grad_clip = 1.0\n"));
   Recipe recipe;
   Config config;
   recipe.declare(config);
   config.read_toml_text(written, "recipe");
   config.set("dp.dp", "auto");
-  EXPECT_EQ(recipe.resolve(config).optim.grad_clip, 0);
+  EXPECT_EQ(resolve(recipe, config.stated())->optim.grad_clip, 0);
 }
 
 TEST(Recipe, BatchesAreEpochsUnlessPrivate) {
   using privacy::Sampler;
-  const auto sampler = [](const std::string& toml) { return Resolved(kRandom + toml).recipe.budget.sampler; };
+  const auto sampler = [](const std::string& toml) { return Meant(kRandom + toml).recipe.budget.sampler; };
   EXPECT_EQ(sampler(""), Sampler::shuffled);
   EXPECT_EQ(sampler("[dp]\ndp = \"none\"\nsigma = 1\n"), Sampler::shuffled);
   for (const auto* asked : {"dp = \"auto\"", "sigma = 1.0", "target_epsilon = 8", "max_batch = 64"})
@@ -191,10 +194,10 @@ TEST(Recipe, BatchesAreEpochsUnlessPrivate) {
     for (const auto* dp : {"auto", "none"})
       EXPECT_EQ(to_string(sampler(text("[dp]\ndp = \"", dp, "\"\nsampler = \"", named, "\"\n"))), named) << dp;
   // What a run writes down says what was resolved, and reads back the same.
-  const Resolved plain(kRandom);
-  EXPECT_TRUE(has(print_toml(plain.config), "sampler = \"shuffled\"\n"));
-  const Resolved again(print_toml(plain.config));
-  EXPECT_EQ(again.config.json(), plain.config.json());
+  const Meant plain(kRandom);
+  EXPECT_TRUE(has(print_toml(plain.json), "sampler = \"shuffled\"\n"));
+  const Meant again(print_toml(plain.json));
+  EXPECT_EQ(again.json, plain.json);
 }
 
 TEST(Recipe, SigmaAndTargetEpsilonAreOneTooMany) {
@@ -203,10 +206,13 @@ TEST(Recipe, SigmaAndTargetEpsilonAreOneTooMany) {
             "sigma 2 and target_epsilon 8 are both set, and each decides the noise; drop one of them, or set it to 0");
   EXPECT_EQ(fault_of(kRandom + "[dp]\nsigma = 0\ntarget_epsilon = 8\n"), "no error");
   // What a run writes down is a recipe again, although the sigma that was found is in it.
-  Resolved found(kRandom + "[dp]\ntarget_epsilon = 8\n");
-  found.recipe.dp.sigma = 0.6;
-  EXPECT_TRUE(has(print_toml(found.config), "# found for target_epsilon: sigma = 0.6\n"));
-  EXPECT_EQ(fault_of(print_toml(found.config)), "no error");
+  Recipe recipe;
+  Config config;
+  recipe.declare(config);
+  config.read_toml_text(kRandom + "[dp]\ntarget_epsilon = 8\n", "recipe");
+  const auto written = print_toml(resolve(recipe, config.stated()).with(DataFacts{.sigma = 0.6}).json());
+  EXPECT_TRUE(has(written, "# found for target_epsilon: sigma = 0.6\n"));
+  EXPECT_EQ(fault_of(written), "no error");
 }
 
 // The config.json of the model that a recipe trains if it names none.
@@ -222,11 +228,11 @@ TEST(Recipe, RandomWeightsAreAskedFor) {
   folder.write("config.json", nano_config());
   EXPECT_TRUE(has(fault_of(model), "has a config.json, and no model.safetensors"));
   folder.write("model.safetensors", "");
-  EXPECT_EQ(Resolved(model).recipe.model.weights, folder.path().string());
-  const Resolved random(model + "from_scratch = true\n");
+  EXPECT_EQ(Meant(model).recipe.model.weights, folder.path().string());
+  const Meant random(model + "from_scratch = true\n");
   EXPECT_EQ(random.recipe.model.weights, "");
-  EXPECT_EQ(random.recipe.decisions.weights, "random (from scratch, seed 0)");
-  EXPECT_EQ(Resolved(model + "weights = \"other\"\n").recipe.decisions.weights, "from other");
+  EXPECT_EQ(random.decisions.of(Topic::weights), "random (from scratch, seed 0)");
+  EXPECT_EQ(Meant(model + "weights = \"other\"\n").decisions.of(Topic::weights), "from other");
 }
 
 TEST(ModelConfig, AFolderTakesThePlaceOfTheModel) {
@@ -254,9 +260,9 @@ TEST(Recipe, TheTokenizerIsTheModels) {
   const auto place = folder.path().string();
   for (const auto* key : {"model", "weights"}) {
     const auto model = text("[model]\n", key, " = \"", place, "\"\n");
-    EXPECT_EQ(Resolved(model + "[data]\ndata_folder = \"x\"\n").recipe.data.tokenizer, place) << key;
-    EXPECT_EQ(Resolved(model + "[data]\ndata_folder = \"x\"\ntokenizer = \"bytes\"\n").recipe.data.tokenizer, "bytes");
-    EXPECT_EQ(Resolved(model).recipe.data.tokenizer, "") << "without texts there is nothing to read";
+    EXPECT_EQ(Meant(model + "[data]\ndata_folder = \"x\"\n").recipe.data.tokenizer, place) << key;
+    EXPECT_EQ(Meant(model + "[data]\ndata_folder = \"x\"\ntokenizer = \"bytes\"\n").recipe.data.tokenizer, "bytes");
+    EXPECT_EQ(Meant(model).recipe.data.tokenizer, "") << "without texts there is nothing to read";
   }
 }
 
@@ -271,11 +277,11 @@ TEST(Recipe, WeightsOfAnotherFunctionAreRefused) {
                  "/config.json: rope_theta is 100.0, and 500000.0 in llama-nano: with these weights the model would "
                  "compute something else; train them as they are described, with --model ",
                  place, " and no option that changes its sizes"));
-  EXPECT_EQ(Resolved(text("[model]\nmodel = \"", place, "\"\nfrom_scratch = true\n")).recipe.decisions.weights,
+  EXPECT_EQ(Meant(text("[model]\nmodel = \"", place, "\"\nfrom_scratch = true\n")).decisions.of(Topic::weights),
             "random (from scratch, seed 0); of the model's config.json not applied in training: attention_dropout 0.1");
   folder.write("model.safetensors", "");
   std::filesystem::remove(folder.path() / "config.json");
-  EXPECT_TRUE(has(Resolved(text("[model]\nweights = \"", place, "\"\n")).recipe.decisions.weights,
+  EXPECT_TRUE(has(Meant(text("[model]\nweights = \"", place, "\"\n")).decisions.of(Topic::weights),
                   "no config.json is beside them: llama-nano is assumed to be their architecture"));
 }
 
@@ -307,7 +313,7 @@ TEST(Recipe, PackedPrivateDataNeedsTheWindowAsUnit) {
       "choose --packing records, or accept that with --privacy-unit window");
   EXPECT_TRUE(has(fault_of(private_run("", window)), "--privacy-unit window is for packed data"));
   EXPECT_TRUE(has(fault_of(private_run(packed, "privacy_unit = \"record\"\n")), "packed data in a private run"));
-  EXPECT_EQ(Resolved(private_run(packed, window)).recipe.decisions.privacy, "private: --dp auto was given")
+  EXPECT_EQ(Meant(private_run(packed, window)).decisions.of(Topic::privacy), "private: --dp auto was given")
       << "what an epsilon holds for is said with the epsilon, which there may not be";
   EXPECT_EQ(fault_of(kRandom + "[data]\n" + packed), "no error") << "a run that is not private";
 }
@@ -341,13 +347,13 @@ TEST(Recipe, APrivateRunHoldsOutASetShare) {
 TEST(Recipe, SyntheticDataOrAFolder) {
   EXPECT_TRUE(has(fault_of(kRandom + "[train]\nsynthetic = true\n[data]\ndata_folder = \"x\"\n"),
                   "synthetic data is asked for, and so is the data folder x"));
-  const auto said = test::fault([] { require_data(Resolved(kRandom).recipe); });
+  const auto said = test::fault([] { require_data(Meant(kRandom).recipe); });
   EXPECT_TRUE(has(said, "set --data-folder FOLDER, or ask for synthetic data with --synthetic")) << said;
 }
 
 TEST(Recipe, ABatchIsNoLargerThanTheData) {
   Recipe recipe;
-  recipe.train.batch_size = 40;
+  recipe.work.batch_size = 40;
   EXPECT_NO_THROW(require_batch(recipe, 40));
   EXPECT_TRUE(has(test::fault([&] { require_batch(recipe, 39); }), "which has 39 records for training"));
 }
@@ -362,7 +368,7 @@ TEST(Recipe, TheShippedOnesAreValid) {
     // The folder that tools/real_model makes is not on every machine: another one of its family stands for it.
     if (recipe.model.model == ".deps/models/smollm2-135m")
       recipe.model.model = test::source_root() + "/tests/golden/llama_lm_tied";
-    EXPECT_NO_THROW(recipe.resolve(config)) << file.path();
+    EXPECT_NO_THROW(resolve(recipe, config.stated())) << file.path();
     EXPECT_NO_THROW(require_data(recipe)) << file.path();
     EXPECT_NO_THROW(models::make_model(recipe.model.model, recipe.sizes, recipe.model.options())) << file.path();
     ++found;
@@ -373,7 +379,7 @@ TEST(Recipe, TheShippedOnesAreValid) {
 TEST(Event, SamplerAndAccountantSeeTheSameOne) {
   Recipe recipe;
   recipe.dp.dp = privacy::MethodName::flash;
-  recipe.train.batch_size = 16;
+  recipe.work.batch_size = 16;
   recipe.budget.sampler = privacy::Sampler::truncated_poisson;
   recipe.budget.max_batch = 24;
   const auto event = event_of(recipe, 400);

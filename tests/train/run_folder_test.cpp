@@ -88,7 +88,6 @@ TEST(RunFolder, NamesAFolderInTheRecipesPlace) {
   const io::Scratch scratch;
   const RunFolder folder(scratch.path());
   std::filesystem::create_directory(scratch.path() / "recipe.toml");
-  EXPECT_FALSE(folder.was_packed());
   try {
     folder.write_recipe("[train]\n");
     FAIL();

@@ -57,7 +57,8 @@ class Sensitivity {
       most_ = 0;
       for (const auto style : styles) {
         auto step = summing_.step(
-            {.dp = method, .clip_style = style, .tile_size = 2, .max_grad_norm = kNorm, .noise_seed = 1}, kOthers + 1);
+            {.dp = method, .clip = {.style = style, .tile_size = 2}, .max_grad_norm = kNorm, .noise_seed = 1},
+            kOthers + 1);
         for (int64_t b = 0; b < batches; ++b) {
           const auto seed = static_cast<uint64_t>(1000 * cases + b);
           const auto all = make(seed);
@@ -209,7 +210,8 @@ TEST(NarrowFactors, MoveAWideSumByThemselves) {
     all.x_BD = at::cat({all.x_BD.narrow(0, 0, 1).repeat({kMany, 1}), all.x_BD.narrow(0, kMany, 1)});
     all.y_BD = at::cat({all.y_BD.narrow(0, 0, 1).repeat({kMany, 1}), all.y_BD.narrow(0, kMany, 1)});
     for (const auto method : test::kMethods) {
-      auto step = summing.step({.dp = method, .tile_size = 2, .max_grad_norm = 1e-3, .noise_seed = 1}, kMany + 1);
+      auto step =
+          summing.step({.dp = method, .clip = {.tile_size = 2}, .max_grad_norm = 1e-3, .noise_seed = 1}, kMany + 1);
       for (const double factor : {1e-4, 1e-3, 1e-2, 1.0}) {
         Linear::set_factor(all, kMany, factor);
         const auto alone = summing.sum(step, {all.rows(kMany, 1)});

@@ -236,7 +236,7 @@ TEST(PrivateStep, CountsNoSampleOfEarlierSums) {
     auto world = comm::World::simulated(0, 1);
     Linear one(world);
     auto adaptive = words();
-    adaptive.clip_style = privacy::ClipStyle::adaptive;
+    adaptive.clip.style = privacy::ClipStyle::adaptive;
     auto step = one.step(step_options(adaptive, {.micro_shapes = 4}));
     const std::vector batch{batch_of({0, 1, 2})};
     for (int i = 0; i < before; ++i) step.gradients(batch);
@@ -291,7 +291,7 @@ TEST(PrivateStep, RefusesWhatWouldWeakenIt) {
   auto another = comm::World::simulated(0, 1);
   Linear one(another);
   auto clocked = words();
-  clocked.norm_timing = true;
+  clocked.clip.norm_timing = true;
   auto timed = step_options(clocked);
   EXPECT_NE(fault([&] { one.step(timed); }).find("chooses by measured time"), std::string::npos);
   timed.rehearsal = true;

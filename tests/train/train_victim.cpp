@@ -51,7 +51,7 @@ int run(const std::vector<std::string>& words) {
   std::optional<Killer> killer;
   if (words.size() == 5 && std::stoi(words[2]) == world.rank()) killer.emplace(words[3], std::stoll(words[4]));
   try {
-    train::Trainer trainer(world, recipe, config, nullptr, {.quiet = true});
+    train::Trainer trainer(world, train::resolve(recipe, config.stated(), world.size()), nullptr, {.quiet = true});
     trainer.run();
   } catch (...) {
     world.fail(std::current_exception());

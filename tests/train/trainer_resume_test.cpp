@@ -95,7 +95,8 @@ TEST(Trainer, AReplayCountsOnceAndAnythingElseAgain) {
     at::set_num_threads(1);  // as ranks that are threads have it (tests/support/ranks.cpp)
     auto world = comm::World::connect({}, {});
     int64_t made = 0;
-    Trainer trainer(world, recipe, config, nullptr, {.quiet = true, .stop = [&] { return crash(made++); }});
+    Trainer trainer(world, resolve(recipe, config.stated(), world.size()), nullptr,
+                    {.quiet = true, .stop = [&] { return crash(made++); }});
     EXPECT_THROW(trainer.run(), Error);
     world.leave();
   };

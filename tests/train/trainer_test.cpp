@@ -190,7 +190,7 @@ TEST(Trainer, StopsBeforeTheBudgetWouldBeExceeded) {
   EXPECT_LE(found.result.spent->epsilon, 9);
   Recipe recipe;
   recipe.dp.sigma = 0.7;
-  recipe.train.batch_size = 8;
+  recipe.work.batch_size = 8;
   recipe.budget.delta = 1e-3;
   recipe.dp.dp = privacy::MethodName::flash;
   const Budget unlimited(event_of(recipe, 40), recipe.budget);

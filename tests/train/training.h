@@ -73,7 +73,8 @@ inline Trained train_in(const std::filesystem::path& folder, int ranks, const Wo
     config.set("train.peak_gflops", "100");
     set_words(config, words);
     int64_t made = 0;
-    Trainer trainer(world, recipe, config, nullptr, {.quiet = true, .stop = [&] { return stop && stop(made++); }});
+    Trainer trainer(world, resolve(recipe, config.stated(), world.size()), nullptr,
+                    {.quiet = true, .stop = [&] { return stop && stop(made++); }});
     const auto result = trainer.run();
     std::vector<at::Tensor> weights;
     for (const auto& weight : trainer.model().parameters().weights())
@@ -98,7 +99,8 @@ std::string refused(const std::filesystem::path& folder, const Words& words) {
     recipe.declare(config);
     set_words(config, words);
     config.set("train.output", folder.string());
-    said = test::fault<Fault>([&] { Trainer(world, recipe, config, nullptr, {.quiet = true}); });
+    said = test::fault<Fault>(
+        [&] { Trainer(world, resolve(recipe, config.stated(), world.size()), nullptr, {.quiet = true}); });
   });
   return said;
 }

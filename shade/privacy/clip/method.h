@@ -93,7 +93,7 @@ struct MethodSetup {
 // A row of the table, or a method from outside.
 using MakeMethod = std::function<std::unique_ptr<Method>(const MethodSetup& setup)>;
 MakeMethod method_of(MethodName name, const ClipOptions& options = {});
-inline MakeMethod method_of(const DpConfig& config) { return method_of(config.dp, config.clip_options()); }
+inline MakeMethod method_of(const DpConfig& config) { return method_of(config.dp, config.clip); }
 
 // Norms, coefficients, clipped sums. A method derives from it and says in which order they come:
 //

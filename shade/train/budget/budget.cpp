@@ -12,34 +12,34 @@ namespace shade::train {
 using privacy::PrivacyEvent;
 using privacy::Sampler;
 
-privacy::PrivacyUnit unit_of(const Recipe& recipe) {
-  return recipe.dp.is_private() ? recipe.budget.privacy_unit : privacy::PrivacyUnit::record;
+privacy::PrivacyUnit unit_of(const RunSpec& run) {
+  return run.dp.is_private() ? run.budget.privacy_unit : privacy::PrivacyUnit::record;
 }
 
-std::string unit_by_of(const Recipe& recipe) {
-  const auto lines = recipe.data.text_unit == data::TextUnit::file ? "" : to_string(recipe.data.text_unit);
-  switch (unit_of(recipe)) {
+std::string unit_by_of(const RunSpec& run) {
+  const auto lines = run.data.text_unit == data::TextUnit::file ? "" : to_string(run.data.text_unit);
+  switch (unit_of(run)) {
     case privacy::PrivacyUnit::record: return lines;
     case privacy::PrivacyUnit::window:
-      return text(recipe.train.seq_length, " tokens", lines.empty() ? "" : text(", ", lines));
-    case privacy::PrivacyUnit::user: return recipe.data.fields.user;
+      return text(run.work.seq_length, " tokens", lines.empty() ? "" : text(", ", lines));
+    case privacy::PrivacyUnit::user: return run.data.fields.user;
   }
   return {};
 }
 
-PrivacyEvent event_of(const Recipe& recipe, int64_t units) {
-  const auto& [budget, train] = std::tie(recipe.budget, recipe.train);
+PrivacyEvent event_of(const RunSpec& run, int64_t units) {
+  const auto& [budget, work] = std::tie(run.budget, run.work);
   PrivacyEvent event{.mechanism = {.sampler = budget.sampler, .sample_rate = budget.sample_rate},
-                     .clip_norm = recipe.dp.max_grad_norm,
-                     .divisor = static_cast<double>(train.batch_size),
-                     .unit = unit_of(recipe),
-                     .steps = train.steps,
+                     .clip_norm = run.dp.max_grad_norm,
+                     .divisor = static_cast<double>(work.batch_size),
+                     .unit = unit_of(run),
+                     .steps = work.steps,
                      .delta = budget.delta};
-  event.unit_by = unit_by_of(recipe);
+  event.unit_by = unit_by_of(run);
   auto& mechanism = event.mechanism;
   if (mechanism.sample_rate == 0)
-    mechanism.sample_rate = std::min(1.0, static_cast<double>(train.batch_size) / static_cast<double>(units));
-  mechanism.noise_multiplier = recipe.dp.sigma;
+    mechanism.sample_rate = std::min(1.0, static_cast<double>(work.batch_size) / static_cast<double>(units));
+  mechanism.noise_multiplier = run.dp.sigma;
   mechanism.max_batch = budget.max_batch;
   mechanism.population = budget.population;
   if (budget.sampler == Sampler::truncated_poisson) {
@@ -47,15 +47,15 @@ PrivacyEvent event_of(const Recipe& recipe, int64_t units) {
     SHADE_REQUIRE(mechanism.population >= units, "population ", mechanism.population, " is less than the ", units, " ",
                   to_string(event.unit), "s of the data; expected a bound on their number");
   }
-  if (budget.target_epsilon > 0 && train.steps > 0)
+  if (budget.target_epsilon > 0 && work.steps > 0)
     mechanism.noise_multiplier =
         privacy::calibrate(budget.accountant, event.accounted(), budget.target_epsilon, budget.delta).sigma;
-  if (recipe.dp.is_private() && no_epsilon(recipe).empty()) event.require_valid();
+  if (run.dp.is_private() && no_epsilon(run).empty()) event.require_valid();
   return event;
 }
 
-void warn_of_delta(const Recipe& recipe, const PrivacyEvent& event, int64_t units) {
-  if (!recipe.dp.is_private() || !no_epsilon(recipe).empty() || event.delta * static_cast<double>(units) < 1) return;
+void warn_of_delta(const RunSpec& run, const PrivacyEvent& event, int64_t units) {
+  if (!run.dp.is_private() || !no_epsilon(run).empty() || event.delta * static_cast<double>(units) < 1) return;
   log::warning("delta ", event.delta, " is not below 1 / ", units, " ", to_string(event.unit),
                "s: it would allow revealing one whole ", to_string(event.unit));
 }
@@ -73,10 +73,10 @@ std::unique_ptr<data::Sampler> make_sampler(const PrivacyEvent& event, int64_t u
                              .unit = to_string(event.unit)});
 }
 
-std::string no_epsilon(const Recipe& recipe) {
-  if (!recipe.dp.is_private()) return "not private";
-  if (recipe.budget.sampler == Sampler::shuffled) return "batches are shuffled, which no accountant supports";
-  if (recipe.dp.sigma == 0 && recipe.budget.target_epsilon == 0) return "no noise is added";
+std::string no_epsilon(const RunSpec& run) {
+  if (!run.dp.is_private()) return "not private";
+  if (run.budget.sampler == Sampler::shuffled) return "batches are shuffled, which no accountant supports";
+  if (run.dp.sigma == 0 && run.budget.target_epsilon == 0) return "no noise is added";
   return {};
 }
 
@@ -110,8 +110,7 @@ std::optional<privacy::Mechanism> mechanism_in(const Json& event) {
   return out;
 }
 
-Earlier earlier_steps(std::span<const checkpoint::Spent> ledger, const PrivacyEvent& event, bool seeded,
-                      const std::function<std::string()>& unstated) {
+Earlier earlier_steps(std::span<const checkpoint::Spent> ledger, const PrivacyEvent& event, bool seeded) {
   Earlier out;
   const auto refuse = [&](const auto&... why) {  // the first reason is the one that is told
     if (out.no_epsilon.empty()) out.no_epsilon = text("the ledger has earlier steps ", why...);
@@ -119,10 +118,10 @@ Earlier earlier_steps(std::span<const checkpoint::Spent> ledger, const PrivacyEv
   for (const auto& [words, steps] : ledger) {
     out.count += steps;
     if (words.value("seeded", false) && !seeded) refuse("whose noise had a seed");
-    auto unit = words.contains("unit") ? words["unit"].get<std::string>() : unstated();
+    auto unit = words.value("unit", "unit that they don't state");
     auto mine = to_string(event.unit);
     const auto by = words.value("unit_by", "");
-    if (unit == mine && words.contains("unit") && by != event.unit_by) {
+    if (unit == mine && by != event.unit_by) {
       if (!by.empty()) unit += text(" by '", by, "'");
       if (!event.unit_by.empty()) mine += text(" by '", event.unit_by, "'");
     }

@@ -10,19 +10,19 @@
 #include "shade/data/sampler.h"
 #include "shade/privacy/accounting/accountant.h"
 #include "shade/privacy/key.h"
-#include "shade/train/spec/recipe.h"
+#include "shade/train/spec/run_spec.h"
 
 namespace shade::train {
 
 // What epsilon protects; of a run that is not private, what a batch is made of: records.
-privacy::PrivacyUnit unit_of(const Recipe& recipe);
+privacy::PrivacyUnit unit_of(const RunSpec& run);
 // What else makes other records, windows or users of the same files (PrivacyEvent::unit_by).
-std::string unit_by_of(const Recipe& recipe);
+std::string unit_by_of(const RunSpec& run);
 
 // Of a private run over so many units of privacy; sigma is found if a target epsilon is set. Throws UsageError.
-privacy::PrivacyEvent event_of(const Recipe& recipe, int64_t units);
+privacy::PrivacyEvent event_of(const RunSpec& run, int64_t units);
 // If delta would allow revealing one unit of so many. One rank calls it.
-void warn_of_delta(const Recipe& recipe, const privacy::PrivacyEvent& event, int64_t units);
+void warn_of_delta(const RunSpec& run, const privacy::PrivacyEvent& event, int64_t units);
 
 // Batches under a key (of an incarnation, train/budget/history.h). For runs that are not private the event's sampler,
 // rate and sizes are all that is looked at.
@@ -30,7 +30,7 @@ std::unique_ptr<data::Sampler> make_sampler(const privacy::PrivacyEvent& event, 
                                             const privacy::NoiseKey& key);
 
 // Why no epsilon may be said of this run; empty: it may.
-std::string no_epsilon(const Recipe& recipe);
+std::string no_epsilon(const RunSpec& run);
 
 // The mechanism in a ledger's event, and back. No mechanism: steps that no accountant supports.
 // Seeded noise protects nothing; steps that are not `accounted` have no mechanism, whatever their event says.
@@ -45,9 +45,7 @@ struct Earlier {
   std::string other_unit;             // how what protected steps protect differs from the event's unit, if it does
   std::string no_epsilon;             // why none may be stated over them; empty: it may
 };
-// `unstated` is what steps protect whose line doesn't say it: those of version 0.1.
-Earlier earlier_steps(std::span<const checkpoint::Spent> ledger, const privacy::PrivacyEvent& event, bool seeded,
-                      const std::function<std::string()>& unstated);
+Earlier earlier_steps(std::span<const checkpoint::Spent> ledger, const privacy::PrivacyEvent& event, bool seeded);
 
 // What was spent in a run directory, and may be.
 class Budget {

@@ -13,7 +13,7 @@ namespace {
 // What the accountant asks, and what a statement says of such steps beside it.
 Json ledger_event(const privacy::PrivacyEvent& event, const Recipe& recipe) {
   auto out = event_json(event, recipe.dp.seed().has_value());
-  out["clip_style"] = to_string(recipe.dp.clip_style);
+  out["clip_style"] = to_string(recipe.dp.clip.style);
   if (event.unit == privacy::PrivacyUnit::user) out["max_records_per_user"] = recipe.budget.max_records_per_user;
   return out;
 }
@@ -27,7 +27,7 @@ Spending::Spending(const Recipe& recipe, const privacy::PrivacyEvent& event, Run
       folder_(&folder),
       control_(control),
       history_(folder, control, {.seed = recipe.dp.seed(), .replayable = replayable}),
-      last_(recipe.train.steps) {
+      last_(recipe.work.steps) {
   if (const auto& file = recipe.budget.data_ledger; !file.empty())
     data_.emplace(file,
                   Spender{.run = std::filesystem::weakly_canonical(folder.path()).string(),
@@ -43,8 +43,7 @@ void Spending::look(const std::string& exact, const std::optional<checkpoint::Or
   const bool seeded = recipe_->dp.seed().has_value();
   const auto known = history_.look(exact, ledger_event(event_, *recipe_), from);
   made_ = known.made;
-  const auto unstated = [&] { return std::string(folder_->was_packed() ? "window" : "record"); };
-  const auto earlier = earlier_steps(known.spent, event_, seeded, unstated);
+  const auto earlier = earlier_steps(known.spent, event_, seeded);
   spent_ = earlier.count;
   no_epsilon_ = train::no_epsilon(*recipe_);
   const auto undone = !no_epsilon_.empty() ? no_epsilon_ : seeded ? "the noise has a seed" : earlier.other_unit;

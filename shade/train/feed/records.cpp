@@ -35,9 +35,9 @@ namespace {
 constexpr int64_t kByteVocabulary = 512;
 
 void check_text_model(const Recipe& recipe, const models::TextTraits& model) {
-  SHADE_REQUIRE(recipe.train.seq_length <= model.max_positions, "--seq-length ", recipe.train.seq_length,
+  SHADE_REQUIRE(recipe.work.seq_length <= model.max_positions, "--seq-length ", recipe.work.seq_length,
                 " is longer than the ", model.max_positions, " positions of the model (max_position_embeddings)");
-  model.require_full_attention(recipe.train.seq_length);
+  model.require_full_attention(recipe.work.seq_length);
   SHADE_REQUIRE(!recipe.data.tokenizer.empty() || recipe.data.data_folder.empty() || recipe.model.weights.empty() ||
                     model.vocabulary < kByteVocabulary,
                 "no tokenizer is set, and neither the model nor its weights have a tokenizer.json: a pretrained model "
@@ -90,7 +90,7 @@ std::vector<std::string> classes_of(const Recipe& recipe, const models::TextTrai
   if (!model.classifier || recipe.data.data_folder.empty()) return {};
   if (!recipe.data.classes.empty()) return data::read_classes(recipe.data.classes);
   // Runs up to 0.2 did not write down their classes: those were the labels, sorted.
-  return open_texts(recipe.data, recipe.train.seq_length, model, {}, data::HeadClasses{})->classes();
+  return open_texts(recipe.data, recipe.work.seq_length, model, {}, data::HeadClasses{})->classes();
 }
 
 void require_same_numbers(const Json& recipe, const data::Dataset& dataset) {
@@ -107,7 +107,7 @@ void require_same_numbers(const Json& recipe, const data::Dataset& dataset) {
 }
 
 void require_data(const Recipe& recipe) {
-  SHADE_REQUIRE(recipe.train.synthetic || !recipe.data.data_folder.empty(),
+  SHADE_REQUIRE(recipe.work.synthetic || !recipe.data.data_folder.empty(),
                 "no data to train on; set --data-folder FOLDER, or ask for synthetic data with --synthetic");
 }
 
@@ -124,7 +124,7 @@ std::string fit_vocabulary(models::SizeOverrides& sizes, const std::string& mode
 }
 
 void require_batch(const Recipe& recipe, int64_t training_units) {
-  SHADE_REQUIRE(recipe.train.batch_size <= training_units, "--batch-size ", recipe.train.batch_size,
+  SHADE_REQUIRE(recipe.work.batch_size <= training_units, "--batch-size ", recipe.work.batch_size,
                 " is larger than the data, which has ", training_units, " ", to_string(unit_of(recipe)),
                 "s for training; choose a smaller one");
 }
@@ -132,13 +132,13 @@ void require_batch(const Recipe& recipe, int64_t training_units) {
 std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const models::Model& model,
                                                   const comm::Place& place, const comm::Group& group,
                                                   const std::optional<data::HeadClasses>& known) {
-  const auto& [data, train] = std::tie(recipe.data, recipe.train);
+  const auto& [data, train, work] = std::tie(recipe.data, recipe.train, recipe.work);
   require_data(recipe);
   const auto of_text = model.text_traits();
   const auto of_images = model.image_traits();
   if (of_text) check_text_model(recipe, *of_text);
   if (data.data_folder.empty())
-    return std::make_unique<MadeUpData>(model, train.records, train.seq_length, static_cast<uint64_t>(train.seed),
+    return std::make_unique<MadeUpData>(model, work.records, work.seq_length, static_cast<uint64_t>(work.seed),
                                         scalar_type(recipe.model.dtype));
   if (!known && (of_images || (of_text && of_text->classifier))) check_classes(recipe);
   if (of_images)
@@ -146,23 +146,21 @@ std::unique_ptr<const data::Dataset> open_records(const Recipe& recipe, const mo
                                     .channels = of_images->channels,
                                     .classes = of_images->classes,
                                     .label_dropout = of_images->label_dropout,
-                                    .seed = static_cast<uint64_t>(train.seed),
+                                    .seed = static_cast<uint64_t>(work.seed),
                                     .type = scalar_type(recipe.model.dtype)});
   SHADE_REQUIRE(of_text, "data_folder holds texts or images, and ", model.describe(),
                 " learns from neither; drop it, or ask for synthetic data with --synthetic");
   if (train.sample_corpus.count > 0)
     checkpoint::from_rank0(group, "writing the sample corpus", [&] {
       if (!std::filesystem::exists(data.data_folder))
-        data::write_sample_corpus(data.data_folder, train.sample_corpus, static_cast<uint64_t>(train.seed));
+        data::write_sample_corpus(data.data_folder, train.sample_corpus, static_cast<uint64_t>(work.seed));
       return std::string();
     });
   const auto head = known ? *known : head_of_weights(recipe, *of_text);
   // Rank 0 makes or proves the token cache, then the first rank of each host that doesn't see the same one; the others
   // find it done.
   std::unique_ptr<data::TextDataset> texts;
-  const auto open = [&](const data::Proof& proof) {
-    texts = open_texts(data, train.seq_length, *of_text, proof, head);
-  };
+  const auto open = [&](const data::Proof& proof) { texts = open_texts(data, work.seq_length, *of_text, proof, head); };
   std::optional<data::Witness> witness;  // rank 0's, until all ranks have opened the store
   const auto seen = checkpoint::from_rank0(group, "opening the data", [&] {
     open({});

@@ -181,12 +181,9 @@ class StatementFields {
   const std::filesystem::path& file_;
 };
 
-void expect_format(const StatementFields& fields, const std::filesystem::path& file) {
+void expect_format(const StatementFields& fields) {
   if (word_of(fields.at("format")) != kStatementFormat) fields.refuse("its format is another one");
   const auto& version = fields.at("version");
-  if (version.is_number_integer() && version == 1)
-    throw io::FormatError(
-        text(file, " has no digests of files: it was written by an earlier version. Release the run again"));
   if (!version.is_number_integer() || version != kStatementVersion)
     fields.refuse(text("expected version ", kStatementVersion));
   fields.expect(is_day(word_of(fields.at("released_on"))), "released_on", "a day as 2026-01-31");
@@ -254,7 +251,7 @@ std::optional<double> take_number(std::string_view& words, std::string_view pref
 
 ReadStatement read_statement(const Json& json, const std::filesystem::path& file) {
   const StatementFields fields(json, file);
-  expect_format(fields, file);
+  expect_format(fields);
   ReadStatement out{.day = word_of(fields.at("released_on")), .promise = {}, .files = stated_files(fields)};
   if (fields.at("guarantee") == true)
     out.promise = promise_in(fields);

@@ -122,24 +122,23 @@ Json Saved::json() const {
   return out;
 }
 
-// 0.1.0 wrote identity, micro_batch and, in private runs, origin and clip_norm.
 Saved Saved::from_json(const Json& json) {
   const auto require = [&](const char* key, bool kind) {
     SHADE_REQUIRE(json.is_object() && json.contains(key) && kind, "the checkpoint has no valid '", key,
-                  "', which shade train has written since 0.1.0; it was saved by another program or another version");
+                  "', which shade train writes; it was saved by another program or another version");
   };
   const auto number = [&](const char* key) { return json.is_object() && json.contains(key) && json[key].is_number(); };
   require("identity", true);
   require("micro_batch", number("micro_batch") && json["micro_batch"].is_number_integer() && json["micro_batch"] > 0);
+  require("settings", json["settings"].is_object());
   Saved out{.identity = words_in(json["identity"]),
             .data = {},
             .micro_batch = json["micro_batch"],
-            .settings = {},
+            .settings = json["settings"],
             .began = {},
             .is_private = json.contains("origin"),
             .origin = {}};
   if (json.contains("data")) out.data = words_in(json["data"]);
-  if (json.contains("settings")) out.settings = json["settings"];
   if (json.contains("began")) out.began = words_in(json["began"]).value_or("");
   if (!out.is_private) return out;
   if (!json["origin"].is_null()) out.origin = checkpoint::Origin::from_json(json["origin"]);

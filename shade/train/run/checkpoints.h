@@ -17,7 +17,7 @@ struct Saved {
   // Others may read a checkpoint: of a private run, identity and data are keyed hashes, or absent without a key.
   std::optional<std::string> identity, data;
   int64_t micro_batch = 0;
-  Json settings;      // changes.h; null: saved by 0.1.0
+  Json settings;      // changes.h
   std::string began;  // the checkpoint that --resume-from named, before all steps since
   bool is_private = false;
   std::optional<checkpoint::Origin> origin;  // of a private run; none: no step was made

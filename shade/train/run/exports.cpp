@@ -155,7 +155,7 @@ TextExport text_export(const Recipe& recipe, const models::Model& model, const s
   const auto& [tokens, classifier, classes] = *texts;
   auto exported = data::export_tokenizer(
       recipe.data.tokenizer, tokens,
-      {.classifier = classifier, .vocab = out.config["vocab_size"], .seq_length = recipe.train.seq_length});
+      {.classifier = classifier, .vocab = out.config["vocab_size"], .seq_length = recipe.work.seq_length});
   name_classes(out.config, classes);
   set_ends(out.config, tokens);
   // As pad_token_id, the end of texts would keep its embedding from being trained by who reads this.

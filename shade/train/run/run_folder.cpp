@@ -157,17 +157,6 @@ void RunFolder::replace(const std::filesystem::path& file, const std::string& co
   whole.commit();
 }
 
-bool packed_records_in(const std::filesystem::path& run) {
-  for (const auto& file : std::filesystem::directory_iterator(run)) {
-    const auto name = file.path().filename().string();
-    if (!name.starts_with("recipe.") || !name.ends_with(".toml") || !file.is_regular_file()) continue;
-    std::ifstream in(file.path(), std::ios::binary);
-    if (std::string(std::istreambuf_iterator<char>(in), {}).find("packing = \"packed\"") != std::string::npos)
-      return true;
-  }
-  return false;
-}
-
 void RunFolder::keep_metrics_until(int64_t step) const {
   const auto file = path_ / "metrics.jsonl";
   std::error_code absent;

@@ -24,8 +24,6 @@ namespace shade::train {
 inline constexpr const char *kLedgerFile = "ledger", *kRecipeFile = "recipe.toml",
                             *kEnvironmentFile = "environment.json", *kKeyFile = "key";
 
-bool packed_records_in(const std::filesystem::path& run);  // one of its recipes packed records into windows
-
 class RunFolder {
  public:
   // Makes it. `owner`: its files are read by their owner alone, and so is the folder, unless it is there already with
@@ -48,7 +46,6 @@ class RunFolder {
 
   void write_recipe(const std::string& toml) const;
   void write_environment(const Json& environment) const;
-  bool was_packed() const { return packed_records_in(path_); }
   void append_metrics(const Json& line);
   bool was_evaluated(int64_t step) const;  // the metrics tell of it
   // Takes away what is told of later steps, which are about to be made again, and lines that were cut off. Before the

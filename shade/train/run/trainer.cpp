@@ -93,36 +93,35 @@ void announce_stop(int64_t step, int rank) {
 
 }  // namespace
 
-Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::unique_ptr<const data::Dataset> dataset,
+Trainer::Trainer(comm::World& world, Resolved<Recipe> run, std::unique_ptr<const data::Dataset> dataset,
                  Options options)
     : world_(&world),
-      recipe_(&recipe.resolve(config, world.size())),
-      config_(&config),
+      run_(std::move(run)),
       options_(std::move(options)),
-      model_(counted_model(recipe)),
-      groups_(shard::connect_groups(world, shard::policy_of(recipe.shard, world.size()))),
-      dataset_(dataset ? std::move(dataset) : open_records(recipe, *model_, world.place(), groups_.control)),
-      test_records_(open_test_records(recipe, *model_, *dataset_, world.place(), groups_.control)),
-      split_(split_of(recipe, *dataset_)),
-      folder_(std::make_unique<RunFolder>(recipe.train.output,
-                                          recipe.dp.is_private() ? Readers::owner : Readers::by_umask)) {
+      model_(counted_model(*run_)),
+      groups_(shard::connect_groups(world, shard::policy_of(run_->shard, world.size()))),
+      dataset_(dataset ? std::move(dataset) : open_records(*run_, *model_, world.place(), groups_.control)),
+      test_records_(open_test_records(*run_, *model_, *dataset_, world.place(), groups_.control)),
+      split_(split_of(*run_, *dataset_)),
+      folder_(
+          std::make_unique<RunFolder>(run_->train.output, run_->dp.is_private() ? Readers::owner : Readers::by_umask)) {
+  SHADE_CHECK(run_.ranks() == world.size(), "a run that was resolved for ", run_.ranks(), " ranks, in a world of ",
+              world.size());
+  const auto units = split_.training(unit_of(*run_));
+  require_batch(*run_, units);
+  event_ = event_of(*run_, units);
+  if (world.rank() == 0) warn_of_delta(*run_, event_, units);
   // Written down with the recipe, where a run that is opened later finds them.
-  if (dynamic_cast<const data::TextDataset*>(dataset_.get()) != nullptr) recipe.data.classes = dataset_->classes();
-  if (const auto classes = classes_for(*model_, *dataset_)) {
-    recipe.sizes.num_classes = *classes;
-    model_ = counted_model(recipe);
-  }
-  const auto units = split_.training(unit_of(recipe));
-  require_batch(recipe, units);
-  event_ = event_of(recipe, units);
-  if (world.rank() == 0) warn_of_delta(recipe, event_, units);
-  recipe.dp.sigma = event_.mechanism.noise_multiplier;  // as it is written down; steps have the event's
+  DataFacts facts{.num_classes = classes_for(*model_, *dataset_), .sigma = event_.mechanism.noise_multiplier};
+  if (dynamic_cast<const data::TextDataset*>(dataset_.get()) != nullptr) facts.classes = dataset_->classes();
+  run_ = run_.with(facts);
+  if (facts.num_classes) model_ = counted_model(*run_);
   job_ = make_job();
   const auto identity = identity_of(*job_);
   job_words_ = identity.parts.at("job");
-  exports_ = std::make_unique<Exports>(recipe, *model_, *dataset_, job_->runtime());
+  exports_ = std::make_unique<Exports>(*run_, *model_, *dataset_, job_->runtime());
   resume({.digest = identity.digest,
-          .settings = settings_of(config, world.size(), identity.parts),
+          .settings = settings_of(run_.json(), world.size(), identity.parts),
           .data = text(dataset_->size(), " ", dataset_->fingerprint())});
   if (job_->steps() < last_) {
     exports_->prepare();
@@ -133,7 +132,7 @@ Trainer::Trainer(comm::World& world, Recipe& recipe, const Config& config, std::
 Trainer::~Trainer() = default;
 
 std::unique_ptr<Job> Trainer::make_job() {
-  const auto& recipe = *recipe_;
+  const auto& recipe = *run_;
   const bool is_private = recipe.dp.is_private();
   JobOptions options{.model = model_.get(),
                      .data = dataset_.get(),
@@ -144,12 +143,12 @@ std::unique_ptr<Job> Trainer::make_job() {
                      .optimizer = recipe.optim,
                      .shard = recipe.shard,
                      .dtype = dtype_of(recipe.model.dtype),
-                     .batch_size = recipe.train.batch_size,
-                     .micro_batch = parse_integer(recipe.train.micro_batch).value_or(0),
-                     .padding = recipe.train.padding,
+                     .batch_size = recipe.work.batch_size,
+                     .micro_batch = parse_integer(recipe.work.micro_batch).value_or(0),
+                     .padding = recipe.work.padding,
                      .max_records_per_user = recipe.budget.max_records_per_user,
-                     .steps = recipe.train.steps,
-                     .seed = static_cast<uint64_t>(recipe.train.seed),
+                     .steps = recipe.work.steps,
+                     .seed = static_cast<uint64_t>(recipe.work.seed),
                      .groups = groups_,
                      .stop = by_signal(),
                      .gradient_norm = true,
@@ -161,20 +160,20 @@ std::unique_ptr<Job> Trainer::make_job() {
   }
   if (!recipe.model.weights.empty())
     options.weights = [this](shard::Runtime& runtime) {
-      start_from(recipe_->model.weights, model_->parameters(), runtime, static_cast<uint64_t>(recipe_->train.seed));
+      start_from(run_->model.weights, model_->parameters(), runtime, static_cast<uint64_t>(run_->work.seed));
     };
   return std::make_unique<Job>(*world_, std::move(options));
 }
 
 // The last committed state, if there is one; then all that depends on the incarnation.
 void Trainer::resume(RunIdentity identity) {
-  const auto& train = recipe_->train;
+  const auto& [work, train] = std::tie(run_->work, run_->train);
   const auto exact = identity.digest;
   if (job_->is_private()) {
     checkpoint::together(groups_.control, "looking for an earlier start", [&] {
       if (world_->rank() == 0) require_split_by_rate(folder_->path());
     });
-    spending_ = std::make_unique<Spending>(*recipe_, event_, *folder_, groups_.control, job_->device().is_cpu(),
+    spending_ = std::make_unique<Spending>(*run_, event_, *folder_, groups_.control, job_->device().is_cpu(),
                                            windows_of(*dataset_));
   }
   checkpoints_ = std::make_unique<Checkpoints>(*world_, *folder_, *job_, spending_ ? &spending_->history() : nullptr,
@@ -184,17 +183,17 @@ void Trainer::resume(RunIdentity identity) {
                                                                     .save_every = train.save_every,
                                                                     .save_interval = train.save_interval});
   const auto found = checkpoints_->resume();
-  if (found && found->settings.is_object()) require_same_numbers(found->settings.at("recipe"), *dataset_);
+  if (found) require_same_numbers(found->settings.at("recipe"), *dataset_);
   if (!spending_) require_no_ledger();
-  const auto memory = train.memory_limit.count > 0 ? train.memory_limit
-                                                   : default_memory_limit(job_->device(), world_->place().local_size);
-  if (train.micro_batch == "auto" && found && !checkpoints_->changed())
+  const auto memory = work.memory_limit.count > 0 ? work.memory_limit
+                                                  : default_memory_limit(job_->device(), world_->place().local_size);
+  if (work.micro_batch == "auto" && found && !checkpoints_->changed())
     job_->use_micro_batch(found->micro_batch);
-  else if (train.micro_batch == "auto")
+  else if (work.micro_batch == "auto")
     job_->find_micro_batch(memory);
   else if (!found)
     job_->require_memory_of_users(memory);
-  last_ = train.steps;
+  last_ = work.steps;
   if (spending_) {
     spending_->look(text(exact, " micro-batch ", job_->micro_batch()), found ? found->origin : std::nullopt,
                     checkpoints_->saved());
@@ -207,14 +206,14 @@ void Trainer::resume(RunIdentity identity) {
   if (found && found->noise_variance) job_->optimizer().set_noise_variance(*found->noise_variance);
   evaluations_ = std::make_unique<Evaluations>(*job_, Evaluations::Records{*dataset_, split_, test_records_.get()},
                                                train.eval_every);
-  peaks_ = peaks_of(groups_.control, train.peak_gflops, job_->runtime().compute(), job_->device());
+  peaks_ = peaks_of(groups_.control, work.peak_gflops, job_->runtime().compute(), job_->device());
 }
 
 // A run without a step would have nothing to save, evaluate or export. The data ledger refuses such a run itself.
 void Trainer::require_a_step() const {
   if (last_ > 0 || !spending_->budget()) return;
   const auto& mechanism = event_.mechanism;
-  throw UsageError(text("epsilon ", recipe_->budget.max_epsilon, " (--max-epsilon) does not allow a step: with sigma ",
+  throw UsageError(text("epsilon ", run_->budget.max_epsilon, " (--max-epsilon) does not allow a step: with sigma ",
                         significant(mechanism.noise_multiplier, 5), " at sample rate ",
                         significant(mechanism.sample_rate, 5), " the first one leads to epsilon ",
                         rounded_up(spending_->budget()->after(1).epsilon),
@@ -230,7 +229,7 @@ void Trainer::require_no_ledger() const {
 }
 
 void Trainer::check_space() const {
-  const auto& train = recipe_->train;
+  const auto& train = run_->train;
   const auto each = checkpoint_bytes(job_->runtime(), job_->optimizer());
   const auto left = last_ - job_->steps();
   // How often save_interval will save is not known; once, at the end, is certain.
@@ -254,7 +253,7 @@ void Trainer::begin() {
   SHADE_REQUIRE(!report_,
                 "a Trainer runs once: its ledger and its order of steps begin with run(); make a new Trainer, which "
                 "continues from the last checkpoint");
-  const auto& recipe = *recipe_;
+  const auto& recipe = *run_;
   const bool goes_on = job_->steps() < last_;
   if (goes_on && spending_) spending_->history().start();
   if (world_->rank() == 0) folder_->keep_metrics_until(job_->steps());
@@ -264,10 +263,10 @@ void Trainer::begin() {
                                             .void_epsilon = recipe.dp.seed().has_value(),
                                             .no_epsilon = spending_ ? spending_->no_epsilon() : "",
                                             .unit = event_.unit,
-                                            .steps = recipe.train.steps,
+                                            .steps = recipe.work.steps,
                                             .done = job_->steps()});
   if (spending_ && spending_->spent() > job_->steps()) report_->before(job_->steps(), spent_after(job_->steps()));
-  introduce(*report_, {.recipe = recipe,
+  introduce(*report_, {.recipe = run_,
                        .event = event_,
                        .job = *job_,
                        .data = *dataset_,
@@ -278,7 +277,7 @@ void Trainer::begin() {
                        .last = last_,
                        .local_ranks = world_->place().local_size});
   if (goes_on && world_->rank() == 0) {
-    folder_->write_recipe(print_toml(*config_));
+    folder_->write_recipe(print_toml(run_.json()));
     if (!options_.environment.is_null()) folder_->write_environment(options_.environment);
   }
   if (goes_on) job_->end_at(last_);
@@ -314,7 +313,7 @@ StepReport Trainer::measured(const StepRecord& record, Seconds took) const {
 TrainResult Trainer::run() {
   begin();
   const auto first = job_->steps();
-  TrainResult result{.steps = first, .ended = last_ < recipe_->train.steps ? Ended::budget : Ended::finished};
+  TrainResult result{.steps = first, .ended = last_ < run_->work.steps ? Ended::budget : Ended::finished};
   profile::return_unused_heap();  // what only the beginning needed: files that were read, batches that were tried
   make_steps(result);
   end(result, first);
@@ -322,7 +321,7 @@ TrainResult Trainer::run() {
 }
 
 void Trainer::make_steps(TrainResult& result) {
-  const auto& train = recipe_->train;
+  const auto& train = run_->train;
   const auto due = [&](int64_t every) { return every > 0 && result.steps % every == 0; };
   std::atomic<int64_t> current{result.steps};
   std::optional<StopSignals> signals;
@@ -334,9 +333,9 @@ void Trainer::make_steps(TrainResult& result) {
   if (evaluations_->owed(*folder_, last_) && !evaluate_after(result.steps, result)) result.ended = Ended::asked;
   while (result.steps < last_ && result.ended != Ended::asked) {
     if (spending_ && !spending_->reserve(result.steps)) {  // other runs have spent the rest of the data ledger
-      SHADE_REQUIRE(result.steps > 0, "other runs have spent the rest of the data ledger ", recipe_->budget.data_ledger,
+      SHADE_REQUIRE(result.steps > 0, "other runs have spent the rest of the data ledger ", run_->budget.data_ledger,
                     " before the first step. Nothing was trained; more noise or a smaller ",
-                    "rate may fit (shade ledger ", recipe_->budget.data_ledger, ")");
+                    "rate may fit (shade ledger ", run_->budget.data_ledger, ")");
       last_ = result.steps;
       result.ended = Ended::budget;
       if (made) require_finite_weights(job_->runtime(), *made, {result.steps, checkpoints_->saved()});
@@ -395,14 +394,14 @@ void Trainer::end(TrainResult& result, int64_t first) {
   export_all(/*again=*/result.steps == first);
   say_what_was_made();
   if (!spending_) return;
-  const auto key = spending_->forget_key(result.steps, recipe_->train.keep_key);
+  const auto key = spending_->forget_key(result.steps, run_->budget.keep_key);
   if (!key.empty()) report_->say(key);
   state();
 }
 
 void Trainer::say_what_was_made() {
   auto made = text(folder_->path().string(), " (metrics.jsonl, TensorBoard events, checkpoints)");
-  for (const auto& folder : {recipe_->train.export_folder, recipe_->train.adapter_folder})
+  for (const auto& folder : {run_->train.export_folder, run_->train.adapter_folder})
     if (!folder.empty()) made += ", " + folder;
   for (const auto& file : exports_->taken()) report_->say(text("exported from ", file.string()));
   report_->say(text("wrote ", made, "; took ", to_string(report_->elapsed()), spending_ ? " (not private)" : ""));
@@ -412,7 +411,7 @@ void Trainer::say_what_was_made() {
 void Trainer::state() {
   if (!spending_ || world_->rank() != 0 || options_.quiet) return;
   try {
-    auto statement = state_privacy(*recipe_, folder_->path());
+    auto statement = state_privacy(*run_, folder_->path());
     statement.trained_with = program_in(options_.environment);
     for (const auto& line : short_lines(statement)) report_->say(line);
   } catch (const std::exception& fault) {  // all is trained and written: a file that is gone since then changes nothing

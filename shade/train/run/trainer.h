@@ -68,14 +68,14 @@ class Trainer {
     Json environment{};  // what it was started by, for the run directory; null: nothing is said
   };
 
-  // Collective. Reads, checks and loads all that the run needs; nothing of it is changed before run(). `config` has the
-  // recipe's fields, to be written down as they were resolved. Without a dataset the model makes up its records.
-  Trainer(comm::World& world, Recipe& recipe, const Config& config, std::unique_ptr<const data::Dataset> dataset,
-          Options options);
+  // Collective. Reads, checks and loads all that the run needs; nothing of it is changed before run(). Without a
+  // dataset the recipe's records are opened.
+  Trainer(comm::World& world, Resolved<Recipe> run, std::unique_ptr<const data::Dataset> dataset, Options options);
   ~Trainer();
 
   TrainResult run();  // collective
 
+  const Resolved<Recipe>& run_spec() const { return run_; }  // with what the data say (DataFacts)
   models::Model& model() { return *model_; }
   shard::Runtime& runtime() { return job_->runtime(); }
   optim::Optimizer& optimizer() { return job_->optimizer(); }
@@ -101,8 +101,7 @@ class Trainer {
   std::function<bool()> by_signal() const;
 
   comm::World* world_;
-  Recipe* recipe_;
-  const Config* config_;
+  Resolved<Recipe> run_;
   Options options_;
   std::unique_ptr<models::Model> model_;
   shard::Groups groups_;

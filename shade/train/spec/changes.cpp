@@ -24,15 +24,14 @@ bool differs(const Json& before, const Json& now, const std::string& key) {
 
 }  // namespace
 
-Json settings_of(const Config& config, int ranks, const Json& identity_parts) {
-  auto recipe = config.json();
+Json settings_of(Json recipe, int ranks, const Json& identity_parts) {
   for (const auto& [section, field] : {std::pair("train", "output"),
                                        {"train", "resume_from"},
                                        {"train", "restart"},
                                        {"dp", "noise_seed"},
                                        {"dp", "data_ledger"}})
     recipe[section].erase(field);
-  Json out{{"recipe", recipe},
+  Json out{{"recipe", std::move(recipe)},
            {"ranks", ranks},
            {"threads", identity_parts.at("threads")},
            {"libtorch", identity_parts.at("libtorch")},

@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "shade/base/config.h"
+#include "shade/base/json.h"
 
 namespace shade::train {
 
 // What a checkpoint keeps to compare with: the recipe as it was resolved, the number of ranks, and what identity.h has
 // of this machine and program. Nothing that follows from the records, and no seed of noise.
-Json settings_of(const Config& config, int ranks, const Json& identity_parts);
+Json settings_of(Json recipe, int ranks, const Json& identity_parts);
 
 // "optim.lr 0.001 -> 0.01", "ranks 2 -> 4", "program"; fields that one of them doesn't have are left out.
 std::vector<std::string> changes(const Json& before, const Json& now);

@@ -8,7 +8,7 @@
 namespace shade::train {
 
 struct Introduction {
-  const Recipe& recipe;
+  const Resolved<Recipe>& recipe;
   const privacy::PrivacyEvent& event;
   Job& job;
   const data::Dataset& data;

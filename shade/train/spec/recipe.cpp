@@ -1,9 +1,12 @@
 #include "shade/train/spec/recipe.h"
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
+#include "shade/io/digest.h"
 #include "shade/io/weight_folder.h"
 #include "shade/models/weights.h"
 #include "shade/shard/choose_strategy.h"
@@ -14,16 +17,17 @@
 
 namespace shade::train {
 
-void Recipe::declare(Config& config) {
-  config.add("model", model);
-  config.add("model", sizes);
-  config.add("data", data);
-  config.add("shard", shard);
-  config.add("optim", optim);
-  config.add("dp", dp);
-  config.add("dp", budget);
-  config.add("train", train);
-  config.add("comm", comm);
+void declare_recipe(Config& config, RunSpec& run, TrainConfig& train) {
+  config.add("model", run.model);
+  config.add("model", run.sizes);
+  config.add("data", run.data);
+  config.add("shard", run.shard);
+  config.add("optim", run.optim);
+  config.add("dp", run.dp);
+  config.add("dp", run.budget);
+  Fields fields("train", config.fields());
+  train.declare(fields, run.work, run.budget);
+  config.add("comm", run.comm);
 }
 
 namespace {
@@ -42,14 +46,13 @@ std::string follows(const Json& all, const std::string& name, const Json& value)
 
 }  // namespace
 
-std::string print_toml(const Config& config) {
+std::string print_toml(const Json& recipe) {
   std::string out;
-  const auto json = config.json();
-  for (const auto& [section, fields] : json.items()) {
+  for (const auto& [section, fields] : recipe.items()) {
     out += text(out.empty() ? "" : "\n", "[", section, "]\n");
     for (const auto& [name, value] : fields.items()) {
       if (name == "resume_from" || name == "restart") continue;  // of one start, not of the run
-      out += text(follows(json, name, value), name, " = ", toml_of(value), "\n");
+      out += text(follows(recipe, name, value), name, " = ", toml_of(value), "\n");
     }
   }
   return out;
@@ -63,10 +66,10 @@ namespace {
 namespace fs = std::filesystem;
 
 // Private or not, and why.
-std::string decide_privacy(Recipe& recipe, const Config& config) {
+std::string decide_privacy(Recipe& recipe, const Given& given) {
   auto& dp = recipe.dp;
-  const auto asked = asks_for_privacy(recipe, [&](const std::string& key) { return config.given(key); });
-  const bool stated = config.given("dp.dp");
+  const auto asked = asks_for_privacy(recipe, given);
+  const bool stated = given("dp.dp");
   if (!stated && !asked.empty()) dp.dp = dp.is_private() ? dp.dp : privacy::MethodName::automatic;
   if (dp.is_private())
     return stated || asked.empty() ? text("private: --dp ", to_string(dp.dp), " was given")
@@ -77,20 +80,20 @@ std::string decide_privacy(Recipe& recipe, const Config& config) {
 
 // Of a run that is not private: --max-grad-norm clips the whole gradient, and --grad-clip is another name for that. A
 // recipe that states dp = none may have both, since a private run has a use for the first.
-std::string choose_clipping(Recipe& recipe, const Config& config) {
+std::string choose_clipping(Recipe& recipe, const Given& given) {
   const auto [dp, optim] = std::tie(recipe.dp, recipe.optim);
-  const bool given = config.given("optim.grad_clip");
-  SHADE_REQUIRE(
-      !given || config.given("dp.dp") || !config.given("dp.max_grad_norm") || optim.grad_clip == dp.max_grad_norm,
-      "without --dp, --max-grad-norm ", dp.max_grad_norm, " is ordinary gradient clipping, but --grad-clip is ",
-      optim.grad_clip, "; drop one of them, or train privately with --dp auto");
-  if (!given) optim.grad_clip = dp.max_grad_norm;
+  const bool stated = given("optim.grad_clip");
+  SHADE_REQUIRE(!stated || given("dp.dp") || !given("dp.max_grad_norm") || optim.grad_clip == dp.max_grad_norm,
+                "without --dp, --max-grad-norm ", dp.max_grad_norm,
+                " is ordinary gradient clipping, but --grad-clip is ", optim.grad_clip,
+                "; drop one of them, or train privately with --dp auto");
+  if (!stated) optim.grad_clip = dp.max_grad_norm;
   return optim.grad_clip > 0 ? text("ordinary gradient clipping at ", optim.grad_clip) : "gradients are not clipped";
 }
 
 // Epochs are what people expect, and Poisson batches are what an accountant needs.
-void choose_sampler(Recipe& recipe, const Config& config) {
-  if (config.given("dp.sampler")) return;
+void choose_sampler(Recipe& recipe, const Given& given) {
+  if (given("dp.sampler")) return;
   const bool poisson = recipe.dp.is_private() || recipe.budget.sample_rate > 0;
   recipe.budget.sampler = poisson ? privacy::Sampler::poisson : privacy::Sampler::shuffled;
 }
@@ -117,7 +120,7 @@ void check_unit(const Recipe& recipe) {
   SHADE_REQUIRE(most == 0 || unit == privacy::PrivacyUnit::user, "--max-records-per-user ", most,
                 " is for runs that protect users; add --privacy-unit user, or drop it");
   if (unit != privacy::PrivacyUnit::user) return;
-  SHADE_REQUIRE(!recipe.train.synthetic,
+  SHADE_REQUIRE(!recipe.work.synthetic,
                 "--privacy-unit user needs records that name their users, and synthetic ones don't; set --data-folder");
   SHADE_REQUIRE(!recipe.data.fields.user.empty(),
                 "--privacy-unit user needs the field of a record that names its user; set --user-field FIELD");
@@ -140,12 +143,12 @@ void choose_loss_mean(Recipe& recipe) {
       "of tokens in a batch is not public; drop it, or set --loss-mean record");
 }
 
-void check_private(const Recipe& recipe, const Config& config) {
+void check_private(const Recipe& recipe, const Given& given) {
   const auto& [dp, budget] = std::tie(recipe.dp, recipe.budget);
-  SHADE_REQUIRE(dp.sigma == 0 || budget.target_epsilon == 0 || !config.given("dp.sigma"), "sigma ", dp.sigma,
+  SHADE_REQUIRE(dp.sigma == 0 || budget.target_epsilon == 0 || !given("dp.sigma"), "sigma ", dp.sigma,
                 " and target_epsilon ", budget.target_epsilon,
                 " are both set, and each decides the noise; drop one of them, or set it to 0");
-  require_sound(/*repeatable=*/!dp.norm_timing, recipe.shard.reduce_dtype);
+  require_sound(/*repeatable=*/!dp.clip.norm_timing, recipe.shard.reduce_dtype);
   SHADE_REQUIRE(budget.accountant != privacy::Accountant::gdp,
                 "--accountant gdp under-reports and is only a diagnostic (shade account); choose prv or rdp");
   SHADE_REQUIRE(budget.sampler != privacy::Sampler::shuffled || (budget.target_epsilon == 0 && budget.max_epsilon == 0),
@@ -170,7 +173,7 @@ std::string choose_weights(Recipe& recipe) {
   const auto folder = models::model_folder(model.model);
   SHADE_REQUIRE(model.weights.empty() || !model.from_scratch, "from_scratch is set, and so are the weights ",
                 model.weights, "; drop one of them");
-  if (model.from_scratch) return text("random (from scratch, seed ", recipe.train.seed, ")");
+  if (model.from_scratch) return text("random (from scratch, seed ", recipe.work.seed, ")");
   if (model.weights.empty() && folder && io::has_weights(*folder)) model.weights = folder->string();
   const auto hub = models::describe_hub_name(model.model);
   SHADE_REQUIRE(!model.weights.empty() || folder || hub.empty(), "no weights to start from: ", hub,
@@ -205,12 +208,12 @@ std::string choose_tokenizer(Recipe& recipe) {
 }
 
 // As many micro-batches of each rank as were asked for make the batch of all ranks.
-void choose_micro_batch(Recipe& recipe, const Config& config, int ranks) {
-  auto& train = recipe.train;
-  SHADE_REQUIRE(!config.given("train.micro_batch"), "grad_accum ", train.grad_accum, " and micro_batch ",
-                config.word("train.micro_batch"), " are both set, and each decides the other; drop one of them");
-  const auto parts = train.grad_accum * ranks;
-  train.micro_batch = std::to_string((train.batch_size + parts - 1) / parts);
+void choose_micro_batch(Recipe& recipe, const Given& given, int ranks) {
+  auto& work = recipe.work;
+  SHADE_REQUIRE(!given("train.micro_batch"), "grad_accum ", work.grad_accum, " and micro_batch ",
+                given.word("train.micro_batch"), " are both set, and each decides the other; drop one of them");
+  const auto parts = work.grad_accum * ranks;
+  work.micro_batch = std::to_string((work.batch_size + parts - 1) / parts);
 }
 
 bool lies_in(const fs::path& inner, const fs::path& outer) {
@@ -240,10 +243,54 @@ void check_places(const Recipe& recipe) {
   }
 }
 
+// A setting that isn't here may change from start to start of one run: how long it is, how it is computed and saved.
+struct Section {
+  const char* name;
+  std::vector<const char*> fields;
+};
+const std::vector<Section>& naming_sections() {
+  static const std::vector<Section> sections{
+      {"model",
+       {"model", "weights", "from_scratch", "task", "lora_rank", "lora_alpha", "lora_targets", "hidden_dim",
+        "num_layers", "num_heads", "num_kv_heads", "ffn_dim", "vocab_size", "image_size", "patch_size", "num_classes"}},
+      {"data", {"data_folder", "tokenizer", "packing", "loss_on"}},
+      {"dp", {"dp", "clip_style", "max_grad_norm", "delta", "target_epsilon", "privacy_unit"}},
+      {"optim", {"optimizer", "lr", "schedule"}},
+      {"train", {"synthetic", "records", "batch_size", "seq_length", "seed"}}};
+  return sections;
+}
+
+// The last name of a path, or of a name on the hub, without its ending and without what a shell would ask about.
+std::string named_after(const std::string& path) {
+  auto name = (std::filesystem::path(path) / "").parent_path().filename().string();
+  for (const auto* ending : {".jsonl", ".json", ".csv", ".parquet", ".arrow", ".txt"})
+    if (name.ends_with(ending) && name.size() > std::string_view(ending).size())
+      name.resize(name.size() - std::string_view(ending).size());
+  for (auto& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_' && c != '.') c = '_';
+  return name.substr(0, 40);
+}
+
+// "llama-nano-records-1f2e3d4c": model, data, and a hash of the settings that make an experiment another one. So the
+// same command finds its run again, with more --steps too, on every rank, and another experiment has its own directory.
+std::string run_name(Recipe& recipe) {
+  Config all;
+  recipe.declare(all);
+  const auto config = all.json();
+  auto settings = Json::array();
+  for (const auto& [section, fields] : naming_sections())
+    for (const auto* field : fields) settings.push_back(config.at(section).at(field));
+  if (config.at("dp").at("target_epsilon") == 0.0) settings.push_back(config.at("dp").at("sigma"));  // else it follows
+  const auto folder = config.at("data").at("data_folder").get<std::string>();
+  return text(named_after(config.at("model").at("model").get<std::string>()), "-",
+              folder.empty() ? "synthetic" : named_after(folder), "-",
+              io::to_hex(io::digest_of(settings.dump(-1, ' ', false, Json::error_handler_t::replace))).substr(0, 8));
+}
+
 }  // namespace
 
-std::string asks_for_privacy(const Recipe& recipe, const std::function<bool(const std::string&)>& given) {
-  const auto& [dp, budget] = std::tie(recipe.dp, recipe.budget);
+std::string asks_for_privacy(const RunSpec& run, const std::function<bool(const std::string&)>& given) {
+  const auto& [dp, budget] = std::tie(run.dp, run.budget);
   for (const auto& [key, asks] : {std::pair("dp.sigma", dp.sigma > 0),
                                   {"dp.target_epsilon", budget.target_epsilon > 0},
                                   {"dp.max_epsilon", budget.max_epsilon > 0},
@@ -256,43 +303,54 @@ std::string asks_for_privacy(const Recipe& recipe, const std::function<bool(cons
                                   {"dp.max_batch", budget.max_batch > 0},
                                   {"dp.population", budget.population > 0},
                                   {"dp.data_ledger", !budget.data_ledger.empty()},
-                                  {"train.keep_key", recipe.train.keep_key}})
+                                  {"train.keep_key", budget.keep_key}})
     if (asks && given(key)) return std::string(key).substr(std::string_view(key).find('.') + 1);
   return {};
 }
 
-Recipe& Recipe::resolve(const Config& config, int ranks) {
+void set_schedule_length(RunSpec& run) {
+  if (run.optim.schedule != optim::Shape::constant && run.optim.total_steps == 0)
+    run.optim.total_steps = run.work.steps;
+}
+
+Decisions decide(Recipe& recipe, const Given& given, int ranks) {
+  const auto [model, work, dp] = std::tie(recipe.model, recipe.work, recipe.dp);
+  Decisions out;
   model.use_folder();
-  if (const auto chosen = shard::choose_strategy(shard, config, ranks); !chosen.empty()) decisions.strategy = chosen;
-  if (optim.schedule != optim::Shape::constant && optim.total_steps == 0) optim.total_steps = train.steps;
-  SHADE_REQUIRE(train.micro_batch == "auto" || parse_integer(train.micro_batch).value_or(0) > 0, "micro_batch is '",
-                train.micro_batch, "'; expected auto or a number of samples from 1");
-  if (train.grad_accum > 0) choose_micro_batch(*this, config, ranks);
+  out.add(Topic::strategy, shard::choose_strategy(recipe.shard, given, ranks));
+  set_schedule_length(recipe);
+  SHADE_REQUIRE(work.micro_batch == "auto" || parse_integer(work.micro_batch).value_or(0) > 0, "micro_batch is '",
+                work.micro_batch, "'; expected auto or a number of samples from 1");
+  if (work.grad_accum > 0) choose_micro_batch(recipe, given, ranks);
   SHADE_REQUIRE(
-      train.adapter_folder.empty() || model.lora_rank > 0,
+      recipe.train.adapter_folder.empty() || model.lora_rank > 0,
       "adapter_folder is set, and the model has no adapters; set --lora-rank, or --export for the whole model");
-  SHADE_REQUIRE(!train.synthetic || data.data_folder.empty(), "synthetic data is asked for, and so is the data folder ",
-                data.data_folder, "; drop one of them (--synthetic false)");
-  decisions.privacy = decide_privacy(*this, config);
-  if (!dp.is_private()) decisions.privacy += "; " + choose_clipping(*this, config);
-  choose_sampler(*this, config);
-  require_set_share(*this);
+  SHADE_REQUIRE(!work.synthetic || recipe.data.data_folder.empty(),
+                "synthetic data is asked for, and so is the data folder ", recipe.data.data_folder,
+                "; drop one of them (--synthetic false)");
+  const auto why = decide_privacy(recipe, given);
+  out.add(Topic::privacy, dp.is_private() ? why : why + "; " + choose_clipping(recipe, given));
+  choose_sampler(recipe, given);
+  require_set_share(recipe);
   if (dp.is_private())
-    check_private(*this, config);
+    check_private(recipe, given);
   else
-    check_plain(*this);
-  choose_loss_mean(*this);
-  if (budget.max_epsilon == 0) budget.max_epsilon = budget.target_epsilon;
-  decisions.weights = choose_weights(*this) + left_out(*this);
-  // A recipe is resolved again where it is used: what the first time fitted stays announced.
-  const auto announced = decisions.tokenizer;
-  decisions.tokenizer = choose_tokenizer(*this);
-  if (announced.starts_with(decisions.tokenizer + "; ")) decisions.tokenizer = announced;
+    check_plain(recipe);
+  choose_loss_mean(recipe);
+  if (recipe.budget.max_epsilon == 0) recipe.budget.max_epsilon = recipe.budget.target_epsilon;
+  out.add(Topic::weights, choose_weights(recipe) + left_out(recipe));
+  out.add(Topic::tokenizer, choose_tokenizer(recipe));
   if (model.weights.empty())
-    if (const auto fitted = fit_vocabulary(sizes, model.model, data, model.options()); !fitted.empty())
-      decisions.tokenizer += "; " + fitted;
-  check_places(*this);
-  return *this;
+    out.add(Topic::vocabulary, fit_vocabulary(recipe.sizes, model.model, recipe.data, model.options()));
+  if (recipe.train.output.empty()) recipe.train.output = "runs/" + run_name(recipe);
+  check_places(recipe);
+  return out;
+}
+
+void apply(Recipe& recipe, const DataFacts& facts) {
+  if (facts.classes) recipe.data.classes = *facts.classes;
+  if (facts.num_classes) recipe.sizes.num_classes = *facts.num_classes;
+  recipe.dp.sigma = facts.sigma;
 }
 
 }  // namespace shade::train

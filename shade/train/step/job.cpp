@@ -80,7 +80,7 @@ void Job::open_ledger(const std::string& folder) {
                                        History::Options{.seed = options_.noise_seed, .replayable = false});
   const bool seeded = options_.noise_seed.has_value();
   const auto known = history_->look("job", event_json(event, seeded, !options_.unaccounted), std::nullopt);
-  auto earlier = earlier_steps(known.spent, event, seeded, [] { return std::string("unit that they don't state"); });
+  auto earlier = earlier_steps(known.spent, event, seeded);
   earlier_ = std::move(earlier.steps);
   if (no_epsilon_.empty()) no_epsilon_ = earlier.no_epsilon;
   history_->start();
