@@ -125,7 +125,7 @@ std::vector<StepCheck> step_checks(const Verification& run) {
 
 }  // namespace
 
-Verification::Verification() {
+Verification::Verification(VerifyConfig checks) : verify(std::move(checks)) {
   model.model.clear();
   work.seq_length = 7;
   work.seed = 1;

@@ -27,7 +27,7 @@ struct VerifyConfig {
 struct Verification : train::RunSpec {
   VerifyConfig verify;
 
-  Verification();
+  explicit Verification(VerifyConfig checks = {});
   void declare(Config& config);
 
  private:

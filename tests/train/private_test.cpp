@@ -18,7 +18,7 @@ namespace shade::train {
 namespace {
 
 using privacy::ClipStyle, privacy::MethodName;
-using proof::VerifyConfig;
+using proof::Verification;
 using shard::Strategy;
 
 const bool full = std::getenv("SHADE_FULL_MATRIX") != nullptr;
@@ -31,31 +31,36 @@ void run(int ranks, const std::function<void(comm::World&)>& body) {
 }
 
 // What each world size checks of the whole product: together every method, strategy, model and dtype.
-std::vector<VerifyConfig> matrix(int ranks) {
+std::vector<Verification> matrix(int ranks) {
   if (full) {
-    return {{.all = true}, {.clip_styles = {"per_layer", "group", "automatic", "adaptive"}}};
+    return {Verification({.all = true}),
+            Verification({.clip_styles = {"per_layer", "group", "automatic", "adaptive"}})};
   }
-  const VerifyConfig tied{.model = "qwen2-nano", .task = models::Task::lm};
-  auto several = tied;  // accumulation
-  several.all = true;
-  auto lora = tied;
-  lora.model = "llama-nano", lora.task = models::Task::classify, lora.lora_rank = 3;
-  VerifyConfig dit{.model = "dit-nano", .task = models::Task::denoise};
-  const auto users = [](VerifyConfig config) {  // of 1 to 3 records each
-    config.max_records_per_user = 3;
-    return config;
+  const auto of = [](const char* model, models::Task task) {
+    Verification run;
+    run.model.model = model, run.model.task = task;
+    return run;
   };
-  const auto with = [](VerifyConfig config, std::vector<std::string> strategies, std::vector<std::string> dtypes,
+  const auto tied = of("qwen2-nano", models::Task::lm), dit = of("dit-nano", models::Task::denoise);
+  auto several = tied;  // accumulation
+  several.verify.all = true;
+  auto lora = of("llama-nano", models::Task::classify);
+  lora.model.lora_rank = 3;
+  const auto users = [](Verification run) {  // of 1 to 3 records each
+    run.budget.max_records_per_user = 3;
+    return run;
+  };
+  const auto with = [](Verification run, std::vector<std::string> strategies, std::vector<std::string> dtypes,
                        std::vector<std::string> styles = {"flat"}, std::vector<std::string> methods = {}) {
-    config.strategies = std::move(strategies);
-    config.dtypes = std::move(dtypes);
-    config.clip_styles = std::move(styles);
-    config.methods = std::move(methods);
-    return config;
+    run.verify.strategies = std::move(strategies);
+    run.verify.dtypes = std::move(dtypes);
+    run.verify.clip_styles = std::move(styles);
+    run.verify.methods = std::move(methods);
+    return run;
   };
   switch (ranks) {
     case 1:
-      return {with({}, {"none"}, {"fp32"}, {}, {"ghost", "auto"}), with(tied, {"none"}, {"bf16", "fp64"}, {"group"})};
+      return {with(Verification(), {"none"}, {"fp32"}, {}, {"ghost", "auto"}), with(tied, {"none"}, {"bf16", "fp64"}, {"group"})};
     case 2:
       return {with(tied, {"zero2", "zero3"}, {"fp32"}),
               with(several, {"zero3"}, {"bf16"}, {"flat"}, {"ghost", "streaming", "auto"}),
@@ -74,11 +79,11 @@ class Private : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, Private, testing::Values(1, 2, 3, 4));
 
 TEST_P(Private, GradientsAreThoseOfOneSampleAtATime) {
-  for (const auto& config : matrix(GetParam()))
+  for (const auto& checked : matrix(GetParam()))
     run(GetParam(), [&](comm::World& world) {
-      models::SizeOverrides sizes;
-      if (config.task == models::Task::lm) sizes.vocab_size = 71;  // T, D and P all different
-      const auto rows = proof::verify(world, config, sizes, {});
+      auto wanted = checked;
+      if (wanted.model.task == models::Task::lm) wanted.sizes.vocab_size = 71;  // T, D and P all different
+      const auto rows = proof::verify(world, wanted, {});
       EXPECT_FALSE(rows.empty());
       for (const auto& row : rows) EXPECT_TRUE(row.pass) << row.json();
       if (world.rank() == 0) std::printf("%d ranks: %zu rows\n", world.size(), rows.size());
@@ -87,15 +92,18 @@ TEST_P(Private, GradientsAreThoseOfOneSampleAtATime) {
 
 // Steps with the loader update weights, and optimizers are fp32.
 TEST(Verify, SaysWhatItLeavesOut) {
-  EXPECT_EQ(proof::left_out({}), "");
-  EXPECT_EQ(proof::left_out({.all = true}), "");
-  EXPECT_EQ(proof::left_out({.dtypes = {"fp32", "bf16"}}), "");
-  EXPECT_NE(proof::left_out({.dtypes = {"fp32", "fp64"}}).find("not checked in fp64"), std::string::npos);
-  EXPECT_NE(proof::left_out({.model = "linear-nano"}).find("not checked with --model"), std::string::npos);
+  EXPECT_EQ(proof::left_out(Verification()), "");
+  EXPECT_EQ(proof::left_out(Verification({.all = true})), "");
+  EXPECT_EQ(proof::left_out(Verification({.dtypes = {"fp32", "bf16"}})), "");
+  EXPECT_NE(proof::left_out(Verification({.dtypes = {"fp32", "fp64"}})).find("not checked in fp64"), std::string::npos);
+  Verification named;
+  named.model.model = "linear-nano";
+  EXPECT_NE(proof::left_out(named).find("not checked with --model"), std::string::npos);
   for (const auto& [dtype, steps] : {std::pair("fp64", 0), {"fp32", 1}})
     run(1, [&](comm::World& world) {
       const auto rows = proof::verify(
-          world, {.methods = {"auto"}, .strategies = {"none"}, .dtypes = {dtype}, .clip_styles = {"flat"}}, {}, {});
+          world,
+          Verification({.methods = {"auto"}, .strategies = {"none"}, .dtypes = {dtype}, .clip_styles = {"flat"}}), {});
       const auto with_loader = [](const auto& row) { return row.model.ends_with("loader"); };
       EXPECT_EQ(std::count_if(rows.begin(), rows.end(), with_loader), steps) << dtype;
     });
@@ -104,10 +112,10 @@ TEST(Verify, SaysWhatItLeavesOut) {
 // A learned variance's loss and gradient are the sample's own too; positions that are fixed have none.
 TEST(PrivateDit, AsPublishedGradientsAreThoseOfOneSampleAtATime) {
   run(2, [&](comm::World& world) {
-    const VerifyConfig config{
-        .model = "dit-nano", .task = models::Task::denoise, .strategies = {"zero3"}, .dtypes = {"fp64"}};
-    const models::SizeOverrides sizes{.positions = nn::Positions::sincos, .learn_sigma = true};
-    const auto rows = proof::verify(world, config, sizes, {});
+    Verification published({.strategies = {"zero3"}, .dtypes = {"fp64"}});
+    published.model.model = "dit-nano", published.model.task = models::Task::denoise;
+    published.sizes = {.positions = nn::Positions::sincos, .learn_sigma = true};
+    const auto rows = proof::verify(world, published, {});
     EXPECT_FALSE(rows.empty());
     for (const auto& row : rows) EXPECT_TRUE(row.pass) << row.json().dump();
   });
