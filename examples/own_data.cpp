@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
   event.mechanism.noise_multiplier =
       privacy::calibrate(privacy::Accountant::prv, event.accounted(), /*target_epsilon=*/4, event.delta).sigma;
 
-  train::JobOptions options{.model = &model, .data = &flowers, .privacy = event, .batch_size = 60, .seed = 1};
+  train::JobOptions options{.model = &model, .data = &flowers, .step = {.privacy = event}, .batch_size = 60, .seed = 1};
   options.shard.shard = shard::Strategy::zero3;  // each rank holds a part of the weights; one rank holds them all
   options.optimizer.lr = 0.1;
   train::Job job(world, options);

@@ -64,7 +64,7 @@ int main() {
       .mechanism = {.sample_rate = 0.05}, .clip_norm = 0.5, .divisor = 200, .steps = 100, .delta = 1e-5};
   event.mechanism.noise_multiplier =
       privacy::calibrate(privacy::Accountant::prv, event.accounted(), /*target_epsilon=*/4, event.delta).sigma;
-  train::JobOptions options{.model = &model, .data = &points, .privacy = event, .batch_size = 200, .seed = 1};
+  train::JobOptions options{.model = &model, .data = &points, .step = {.privacy = event}, .batch_size = 200, .seed = 1};
   options.shard.shard = shard::Strategy::zero3;  // each rank holds a part of the weights; one rank holds them all
   options.optimizer.lr = 2e-2;
   train::Job job(world, options);

@@ -96,7 +96,7 @@ int main() {
   event.mechanism.noise_multiplier =
       privacy::calibrate(privacy::Accountant::prv, event.accounted(), /*target_epsilon=*/4, event.delta).sigma;
   train::JobOptions options{
-      .model = &model, .data = &points, .privacy = event, .method = keep_all, .batch_size = 200, .seed = 1};
+      .model = &model, .data = &points, .step = {.privacy = event, .method = keep_all}, .batch_size = 200, .seed = 1};
   options.shard.shard = shard::Strategy::zero3;  // each rank holds a part of the weights; one rank holds them all
   options.optimizer.lr = 2e-2;
   train::Job job(world, options);

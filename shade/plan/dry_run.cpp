@@ -93,7 +93,7 @@ StepRecord dry_run(const measure::Experiment& experiment, const DryRunOptions& o
   measure::Feed feed(experiment, *model, world.place(), device);
   auto job_options = measure::job_options(experiment, *model, world.size());
   job_options.device = device;
-  job_options.noise_seed = 0;  // nothing is drawn
+  job_options.step.noise_seed = 0;  // nothing is drawn
   // An accelerator moves whole units (shard::segment_on); meta would stand for a CPU, which cuts them.
   if (options.accelerator && job_options.shard.segment.count == 0) job_options.shard.segment = GiB(1 << 20);
   train::Job job(world, std::move(job_options));

@@ -251,14 +251,11 @@ AuditResult audit(comm::World& world, const Audit& what) {
 
   const auto model = models::make_model(what.model.model, what.sizes, what.model.options());
   train::Job job(world, {.model = model.get(),
-                         .privacy = dp.event(),
-                         .method = privacy::method_of(dp),
-                         .noise_seed = dp.seed(),
+                         .step = train::step_options(dp, {.rehearsal = true}),
                          .shard = what.shard,
                          .dtype = train::dtype_of(what.model.dtype),
                          .micro_batch = (what.work.batch_size + 1) * (clipped_alone ? each : 1),
-                         .seed = static_cast<uint64_t>(what.work.seed),
-                         .rehearsal = true});
+                         .seed = static_cast<uint64_t>(what.work.seed)});
   auto& runtime = job.runtime();
   const train::MadeUpData records(*model, (what.work.batch_size + 1) * each, what.work.seq_length,
                                   static_cast<uint64_t>(what.work.seed), train::scalar_type(what.model.dtype));

@@ -147,17 +147,18 @@ class Checked {
         ranks_(world.size()),
         model_(c.check->make_model()),
         job_(world, {.model = model_.get(),
-                     .privacy =
-                         privacy::PrivacyEvent{
-                             .mechanism = {.noise_multiplier = kSigma}, .clip_norm = c.rule.clip_norm, .divisor = 1},
-                     .method = method.make,
-                     .noise_seed = kNoiseSeed,
+                     .step = {.privacy =
+                                  privacy::PrivacyEvent{.mechanism = {.noise_multiplier = kSigma},
+                                                        .clip_norm = c.rule.clip_norm,
+                                                        .divisor = 1},
+                              .method = method.make,
+                              .noise_seed = kNoiseSeed,
+                              .rehearsal = true},
                      .shard = c.shard,
                      .dtype = c.dtype,
                      .micro_batch = c.most,
                      .weights = [&](shard::Runtime& weights) { fill(weights); },
-                     .groups = groups,
-                     .rehearsal = true}) {
+                     .groups = groups}) {
     job_.method().record_norms(true);
     for (int64_t m = 0; m < c.micro_steps; ++m)
       batches_.push_back(c.check->batch(*model_, c.dtype, rank_, m).to(job_.device()));

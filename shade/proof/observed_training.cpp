@@ -90,15 +90,15 @@ Observer::Observer(comm::World& world, const Audit& what, const AuditedEvent& ev
       model_(model_of(what)),
       records_(records_for(*model_, what)),
       job_(world, {.model = model_.get(),
-                   .privacy = event.made,
-                   .method = privacy::method_of(what.dp),
-                   .noise_seed = 0,  // no noise is drawn
+                   .step = {.privacy = event.made,
+                            .method = privacy::method_of(what.dp),
+                            .noise_seed = 0,  // no noise is drawn
+                            .rehearsal = true},
                    .shard = what.shard,
                    .dtype = train::dtype_of(what.model.dtype),
                    .micro_batch = micro_batch,
                    .seed = static_cast<uint64_t>(what.work.seed),
-                   .groups = groups,
-                   .rehearsal = true}),
+                   .groups = groups}),
       masters_(masters_of(job_)),
       micro_batch_(micro_batch) {}
 
@@ -153,8 +153,9 @@ ObservedTraining::ObservedTraining(comm::World& world, const Audit& what, const 
                  .model = model_.get(),
                  .data = &records_,
                  .split = split_,
-                 .privacy = event.made,
-                 .method = privacy::method_of(what.dp),
+                 .step = {.privacy = event.made,
+                          .method = privacy::method_of(what.dp),
+                          .key = [key = key_](int64_t) { return key; }},
                  .optimizer = plain,
                  .shard = what.shard,
                  .dtype = train::dtype_of(what.model.dtype),
@@ -163,7 +164,6 @@ ObservedTraining::ObservedTraining(comm::World& world, const Audit& what, const 
                  .max_records_per_user = event.made.unit == privacy::PrivacyUnit::user ? event.records_per_unit : 0,
                  .seed = static_cast<uint64_t>(what.work.seed),
                  .groups = groups,
-                 .key = [key = key_](int64_t) { return key; },
                  .unaccounted = fault_ != AuditFault::none});
   masters_ = masters_of(*job_);
 }

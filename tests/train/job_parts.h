@@ -52,8 +52,8 @@ struct Parts {
   }
   JobOptions private_options() {
     auto out = options();
-    out.privacy = event();
-    out.noise_seed = 7;
+    out.step.privacy = event();
+    out.step.noise_seed = 7;
     return out;
   }
   std::vector<at::Tensor> weights(Job& job) {

@@ -16,7 +16,7 @@ using test::fault;
 TEST(Job, RefusesAMethodThatForgetsAWeight) {
   const auto said = [](const privacy::MakeMethod& method) {
     auto world = comm::World::simulated(0, 1);
-    return fault([&] { trained(world, [&](JobOptions& options) { options.method = method; }); });
+    return fault([&] { trained(world, [&](JobOptions& options) { options.step.method = method; }); });
   };
   EXPECT_EQ(said(own_method({.forgets = "layers.0.weight"})),
             "the clipping method wrote no gradient of weight layers.0.weight in a private step; every trainable weight "
@@ -33,7 +33,7 @@ TEST(Job, RefusesAMethodMadeForAnotherEvent) {
     other.mechanism.noise_multiplier = sigma;
     other.clip_norm = clip_norm;
     auto world = comm::World::simulated(0, 1);
-    return fault([&] { trained(world, [&](JobOptions& options) { options.method = own_method({.event = other}); }); });
+    return fault([&] { trained(world, [&](JobOptions& options) { options.step.method = own_method({.event = other}); }); });
   };
   EXPECT_EQ(said(1, 0.5), "no error");
   EXPECT_EQ(said(0, 0.5),
@@ -45,7 +45,7 @@ TEST(Job, RefusesAMethodMadeForAnotherEvent) {
 TEST(Job, RefusesAMethodThatMeasuresOrWritesOutOfTurn) {
   const auto said = [](const OwnFaults& faults) {
     auto world = comm::World::simulated(0, 1);
-    return fault([&] { trained(world, [&](JobOptions& options) { options.method = own_method(faults); }); });
+    return fault([&] { trained(world, [&](JobOptions& options) { options.step.method = own_method(faults); }); });
   };
   EXPECT_EQ(
       said({.unmeasured = "layers.1.weight"}),
@@ -74,23 +74,23 @@ TEST(Job, RefusesWhatWouldWeakenIt) {
             std::string::npos);
   EXPECT_NE(said([](Parts&, JobOptions& o) { o.steps = 7; }).find("7 steps, of which the privacy event counts 6"),
             std::string::npos);
-  EXPECT_NE(said([](Parts&, JobOptions& o) { o.privacy->mechanism.noise_multiplier = 0; }).find("sigma 0"),
+  EXPECT_NE(said([](Parts&, JobOptions& o) { o.step.privacy->mechanism.noise_multiplier = 0; }).find("sigma 0"),
             std::string::npos);
   EXPECT_NE(said([](Parts&, JobOptions& o) {
-              o.privacy->mechanism.sampler = privacy::Sampler::shuffled;
+              o.step.privacy->mechanism.sampler = privacy::Sampler::shuffled;
             }).find("no accountant supports shuffled batches"),
             std::string::npos);
   EXPECT_NE(said([](Parts&, JobOptions& o) {
               o.folder = "run";
-              o.rehearsal = true;
+              o.step.rehearsal = true;
             }).find("a rehearsal has no ledger"),
             std::string::npos);
   EXPECT_NE(said([](Parts&, JobOptions&) {}, /*steps=*/true).find("batches from outside in a private job"),
             std::string::npos);
   EXPECT_NE(said(
                 [](Parts&, JobOptions& o) {
-                  o.privacy.reset();
-                  o.method = own_method();
+                  o.step.privacy.reset();
+                  o.step.method = own_method();
                   o.data = nullptr;
                 },
                 /*steps=*/true)
@@ -119,7 +119,7 @@ TEST(Job, RefusesDataWhoseNeighboursDifferInMoreThanASample) {
   const auto units = [&](data::SampleUnit sample, privacy::PrivacyUnit unit) {
     return said([&](Parts& parts, JobOptions& options) {
       parts.data.is = sample;
-      options.privacy->unit = unit;
+      options.step.privacy->unit = unit;
     });
   };
   EXPECT_EQ(units(data::SampleUnit::window, privacy::PrivacyUnit::window), "no error");
@@ -145,13 +145,13 @@ TEST(Job, RefusesRanksWithOtherOptions) {
     EXPECT_EQ(by_rank[0], by_rank[1]) << "both know";
     return by_rank[0];
   };
-  EXPECT_EQ(said([](JobOptions& o) { o.privacy->mechanism.noise_multiplier = 2; }),
+  EXPECT_EQ(said([](JobOptions& o) { o.step.privacy->mechanism.noise_multiplier = 2; }),
             "comparing the job's options with rank 0's failed on rank 1: privacy/sigma is 2.0, rank 0 has 1.0; give "
             "every rank the same JobOptions");
   EXPECT_NE(said([](JobOptions& o) { o.optimizer.lr = 0.2; }).find("rank 1: optimizer/lr is 0.2, rank 0 has 0.1"),
             std::string::npos);
   EXPECT_NE(said([](JobOptions& o) {
-              o.method = privacy::method_of(MethodName::automatic, {.style = privacy::ClipStyle::automatic});
+              o.step.method = privacy::method_of(MethodName::automatic, {.style = privacy::ClipStyle::automatic});
             }).find("rank 1: clip/style is \"automatic\", rank 0 has \"flat\""),
             std::string::npos);
 }
@@ -167,8 +167,8 @@ TEST(Job, RefusesRanksThatComputeDifferently) {
         trained(world, [&](JobOptions& options) {
           options.shard = ddp;
           options.groups = groups;
-          options.rehearsal = rehearsal;
-          if (!is_private) options.privacy.reset(), options.method = {};
+          options.step.rehearsal = rehearsal;
+          if (!is_private) options.step.privacy.reset(), options.step.method = {};
         });
       });
     };

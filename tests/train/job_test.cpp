@@ -73,7 +73,7 @@ TEST(Job, APrivateOneCountsWhatItSpends) {
   auto world = comm::World::simulated(0, 1);
   Parts parts;
   auto options = parts.private_options();
-  options.noise_seed.reset();
+  options.step.noise_seed.reset();
   options.steps = 0;
   Job job(world, options);
   int64_t steps = 0;
@@ -102,7 +102,7 @@ TEST(Job, OtherRanksAndMicroBatchesMakeTheSameSteps) {
 TEST(Job, AMethodFromOutsideMakesTheSteps) {
   const auto steps_with = [](const privacy::MakeMethod& method) {
     auto world = comm::World::simulated(0, 1);
-    return trained(world, [&](JobOptions& options) { options.method = method; });
+    return trained(world, [&](JobOptions& options) { options.step.method = method; });
   };
   const auto ours = steps_with(privacy::method_of(MethodName::bookkeeping)), outside = steps_with(own_method());
   for (size_t w = 0; w < ours.size(); ++w) EXPECT_TRUE(at::allclose(ours[w], outside[w], 1e-5, 1e-6));
@@ -113,7 +113,7 @@ TEST(Job, StatesAnEpsilonOnlyForSecretNoiseThatIsAccounted) {
     auto world = comm::World::simulated(0, 1);
     Parts parts;
     auto options = parts.private_options();
-    options.noise_seed.reset();
+    options.step.noise_seed.reset();
     change(options);
     Job job(world, options);
     job.step();
@@ -121,18 +121,18 @@ TEST(Job, StatesAnEpsilonOnlyForSecretNoiseThatIsAccounted) {
     return job.no_epsilon();
   };
   EXPECT_EQ(why([](JobOptions&) {}), "");
-  EXPECT_EQ(why([](JobOptions& o) { o.privacy.reset(); }), "not private");
-  EXPECT_EQ(why([](JobOptions& o) { o.noise_seed = 7; }), "the noise has a seed");
+  EXPECT_EQ(why([](JobOptions& o) { o.step.privacy.reset(); }), "not private");
+  EXPECT_EQ(why([](JobOptions& o) { o.step.noise_seed = 7; }), "the noise has a seed");
   EXPECT_EQ(why([](JobOptions& o) { o.unaccounted = true; }), "the job is unaccounted");
-  EXPECT_EQ(why([](JobOptions& o) { o.rehearsal = true; }), "a rehearsal protects nothing");
-  EXPECT_EQ(why([](JobOptions& o) { o.key = [](int64_t) { return privacy::seeded_key(1); }; }),
+  EXPECT_EQ(why([](JobOptions& o) { o.step.rehearsal = true; }), "a rehearsal protects nothing");
+  EXPECT_EQ(why([](JobOptions& o) { o.step.key = [](int64_t) { return privacy::seeded_key(1); }; }),
             "the noise key is the caller's, who may know it or have used it before");
 }
 
 TEST(Job, CountsNoiseAndNotTheOptimizersSteps) {
   Parts parts;
   auto options = parts.private_options();
-  options.noise_seed.reset();
+  options.step.noise_seed.reset();
   {
     auto world = comm::World::simulated(0, 1);
     Job job(world, options);
@@ -163,8 +163,8 @@ TEST(Job, UpdatesNoWeightsWithoutNoise) {
     auto world = comm::World::simulated(0, 1);
     Parts parts;
     auto options = parts.private_options();
-    options.noise_seed.reset();
-    options.rehearsal = rehearsal;
+    options.step.noise_seed.reset();
+    options.step.rehearsal = rehearsal;
     options.micro_batch = 3;
     Job* made = nullptr;
     const auto update = [&] {
@@ -173,11 +173,11 @@ TEST(Job, UpdatesNoWeightsWithoutNoise) {
       return fault([&] { made->optimizer().step(slots, 0.1); });
     };
     std::vector<std::string> in_hooks;
-    options.stop = [&] {
+    options.step.stop = [&] {
       in_hooks.push_back(update());
       return false;
     };
-    options.before_noise = [&](int64_t, const io::Digest&) { in_hooks.push_back(update()); };
+    options.step.before_noise = [&](int64_t, const io::Digest&) { in_hooks.push_back(update()); };
     Job job(world, options);
     made = &job;
     const std::vector<int64_t> records{0, 1, 2};
@@ -219,10 +219,10 @@ TEST(Job, AFolderKeepsTheLedger) {
     auto world = comm::World::simulated(0, 1);
     Parts parts;
     auto options = parts.private_options();
-    options.noise_seed.reset();
+    options.step.noise_seed.reset();
     options.folder = folder.string();
     int64_t released = 0;
-    options.before_noise = [&](int64_t, const io::Digest&) { ++released; };
+    options.step.before_noise = [&](int64_t, const io::Digest&) { ++released; };
     Job job(world, options);
     EXPECT_FALSE(std::filesystem::exists(folder / "key")) << "no step is made again, so it has no use";
     while (job.step()) {
@@ -245,7 +245,7 @@ TEST(Job, AFolderKnowsStepsThatNoAccountantAnswersFor) {
       auto world = comm::World::simulated(0, 1);
       Parts parts;
       auto options = parts.private_options();
-      options.noise_seed.reset();
+      options.step.noise_seed.reset();
       options.folder = (here.path() / "run").string();
       if (first) change(parts, options);
       Job job(world, options);
@@ -258,11 +258,11 @@ TEST(Job, AFolderKnowsStepsThatNoAccountantAnswersFor) {
   EXPECT_EQ(why_after([](Parts&, JobOptions&) {}), "");
   EXPECT_EQ(why_after([](Parts&, JobOptions& o) { o.unaccounted = true; }),
             "the ledger has earlier steps that no accountant supports");
-  EXPECT_EQ(why_after([](Parts&, JobOptions& o) { o.noise_seed = 7; }),
+  EXPECT_EQ(why_after([](Parts&, JobOptions& o) { o.step.noise_seed = 7; }),
             "the ledger has earlier steps whose noise had a seed");
   EXPECT_EQ(why_after([](Parts& parts, JobOptions& o) {
               parts.data.is = data::SampleUnit::window;
-              o.privacy->unit = privacy::PrivacyUnit::window;
+              o.step.privacy->unit = privacy::PrivacyUnit::window;
             }),
             "the ledger has earlier steps that protect one window, not one record");
 }
@@ -279,7 +279,7 @@ TEST(Job, LeavesTheFolderOfAnotherRunAlone) {
     auto world = comm::World::simulated(0, 1);
     Parts parts;
     auto options = parts.private_options();
-    options.noise_seed.reset();
+    options.step.noise_seed.reset();
     options.folder = folder.string();
     EXPECT_NE(fault([&] { const Job job(world, options); }).find("of a run that may go on"), std::string::npos);
     EXPECT_EQ(std::filesystem::exists(folder / "key"), key);

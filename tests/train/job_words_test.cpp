@@ -302,7 +302,7 @@ TEST(JobWords, TellWhichRecordsAreHeldOut) {
 TEST(JobWords, TellTheVersionOfClippingAndNoise) {
   const auto model = models::make_model("linear-nano", {}, {});
   const auto words = [&](const std::optional<privacy::PrivacyEvent>& event) {
-    return deciding_words({.model = model.get(), .privacy = event});
+    return deciding_words({.model = model.get(), .step = {.privacy = event}});
   };
   EXPECT_EQ(words(privacy::PrivacyEvent{}).value("mechanism", 0), privacy::kMechanismVersion);
   EXPECT_FALSE(words(std::nullopt).contains("mechanism"));
@@ -317,7 +317,7 @@ TEST(JobWords, TellTheVersionOfClippingAndNoise) {
   Recipe recipe;
   Config config;
   recipe.declare(config);
-  const auto now = settings_of(config, 1, parts);
+  const auto now = settings_of(config.json(), 1, parts);
   auto before = now;
   EXPECT_TRUE(changes(before, now).empty());
   before.erase("mechanism");  // as 0.2.0 saved it

@@ -137,9 +137,11 @@ std::unique_ptr<Job> Trainer::make_job() {
   JobOptions options{.model = model_.get(),
                      .data = dataset_.get(),
                      .split = split_,
-                     .method = privacy::method_of(recipe.dp),
+                     .step = {.gradient_norm = true,
+                              .method = privacy::method_of(recipe.dp),
+                              .noise_seed = recipe.dp.seed(),
+                              .stop = by_signal()},
                      .sampling = event_.mechanism,
-                     .noise_seed = recipe.dp.seed(),
                      .optimizer = recipe.optim,
                      .shard = recipe.shard,
                      .dtype = dtype_of(recipe.model.dtype),
@@ -150,13 +152,11 @@ std::unique_ptr<Job> Trainer::make_job() {
                      .steps = recipe.work.steps,
                      .seed = static_cast<uint64_t>(recipe.work.seed),
                      .groups = groups_,
-                     .stop = by_signal(),
-                     .gradient_norm = true,
                      .unaccounted = is_private && !no_epsilon(recipe).empty()};
   if (is_private) {
-    options.privacy = event_;
-    options.key = [this](int64_t step) { return spending_->history().key_of(step); };
-    options.before_noise = [this](int64_t step, const io::Digest& sum) { spending_->spend(step, sum); };
+    options.step.privacy = event_;
+    options.step.key = [this](int64_t step) { return spending_->history().key_of(step); };
+    options.step.before_noise = [this](int64_t step, const io::Digest& sum) { spending_->spend(step, sum); };
   }
   if (!recipe.model.weights.empty())
     options.weights = [this](shard::Runtime& runtime) {

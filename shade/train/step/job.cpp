@@ -34,14 +34,14 @@ Job::Job(comm::World& world, JobOptions options)
   SHADE_REQUIRE(options_.model != nullptr, "a job without a model; set JobOptions::model");
   SHADE_REQUIRE(options_.data == nullptr || options_.batch_size > 0, "a batch of ", options_.batch_size,
                 " samples; expected at least 1: JobOptions::batch_size");
-  SHADE_REQUIRE(options_.folder.empty() || (is_private() && !options_.key),
+  SHADE_REQUIRE(options_.folder.empty() || (is_private() && !options_.step.key),
                 "a folder is for the ledger of a private job that has no key of its own");
-  SHADE_REQUIRE(options_.folder.empty() || !options_.rehearsal,
+  SHADE_REQUIRE(options_.folder.empty() || !options_.step.rehearsal,
                 "a rehearsal has no ledger: what it does counts nowhere; leave out JobOptions::folder");
   if (is_private()) require_private(options_);
   require_noise_for(options_.optimizer, is_private());
   no_epsilon_ = train::no_epsilon(options_);
-  if (is_private() && end_ == 0) end_ = options_.privacy->steps;
+  if (is_private() && end_ == 0) end_ = options_.step.privacy->steps;
   micro_batch_ = options_.micro_batch > 0 ? options_.micro_batch
                  : is_private()           ? most_fixed()
                                           : (options_.batch_size + ranks_ - 1) / ranks_;
@@ -51,7 +51,7 @@ Job::Job(comm::World& world, JobOptions options)
   auto words = shared_words(options_);
   words["job"]["device"] = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
   require_same(groups.control, words);
-  if (is_private() && !options_.rehearsal) require_computing_alike(groups.control, device);  // before weights are read
+  if (is_private() && !options_.step.rehearsal) require_computing_alike(groups.control, device);  // before weights are read
   if (is_private()) require_same_records(groups.control, options_);
   runtime_ = std::make_unique<shard::Runtime>(options_.model->parameters(), std::move(groups), options_.shard,
                                               shard::Runtime::Options{.compute = options_.dtype, .device = device});
@@ -60,7 +60,7 @@ Job::Job(comm::World& world, JobOptions options)
   else
     runtime_->initialise(options_.seed);
   optimizer_ = prepared_optimizer(options_.optimizer, *runtime_);
-  if (is_private() && !options_.rehearsal) optimizer_->before_update([] { require_released(false); });
+  if (is_private() && !options_.step.rehearsal) optimizer_->before_update([] { require_released(false); });
   if (!options_.folder.empty()) open_ledger(options_.folder);
 }
 
@@ -69,7 +69,7 @@ Job::~Job() = default;
 // Steps are counted before their noise is drawn, and none is made again: every job in the folder begins a stretch of
 // steps of its own. So the key has no use on disk.
 void Job::open_ledger(const std::string& folder) {
-  const auto& event = *options_.privacy;
+  const auto& event = *options_.step.privacy;
   folder_ = std::make_unique<RunFolder>(folder, Readers::owner);
   checkpoint::together(groups().control, "looking for another run", [&] {
     // A RunFolder makes the folder of checkpoints; only a run that saved has some in it.
@@ -77,8 +77,8 @@ void Job::open_ledger(const std::string& folder) {
                   " has checkpoints or the noise key of a run that may go on (shade train); choose another folder");
   });
   history_ = std::make_unique<History>(*folder_, groups().control,
-                                       History::Options{.seed = options_.noise_seed, .replayable = false});
-  const bool seeded = options_.noise_seed.has_value();
+                                       History::Options{.seed = options_.step.noise_seed, .replayable = false});
+  const bool seeded = options_.step.noise_seed.has_value();
   const auto known = history_->look("job", event_json(event, seeded, !options_.unaccounted), std::nullopt);
   auto earlier = earlier_steps(known.spent, event, seeded);
   earlier_ = std::move(earlier.steps);
@@ -87,32 +87,26 @@ void Job::open_ledger(const std::string& folder) {
   checkpoint::together(groups().control, "deleting the key", [&] {
     if (rank_ == 0) folder_->destroy_key();
   });
-  options_.key = [this](int64_t step) { return history_->key_of(step); };
-  options_.before_noise = [this, also = options_.before_noise](int64_t step, const io::Digest& sum) {
+  options_.step.key = [this](int64_t step) { return history_->key_of(step); };
+  options_.step.before_noise = [this, also = options_.step.before_noise](int64_t step, const io::Digest& sum) {
     history_->spend(step, sum);
     if (also) also(step, sum);
   };
 }
 
 StepOptions Job::step_options() const {
-  return {.grad_clip = options_.optimizer.grad_clip,
-          .gradient_norm = options_.gradient_norm,
-          .privacy = options_.privacy,
-          .method = options_.method,
-          .key = options_.key,
-          .noise_seed = options_.noise_seed,
-          .before_noise = options_.before_noise,
-          .stop = options_.stop,
-          .micro_shapes = shapes_.value_or(micro_batch_),
-          .rehearsal = options_.rehearsal};
+  auto out = options_.step;
+  out.grad_clip = options_.optimizer.grad_clip;
+  out.micro_shapes = shapes_.value_or(micro_batch_);
+  return out;
 }
 
 Step& Job::stepper() {
   if (step_) return *step_;
-  if (!options_.key) {
+  if (!options_.step.key) {
     const auto key =
-        is_private() ? agreed_key(groups().control, options_.noise_seed) : privacy::seeded_key(options_.seed);
-    options_.key = [key](int64_t) { return key; };
+        is_private() ? agreed_key(groups().control, options_.step.noise_seed) : privacy::seeded_key(options_.seed);
+    options_.step.key = [key](int64_t) { return key; };
   }
   shapes();
   auto step = std::make_unique<Step>(*options_.model, *runtime_, *optimizer_, optim::make_schedule(options_.optimizer),
@@ -129,7 +123,7 @@ Step& Job::stepper() {
 // Steps that the optimizer made before were drawn elsewhere, and what they spent is not known here.
 Step& Job::next_step() {
   auto& step = stepper();
-  if (step.noised() > 0 || !is_private() || options_.rehearsal || steps() == 0) return step;
+  if (step.noised() > 0 || !is_private() || options_.step.rehearsal || steps() == 0) return step;
   SHADE_REQUIRE(!history_, "the optimizer is at step ", steps(),
                 " before the first step of this job, whose ledger begins at step 0; a state that was trained on is "
                 "continued by shade train, or starts as weights without their optimizer");
@@ -148,7 +142,7 @@ void Job::end_at(int64_t steps) {
 std::unique_ptr<Loader> Job::make_loader() {
   SHADE_REQUIRE(options_.data != nullptr, "a job without a data set; set JobOptions::data, or pass batches to step()");
   const privacy::PrivacyEvent shuffled{.mechanism = {.sampler = privacy::Sampler::shuffled}};
-  auto event = options_.privacy.value_or(shuffled);
+  auto event = options_.step.privacy.value_or(shuffled);
   if (!is_private() && options_.sampling) event.mechanism = *options_.sampling;
   return std::make_unique<Loader>(
       *options_.data, Loader::Options{.split = options_.split.value_or(HeldOut::by_position(options_.data->size(), 0)),
@@ -159,7 +153,7 @@ std::unique_ptr<Loader> Job::make_loader() {
                                       .ranks = ranks_,
                                       .rank = rank_,
                                       .device = device(),
-                                      .key = options_.key});
+                                      .key = options_.step.key});
 }
 
 std::string Job::describe_batches() { return make_loader()->describe(); }
@@ -175,7 +169,7 @@ std::optional<StepRecord> Job::step(Step::Wishes wishes) {
 }
 
 StepRecord Job::step(std::span<const nn::Batch> micro_batches, Step::Wishes wishes) {
-  SHADE_REQUIRE(!is_private() || options_.unaccounted || options_.rehearsal,
+  SHADE_REQUIRE(!is_private() || options_.unaccounted || options_.step.rehearsal,
                 "batches from outside in a private job: the epsilon of its event holds for the event's sampler alone; "
                 "give the job its data set, or say that it is unaccounted");
   return next_step().run(micro_batches, std::nullopt, wishes);
@@ -198,7 +192,7 @@ int64_t Job::most_fixed() const {
 }
 
 int64_t Job::rows_of_sample() const {
-  const bool users = is_private() && options_.privacy->unit == privacy::PrivacyUnit::user;
+  const bool users = is_private() && options_.step.privacy->unit == privacy::PrivacyUnit::user;
   return users ? std::max<int64_t>(1, options_.max_records_per_user) : 1;
 }
 
@@ -271,15 +265,16 @@ void Job::find_micro_batch(Bytes limit) {
 std::optional<privacy::Spent> Job::spent(privacy::Accountant accountant) const {
   if (!no_epsilon_.empty()) return std::nullopt;
   auto all = earlier_;
-  all.push_back({options_.privacy->mechanism, step_ ? step_->noised() : 0});
-  return privacy::spent(accountant, all, options_.privacy->delta);
+  all.push_back({options_.step.privacy->mechanism, step_ ? step_->noised() : 0});
+  return privacy::spent(accountant, all, options_.step.privacy->delta);
 }
 
 // The bindings here name every field, so that a new one doesn't compile before it was decided on.
 Json deciding_words(const JobOptions& options) {
-  const auto& [model, data, split, privacy, method, sampling, noise_seed, folder, optimizer, shard, device, dtype,
-               batch_size, micro_batch, padding, max_records_per_user, steps, seed, weights, groups, key, before_noise,
-               stop, gradient_norm, unaccounted, rehearsal] = options;
+  const auto& [model, data, split, step, sampling, folder, optimizer, shard, device, dtype, batch_size, micro_batch,
+               padding, max_records_per_user, steps, seed, weights, groups, unaccounted] = options;
+  const auto& [grad_clip, gradient_norm, privacy, method, key, noise_seed, before_noise, stop, micro_shapes,
+               rehearsal] = step;
   auto steps_by = optimizer;
   auto shards = shard;
   shards.offload_folder.clear();  // of each host
@@ -331,9 +326,9 @@ Json shared_words(const JobOptions& options) {
   out["job"]["steps"] = options.steps;
   out["job"]["folder"] = !options.folder.empty();
   out["job"]["data"] = options.data != nullptr;
-  if (!options.privacy) return out;
-  out["privacy"]["steps"] = options.privacy->steps;
-  out["privacy"]["delta"] = options.privacy->delta;
+  if (!options.step.privacy) return out;
+  out["privacy"]["steps"] = options.step.privacy->steps;
+  out["privacy"]["delta"] = options.step.privacy->delta;
   return out;
 }
 
@@ -351,7 +346,7 @@ void require_neighbours(const JobOptions& options) {
   SHADE_REQUIRE(data.unit() != data::SampleUnit::overlapping_window,
                 "windows of a private job must not share a token, or a token would move two samples; pack the texts "
                 "with share_tokens = false");
-  if (options.privacy->unit == privacy::PrivacyUnit::user) {
+  if (options.step.privacy->unit == privacy::PrivacyUnit::user) {
     SHADE_REQUIRE(data.unit() == data::SampleUnit::record, "a sample of the data set (", data.describe(), ") is a ",
                   to_string(data.unit()), ", which belongs to no user; bring records");
     SHADE_REQUIRE(options.max_records_per_user > 0,
@@ -360,21 +355,21 @@ void require_neighbours(const JobOptions& options) {
     (void)training_units(options);
     return;
   }
-  SHADE_REQUIRE(to_string(data.unit()) == to_string(options.privacy->unit), "a sample of the data set (",
+  SHADE_REQUIRE(to_string(data.unit()) == to_string(options.step.privacy->unit), "a sample of the data set (",
                 data.describe(), ") is a ", to_string(data.unit()), ", and the privacy event protects a ",
-                to_string(options.privacy->unit), "; set PrivacyEvent::unit to what a sample is");
+                to_string(options.step.privacy->unit), "; set PrivacyEvent::unit to what a sample is");
 }
 
 }  // namespace
 
 int64_t training_units(const JobOptions& options) {
   const auto split = options.split.value_or(HeldOut::by_position(options.data->size(), 0));
-  return split.training(options.privacy ? options.privacy->unit : privacy::PrivacyUnit::record);
+  return split.training(options.step.privacy ? options.step.privacy->unit : privacy::PrivacyUnit::record);
 }
 
 void require_private(const JobOptions& options) {
-  const auto& event = *options.privacy;
-  if (options.rehearsal) return;
+  const auto& event = *options.step.privacy;
+  if (options.step.rehearsal) return;
   if (!options.unaccounted) {
     event.require_valid();
     SHADE_REQUIRE(event.mechanism.sampler != privacy::Sampler::shuffled,
@@ -401,11 +396,11 @@ void require_noise_for(const optim::OptimConfig& optimizer, bool is_private) {
 }
 
 std::string no_epsilon(const JobOptions& options) {
-  if (!options.privacy) return "not private";
-  if (options.rehearsal) return "a rehearsal protects nothing";
+  if (!options.step.privacy) return "not private";
+  if (options.step.rehearsal) return "a rehearsal protects nothing";
   if (options.unaccounted) return "the job is unaccounted";
-  if (options.noise_seed) return "the noise has a seed";
-  if (options.key) return "the noise key is the caller's, who may know it or have used it before";
+  if (options.step.noise_seed) return "the noise has a seed";
+  if (options.step.key) return "the noise key is the caller's, who may know it or have used it before";
   return {};
 }
 

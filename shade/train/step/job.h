@@ -1,6 +1,6 @@
 // A training job: a model, its data, how it is sharded, clipped and optimized, put together in one place.
 //
-//   train::Job job(world, {.model = &model, .data = &data, .privacy = event, .batch_size = 64, .steps = 100});
+//   train::Job job(world, {.model = &model, .data = &data, .step = {.privacy = event}, .batch_size = 64, .steps = 100});
 //   while (const auto record = job.step()) std::printf("%f\n", record->loss);  // the loss is not private
 //
 // `shade train`, bench, verify, audit and the examples are built on it. Weights, optimizer state and groups exist when
@@ -32,10 +32,11 @@ struct JobOptions {
   const data::Dataset* data = nullptr;
   std::optional<HeldOut> split{};  // which records are trained on; none: all
 
-  std::optional<privacy::PrivacyEvent> privacy{};  // none: not private
-  privacy::MakeMethod method{};                    // how samples are clipped; unset: the table's `auto`
-  std::optional<privacy::Mechanism> sampling{};    // of batches that are not private; none: shuffled
-  std::optional<uint64_t> noise_seed{};            // instead of a secret key: repeatable, and NOT private
+  // What each step does: whether it is private, how samples are clipped, hooks. The job sets its micro_shapes, and its
+  // grad_clip as the optimizer says. With a `key` no epsilon is stated; it is asked on another thread too, which reads
+  // ahead (as `data` is).
+  StepOptions step{};
+  std::optional<privacy::Mechanism> sampling{};  // of batches that are not private; none: shuffled
   std::string folder{};  // where a private job keeps its ledger; empty: what was spent is known to this process alone
 
   optim::OptimConfig optimizer{};  // with schedule, clipping of the whole gradient, moving average
@@ -57,14 +58,8 @@ struct JobOptions {
   // For programs around a job.
   std::function<void(shard::Runtime& runtime)> weights{};  // fills them; unset: as `seed` says
   std::optional<shard::Groups> groups{};  // of an earlier job in this world, which connects each mesh once
-  // StepOptions::key. No epsilon is stated for it. Asked on another thread too, which reads ahead (as `data` is).
-  std::function<privacy::NoiseKey(int64_t step)> key{};
-  std::function<void(int64_t step, const io::Digest& sum)> before_noise{};  // StepOptions::before_noise
-  std::function<bool()> stop{};                                             // StepOptions::stop
-  bool gradient_norm = false;                                               // StepOptions::gradient_norm
   // The event is one that no accountant supports, or the batches are the caller's: no epsilon may be stated.
   bool unaccounted = false;
-  bool rehearsal = false;  // StepOptions::rehearsal
 };
 
 class Job {
@@ -91,7 +86,7 @@ class Job {
   void use_micro_batch(int64_t samples);
   void end_at(int64_t steps);  // earlier than the options say
 
-  bool is_private() const { return options_.privacy.has_value(); }
+  bool is_private() const { return options_.step.privacy.has_value(); }
   int64_t steps() const { return optimizer_->steps(); }  // made
   int64_t micro_batch() const { return micro_batch_; }
   // How samples of the data set are padded, and how many of them a rank computes at a time.
