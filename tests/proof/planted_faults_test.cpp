@@ -194,7 +194,7 @@ TEST(Verify, TriesEveryStyleAndTypeUsersAndTheLoaderByDefault) {
   for (const int ranks : {1, 2})
     test::run_ranks(ranks, test::As::threads, [&](comm::World& world) {
       at::set_num_threads(1);
-      const auto rows = verify(world, {.methods = {"auto"}, .strategies = {"zero3"}}, {}, {});
+      const auto rows = verify(world, Verification({.methods = {"auto"}, .strategies = {"zero3"}}), {});
       std::set<std::string> seen;
       for (const auto& row : rows) {
         EXPECT_TRUE(row.pass) << row.json().dump();
@@ -217,7 +217,7 @@ TEST(Verify, TriesEveryStyleAndTypeUsersAndTheLoaderByDefault) {
 TEST(Verify, EveryMethodIsRightOnOneRank) {
   test::run_ranks(1, test::As::threads, [&](comm::World& world) {
     at::set_num_threads(1);
-    const auto rows = verify(world, {.strategies = {"none"}}, {}, {});
+    const auto rows = verify(world, Verification({.strategies = {"none"}}), {});
     EXPECT_GT(rows.size(), 200u);
     for (const auto& row : rows) {
       EXPECT_TRUE(row.pass) << row.json().dump();
