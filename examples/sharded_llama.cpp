@@ -32,8 +32,12 @@ int main(int argc, char** argv) {
       privacy::calibrate(privacy::Accountant::prv, event.accounted(), /*target_epsilon=*/8, event.delta).sigma;
 
   // Each rank holds its part of every unit, and gathers a unit while it is used.
-  train::JobOptions options{
-      .model = model.get(), .data = data.get(), .step = {.privacy = event}, .batch_size = 128, .micro_batch = 32, .seed = 1};
+  train::JobOptions options{.model = model.get(),
+                            .data = data.get(),
+                            .step = {.privacy = event},
+                            .batch_size = 128,
+                            .micro_batch = 32,
+                            .seed = 1};
   options.shard.shard = shard::Strategy::zero3;
   options.optimizer.lr = 1e-2;
   options.weights = [&](shard::Runtime& runtime) {

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "shade/base/execution.h"
 #include "shade/base/units.h"
 
 namespace shade {
@@ -36,11 +37,11 @@ class SpanListener {
 class Span {
  public:
   explicit Span(const char* name, int64_t index = -1) noexcept
-      : listener_(current.load(std::memory_order_acquire)), record_{name, index, {}, {}, this} {
+      : listener_(heard_by()), record_{name, index, {}, {}, this} {
     if (listener_ == nullptr) return;
     outer_ = innermost_;
     innermost_ = this;
-    if (outer_ == nullptr) before_ = phase_.exchange(name, std::memory_order_relaxed);
+    if (outer_ == nullptr && Execution::here() == nullptr) before_ = phase_.exchange(name, std::memory_order_relaxed);
     record_.begin = Clock::now();
     listener_->began(record_);
   }
@@ -48,13 +49,15 @@ class Span {
     if (listener_ == nullptr) return;
     record_.end = Clock::now();
     innermost_ = outer_;
-    if (outer_ == nullptr) phase_.store(before_, std::memory_order_relaxed);
+    if (outer_ == nullptr && Execution::here() == nullptr) phase_.store(before_, std::memory_order_relaxed);
     listener_->ended(record_);
   }
   Span(const Span&) = delete;
   Span& operator=(const Span&) = delete;
 
-  // The listener must outlive every span begun while it was attached. Returns the previous one.
+  // Who hears of all spans of the process, but those of a thread that has an Execution: gradients of an
+  // accelerator come from threads of autograd's, so a listener can't be found by thread. It must outlive every span
+  // that began while it was attached. Returns the previous one.
   static SpanListener* listen(SpanListener* listener) noexcept { return current.exchange(listener); }
 
   // Where this thread is, from the inside out; null: in no span that anybody listens to.
@@ -67,6 +70,10 @@ class Span {
 
  private:
   friend class UnitSpan;
+  static SpanListener* heard_by() noexcept {
+    const auto* here = Execution::here();
+    return here != nullptr ? here->spans : current.load(std::memory_order_acquire);
+  }
   inline static std::atomic<SpanListener*> current{nullptr};
   inline static thread_local const Span* innermost_ = nullptr;
   inline static std::atomic<const char*> phase_{nullptr};
@@ -87,7 +94,7 @@ class UnitSpan {
 
   void enter(const char* name, int64_t unit) noexcept {
     if (depth_++ > 0) return;
-    auto* const listener = Span::current.load(std::memory_order_acquire);
+    auto* const listener = Span::heard_by();
     if (listener == nullptr) return;
     record_ = {name, unit, Clock::now(), {}, this};
     listener->in_unit(this, unit);
@@ -96,14 +103,14 @@ class UnitSpan {
   void leave() noexcept {
     if (depth_ == 0 || --depth_ > 0 || record_.index < 0) return;
     record_.end = Clock::now();
-    if (auto* const listener = Span::current.load(std::memory_order_acquire)) listener->ended(record_);
+    if (auto* const listener = Span::heard_by()) listener->ended(record_);
     reset();
   }
   void reset() noexcept {  // a pass that was given up leaves units entered
     depth_ = 0;
     if (record_.index < 0) return;
     record_.index = -1;
-    if (auto* const listener = Span::current.load(std::memory_order_acquire)) listener->in_unit(this, -1);
+    if (auto* const listener = Span::heard_by()) listener->in_unit(this, -1);
   }
 
  private:

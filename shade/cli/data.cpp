@@ -137,6 +137,94 @@ void say_users(const std::vector<data::UnusedField>& unused) {
                       .c_str());
 }
 
+// All that is told of a folder.
+struct Found {
+  std::unique_ptr<data::TextDataset> dataset;
+  std::vector<data::TextFile> files;
+  data::Statistics counts;
+  std::vector<data::UnusedField> unused;
+  Seconds took{0};   // to open it
+  double drawn = 0;  // tokens per second
+
+  Bytes bytes() const {
+    return std::accumulate(files.begin(), files.end(), Bytes{}, [](Bytes sum, const data::TextFile& file) {
+      return sum + Bytes{static_cast<int64_t>(file.size)};
+    });
+  }
+  bool packed() const { return dataset->options().packing == data::Packing::packed; }
+  privacy::PrivacyUnit unit() const { return packed() ? privacy::PrivacyUnit::window : privacy::PrivacyUnit::record; }
+};
+
+Found look_at(const data::DataConfig& source, const LookConfig& look) {
+  const auto begin = Clock::now();
+  Found out{.dataset = data::open_dataset(source, look.seq_length, look.task), .files = {}, .counts = {}, .unused = {}};
+  out.took = Clock::now() - begin;
+  out.files = data::find_text_files(source.data_folder);
+  out.counts = data::count_records(*out.dataset);
+  out.unused = data::find_unused_fields(out.files, source.record_options());
+  out.drawn = drawing_speed(*out.dataset);
+  return out;
+}
+
+std::string protected_by(const Found& found) {
+  auto out = adjacency(found.unit());
+  if (found.packed()) return out + ", not a text or a person";
+  return found.counts.users ? out + "; with --privacy-unit user: " + adjacency(privacy::PrivacyUnit::user) : out;
+}
+
+Table table_of(const Found& found, int64_t seq_length) {
+  const auto& [dataset, counts] = std::tie(*found.dataset, found.counts);
+  const auto& store = dataset.store();
+  Table table({"what", "found"});
+  table.add({"fields of a record", visible(store.fields(), 400)});
+  if (!found.unused.empty()) table.add({"fields that are not used", names_of_fields(found.unused)});
+  table.add({"files", text(found.files.size(), ", ", to_string(found.bytes()))});
+  table.add({"samples", text(dataset.size())});
+  table.add({"epsilon would hold for", protected_by(found)});
+  if (counts.users)
+    table.add({"records per user", text(counts.users->median, " at the median, ", counts.users->most, " at most, of ",
+                                        counts.users->users, " users")});
+  table.add({"vocabulary", text(dataset.tokenizer().vocab())});
+  table.add({"tokens per record", text(significant(counts.mean_length), " on average, ", counts.longest, " at most")});
+  if (!found.packed())
+    table.add({text("cut at ", seq_length, " tokens"),
+               text(counts.cut, " records, ", percent(share_of(counts.cut, store.records())))});
+  if (!store.classes().empty()) table.add({"labels", labels_of(store, counts)});
+  if (!store.classes().empty() && !store.first_unlabelled().empty())
+    table.add({"first without label", store.first_unlabelled()});
+  table.add({store.reused() ? "opened from the cache" : "read and tokenized",
+             text(to_string(found.took), ", ", to_string_bandwidth(found.bytes(), found.took))});
+  table.add({"drawn at random", text(significant(found.drawn / 1e6), " million tokens/s")});
+  table.add({"token cache", store.place().string()});
+  return table;
+}
+
+Json found_json(const Found& found) {
+  const auto& [dataset, counts] = std::tie(*found.dataset, found.counts);
+  const auto& store = dataset.store();
+  return {{"files", found.files.size()},
+          {"bytes", found.bytes().count},
+          {"records", store.records()},
+          {"empty_records", store.empty_records()},
+          {"tokens", store.tokens()},
+          {"samples", dataset.size()},
+          {"adjacency", adjacency(found.unit())},
+          {"vocabulary", dataset.tokenizer().vocab()},
+          {"classes", store.classes()},
+          {"records_per_class", counts.labels},
+          {"fields", store.fields()},
+          {"users", counts.users ? Json(counts.users->users) : Json()},
+          {"most_records_per_user", counts.users ? Json(counts.users->most) : Json()},
+          {"unused_fields", unused_json(found.unused)},
+          {"mean_tokens", counts.mean_length},
+          {"longest_tokens", counts.longest},
+          {"cut_records", counts.cut},
+          {"lengths", lengths_json(counts)},
+          {"from_cache", store.reused()},
+          {"open_seconds", found.took.count()},
+          {"drawn_tokens_per_second", found.drawn}};
+}
+
 struct Data final : LineVerb {
   data::DataConfig source;
   LookConfig look;
@@ -172,71 +260,15 @@ int Data::run(const Arguments& arguments) {
   line.require_effects({{kModelKind, {look.task == data::Task::lm ? kLanguageModel : kTextClassifier, {"look.task"}}}});
   if (!look.write_sample.empty())
     data::write_sample_corpus(look.write_sample, look.sample_size, static_cast<uint64_t>(look.sample_seed));
-  const auto begin = Clock::now();
-  const auto dataset = data::open_dataset(source, look.seq_length, look.task);
-  const Seconds took = Clock::now() - begin;
-  const auto& store = dataset->store();
-  const auto files = data::find_text_files(source.data_folder);
-  const auto bytes = std::accumulate(files.begin(), files.end(), Bytes{}, [](Bytes sum, const data::TextFile& file) {
-    return sum + Bytes{static_cast<int64_t>(file.size)};
-  });
-  const auto counts = data::count_records(*dataset);
-  const auto unused = data::find_unused_fields(files, source.record_options());
-  const auto drawn = drawing_speed(*dataset);
-
-  std::printf("%s\n\n", visible_lines(dataset->describe()).c_str());
-  Table table({"what", "found"});
-  table.add({"fields of a record", visible(store.fields(), 400)});
-  if (!unused.empty()) table.add({"fields that are not used", names_of_fields(unused)});
-  table.add({"files", text(files.size(), ", ", to_string(bytes))});
-  table.add({"samples", text(dataset->size())});
-  const bool packed = source.packing == data::Packing::packed;
-  const auto unit = packed ? privacy::PrivacyUnit::window : privacy::PrivacyUnit::record;
-  auto neighbours = adjacency(unit);
-  if (packed) neighbours += ", not a text or a person";
-  if (counts.users && !packed) neighbours += "; with --privacy-unit user: " + adjacency(privacy::PrivacyUnit::user);
-  table.add({"epsilon would hold for", neighbours});
-  if (counts.users)
-    table.add({"records per user", text(counts.users->median, " at the median, ", counts.users->most, " at most, of ",
-                                        counts.users->users, " users")});
-  table.add({"vocabulary", text(dataset->tokenizer().vocab())});
-  table.add({"tokens per record", text(significant(counts.mean_length), " on average, ", counts.longest, " at most")});
-  if (!packed)
-    table.add({text("cut at ", look.seq_length, " tokens"),
-               text(counts.cut, " records, ", percent(share_of(counts.cut, store.records())))});
-  if (!store.classes().empty()) table.add({"labels", labels_of(store, counts)});
-  if (!store.classes().empty() && !store.first_unlabelled().empty())
-    table.add({"first without label", store.first_unlabelled()});
-  table.add({store.reused() ? "opened from the cache" : "read and tokenized",
-             text(to_string(took), ", ", to_string_bandwidth(bytes, took))});
-  table.add({"drawn at random", text(significant(drawn / 1e6), " million tokens/s")});
-  table.add({"token cache", store.place().string()});
-  std::printf("%s\n%s\n%s", table.str().c_str(), lengths_of(counts, store.records()).c_str(),
-              sample_of(*dataset).c_str());
-  say_users(unused);
-  if (!line.json_file.empty())
-    write_json(line.json_file, {{"files", files.size()},
-                                {"bytes", bytes.count},
-                                {"records", store.records()},
-                                {"empty_records", store.empty_records()},
-                                {"tokens", store.tokens()},
-                                {"samples", dataset->size()},
-                                {"adjacency", adjacency(unit)},
-                                {"vocabulary", dataset->tokenizer().vocab()},
-                                {"classes", store.classes()},
-                                {"records_per_class", counts.labels},
-                                {"fields", store.fields()},
-                                {"users", counts.users ? Json(counts.users->users) : Json()},
-                                {"most_records_per_user", counts.users ? Json(counts.users->most) : Json()},
-                                {"unused_fields", unused_json(unused)},
-                                {"mean_tokens", counts.mean_length},
-                                {"longest_tokens", counts.longest},
-                                {"cut_records", counts.cut},
-                                {"lengths", lengths_json(counts)},
-                                {"from_cache", store.reused()},
-                                {"open_seconds", took.count()},
-                                {"drawn_tokens_per_second", drawn},
-                                {"config", config.json()}});
+  const auto found = look_at(source, look);
+  std::printf("%s\n\n%s\n%s\n%s", visible_lines(found.dataset->describe()).c_str(),
+              table_of(found, look.seq_length).str().c_str(),
+              lengths_of(found.counts, found.dataset->store().records()).c_str(), sample_of(*found.dataset).c_str());
+  say_users(found.unused);
+  if (line.json_file.empty()) return 0;
+  auto json = found_json(found);
+  json["config"] = config.json();
+  write_json(line.json_file, json);
   return 0;
 }
 

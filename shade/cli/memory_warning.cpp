@@ -1,18 +1,7 @@
 #include "shade/cli/memory_warning.h"
 
-#include <ATen/Parallel.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
 #include <cmath>
-#include <csignal>
-#include <functional>
 
-#include "shade/base/descriptor.h"
 #include "shade/base/log.h"
 #include "shade/base/strings.h"
 #include "shade/plan/dry_run.h"
@@ -26,45 +15,6 @@ namespace {
 
 constexpr Seconds kPatience{3};
 
-// What a child process answers in time; empty: nothing, whatever the reason.
-std::string answer_of_child(const std::function<std::string()>& body) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {};
-  const auto child = ::fork();
-  if (child == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC); nowhere >= 0) {
-      ::dup2(nowhere, STDOUT_FILENO);
-      ::dup2(nowhere, STDERR_FILENO);
-    }
-    try {
-      const auto said = body();
-      if (::write(ends[1], said.data(), said.size()) != std::ssize(said)) ::_exit(1);
-    } catch (...) {
-      ::_exit(1);
-    }
-    ::_exit(0);
-  }
-  const Descriptor in(ends[0]);
-  ::close(ends[1]);
-  if (child < 0) return {};
-  std::string said;
-  std::array<char, 4096> part{};
-  const auto end = Clock::now() + kPatience;
-  for (;;) {
-    pollfd waiting{.fd = *in, .events = POLLIN, .revents = 0};
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
-    if (left <= 0 || ::poll(&waiting, 1, static_cast<int>(left)) <= 0) break;
-    const auto count = ::read(*in, part.data(), part.size());
-    if (count <= 0) break;
-    said.append(part.data(), static_cast<size_t>(count));
-  }
-  ::kill(child, SIGKILL);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? said : std::string();
-}
-
 // Sixteen bytes of states for each parameter, and activations as wide as a square matrix of all of them, a hundred
 // bytes each: far above what a small model needs.
 bool is_tiny(const MemoryQuestion& question) {
@@ -77,9 +27,10 @@ bool is_tiny(const MemoryQuestion& question) {
 }
 
 std::string answer(const MemoryQuestion& question) {
-  at::set_num_threads(1);  // threads of a parent don't exist in its child
-  const auto record = plan::dry_run(
-      question.experiment, {.ranks = question.ranks, .accelerator = question.accelerator, .capacity = question.limit});
+  const auto record = plan::dry_run(question.experiment, {.ranks = question.ranks,
+                                                          .accelerator = question.accelerator,
+                                                          .capacity = question.limit,
+                                                          .patience = kPatience});
   const auto needed = std::max(record.peak.total, record.reserved);
   if (needed <= question.limit) return {};
   const auto remedy = plan::peak_remedy(record, question.experiment);
@@ -94,7 +45,7 @@ std::string answer(const MemoryQuestion& question) {
 std::string memory_warning(const MemoryQuestion& question) noexcept {
   try {
     if (question.experiment.bench.work != measure::Work::step || is_tiny(question)) return {};
-    return answer_of_child([&] { return answer(question); });
+    return answer(question);
   } catch (...) {  // a run that can't be planned may still run
     return {};
   }

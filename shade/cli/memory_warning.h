@@ -16,8 +16,8 @@ struct MemoryQuestion {
 };
 
 // The peak of a rank, its largest part and the option that lowers it, if a dry run says that the peak exceeds the
-// limit. Empty: it doesn't, the model is far too small for that, or a dry run can't say it within a few seconds. The
-// dry run is made by a child process, so that it leaves no trace in this one's counters. Throws nothing.
+// limit. Empty: it doesn't, the model is far too small for that, or a dry run can't say it within a few seconds. Throws
+// nothing.
 std::string memory_warning(const MemoryQuestion& question) noexcept;
 
 // A recipe's step, of two micro-batches at most: peaks of later ones are the same. None: samples of several records,

@@ -316,6 +316,11 @@ struct Plan final : Invocation {
   Plan();
   Description description() const override { return describe_with_bench(app, example); }
   int run(const Arguments& arguments) override;
+
+ private:
+  int advise(const Arguments& words, const Arguments& arguments);
+  int plan_rows(const Arguments& words, const Arguments& arguments);
+  void write_result(Json out, const Arguments& arguments) const;
 };
 
 Plan::Plan() {
@@ -354,23 +359,29 @@ int Plan::run(const Arguments& arguments) {
                 "what is to be planned? Give a model and how it is trained, e.g. --model llama3-8b --dp auto --shard "
                 "zero3 --ranks 8");
   print_once(implied);
-  const auto write_result = [&](Json out) {
-    out["environment"] = origin("plan", arguments, c10::kCPU);
-    if (time.device()) {
-      out["device_profile"] = time.device()->name;
-      out["device"] = time.device()->json();
-    }
-    write_json(json_file, out);
-  };
-  if (advice.asked()) {
-    SHADE_REQUIRE(!privacy.asked() && !whole_run.asked(),
-                  "--advise is about memory and the time of a step; ask for a privacy budget or a whole run in "
-                  "another plan");
-    const bool found = advice.run(words, time);
-    if (!csv_file.empty()) write_output(csv_file, advice.csv());
-    if (!json_file.empty()) write_result(advice.json());
-    return found ? 0 : 1;
+  return advice.asked() ? advise(words, arguments) : plan_rows(words, arguments);
+}
+
+void Plan::write_result(Json out, const Arguments& arguments) const {
+  out["environment"] = origin("plan", arguments, c10::kCPU);
+  if (time.device()) {
+    out["device_profile"] = time.device()->name;
+    out["device"] = time.device()->json();
   }
+  write_json(json_file, out);
+}
+
+int Plan::advise(const Arguments& words, const Arguments& arguments) {
+  SHADE_REQUIRE(!privacy.asked() && !whole_run.asked(),
+                "--advise is about memory and the time of a step; ask for a privacy budget or a whole run in "
+                "another plan");
+  const bool found = advice.run(words, time);
+  if (!csv_file.empty()) write_output(csv_file, advice.csv());
+  if (!json_file.empty()) write_result(advice.json(), arguments);
+  return found ? 0 : 1;
+}
+
+int Plan::plan_rows(const Arguments& words, const Arguments& arguments) {
   auto rows = read_rows(words);
   size_t refused = 0;
   {
@@ -404,7 +415,7 @@ int Plan::run(const Arguments& arguments) {
     for (const auto& [name, whole] : runs)
       for (auto& row : out["rows"])
         if (row["name"] == name) row["run"] = whole.json();
-    write_result(std::move(out));
+    write_result(std::move(out), arguments);
   }
   return refused == 0 ? 0 : 1;
 }

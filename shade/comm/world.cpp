@@ -24,7 +24,6 @@
 #include "shade/comm/job/secret.h"
 #include "shade/comm/job/task.h"
 #include "shade/comm/job/watchdog.h"
-#include "shade/comm/planned.h"
 #include "shade/comm/socket.h"
 #include "shade/comm/store.h"
 #include "shade/comm/wire/connect.h"
@@ -94,6 +93,7 @@ struct World::State {
   std::shared_ptr<TrafficLog> traffic = std::make_shared<TrafficLog>();
   std::shared_ptr<Journal> journal;  // simulated
   CostModel cost;
+  Counted counted = Counted::backend;
 
   std::mutex mutex;
   std::set<std::string> names;
@@ -258,7 +258,7 @@ World World::connect(const Place& place, const CommConfig& config, c10::intrusiv
   return world;
 }
 
-World World::simulated(int rank, int size, CostModel cost) {
+World World::simulated(int rank, int size, CostModel cost, Counted counted) {
   auto state = std::make_unique<State>();
   state->place.rank = rank;
   state->place.size = size;
@@ -266,6 +266,7 @@ World World::simulated(int rank, int size, CostModel cost) {
   state->backend = BackendKind::simulated;
   state->journal = std::make_shared<Journal>();
   state->cost = cost;
+  state->counted = counted;
   state->secret = Secret::of(Secret::new_words());  // nothing leaves this process
   return World(std::move(state));
 }
@@ -304,7 +305,7 @@ std::unique_ptr<Transport> World::State::transport(const std::string& name, cons
   if (kind == BackendKind::simulated) {
     auto alone = make_simulated(rank, size, {.cost = cost, .journal = journal, .global_ranks = ranks});
     auto solo = make_native(alone, rank, size);
-    if (!AsExchange::active()) return solo;
+    if (counted == Counted::backend) return solo;
     return make_planned(std::move(alone), rank, ranks, config.segment, std::move(solo));
   }
   if (size == 1) return make_exchange({}, rank, ranks, name, config.segment);

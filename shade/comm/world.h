@@ -68,8 +68,10 @@ class World {
   static World connect(const Place& place, const CommConfig& config, c10::intrusive_ptr<c10d::Store> store,
                        Options options);
 
-  // One rank that stands for `size`: no store, no sockets.
-  static World simulated(int rank, int size, CostModel cost = {});
+  // One rank that stands for `size`: no store, no sockets. Its groups count a backend's own collectives, as ranks over
+  // NCCL use them, or what our exchange algorithms would send and allocate (exchange/), as ranks on CPUs do.
+  enum class Counted { backend, exchange };
+  static World simulated(int rank, int size, CostModel cost = {}, Counted counted = Counted::backend);
 
   World(World&&) noexcept;
   World& operator=(World&&) noexcept;

@@ -243,6 +243,36 @@ std::string trace_file(const Experiment& experiment, const std::string& log_key,
   return text(wanted, log_key, "/rank", rank, ".pt.trace.json");
 }
 
+// Where its memory went: at the peak, at most, by rank, stage by stage.
+void BenchResult::write_memory(Json& out) const {
+  out["breakdown"] = by_kind(largest().at_peak);
+  out["breakdown_max"] = by_kind(most());
+  out["memory_by_rank"] = Json::array();
+  if (!peak_owner.is_null()) out["peak_owner"] = peak_owner;
+  if (!timeline.is_null()) out["timeline"] = timeline;
+  out["snapshots"] = Json::array();
+  for (int rank = 0; rank < std::ssize(memory); ++rank) {
+    const auto& of_rank = memory[static_cast<size_t>(rank)];
+    out["memory_by_rank"].push_back(rank_json(of_rank, rank));
+    for (const auto& line : of_rank.stages) out["snapshots"].push_back(snapshot(line, rank, gpus > 0));
+  }
+}
+
+void BenchResult::write_peer(Json& out, const Experiment& experiment) const {
+  if (peer_times_ms.empty()) return;
+  const auto& dp = experiment.dp;
+  const PeerRow row{
+      .work = text(description, ", T ", experiment.work.seq_length, ", ", to_string(experiment.model.dtype),
+                   ranks > 1 ? ", " + to_string(experiment.shard.shard) : "",
+                   dp.is_private() ? ", " + to_string(dp.dp) : ""),
+      .ours = Millis(best_of(times_ms)),
+      .peer = Millis(best_of(peer_times_ms)),
+      .ours_peak = largest().at_peak.total,
+      .peer_peak = peer_peak};
+  out["rows"] = Json::array({row.json()});
+  out["peer_times_ms"] = peer_times_ms;
+}
+
 Json BenchResult::json(const Experiment& experiment) const {
   const auto& [c, shard, dp] = std::tie(experiment.bench, experiment.shard, experiment.dp);
   Json out{{"mode", experiment.mode},
@@ -279,28 +309,8 @@ Json BenchResult::json(const Experiment& experiment) const {
                                                    {"bytes", sum.wire.count},
                                                    {"time_ms", sum.time_ms},
                                                    {"exposed_ms", sum.exposed_ms}});
-  out["breakdown"] = by_kind(largest().at_peak);
-  out["breakdown_max"] = by_kind(most());
-  out["memory_by_rank"] = Json::array();
-  if (!peak_owner.is_null()) out["peak_owner"] = peak_owner;
-  if (!timeline.is_null()) out["timeline"] = timeline;
-  out["snapshots"] = Json::array();
-  for (int rank = 0; rank < std::ssize(memory); ++rank) {
-    const auto& of_rank = memory[static_cast<size_t>(rank)];
-    out["memory_by_rank"].push_back(rank_json(of_rank, rank));
-    for (const auto& line : of_rank.stages) out["snapshots"].push_back(snapshot(line, rank, gpus > 0));
-  }
-  if (!peer_times_ms.empty()) {
-    const PeerRow row{
-        .work = text(description, ", T ", experiment.work.seq_length, ", ", to_string(experiment.model.dtype),
-                     ranks > 1 ? ", " + to_string(shard.shard) : "", dp.is_private() ? ", " + to_string(dp.dp) : ""),
-        .ours = Millis(best_of(times_ms)),
-        .peer = Millis(best_of(peer_times_ms)),
-        .ours_peak = largest().at_peak.total,
-        .peer_peak = peer_peak};
-    out["rows"] = Json::array({row.json()});
-    out["peer_times_ms"] = peer_times_ms;
-  }
+  write_memory(out);
+  write_peer(out, experiment);
   out["config"] = without_folders(experiment.options);
   // Also under the names of the documents.
   out["config"].update({{"model_name", model_name},

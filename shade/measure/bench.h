@@ -151,6 +151,10 @@ struct BenchResult : catalog::Figures {
   bool tells_of_records(const privacy::DpConfig& dp) const { return dp.is_private() && records > 0; }
   Json json(const Experiment& experiment) const;  // shared: what tells of single records of a private run is left out
   void write_events(const Experiment& experiment) const;  // to --tensorboard
+
+ private:
+  void write_memory(Json& out) const;
+  void write_peer(Json& out, const Experiment& experiment) const;
 };
 
 // How PyTorch is told to do the same; it is built for one family of shapes, and says so.

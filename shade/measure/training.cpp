@@ -90,132 +90,185 @@ void add_traffic(BenchResult& result, std::span<const comm::TrafficRecord> recor
   }
 }
 
-}  // namespace
+// One measured run of training steps on this rank.
+class Measurement {
+ public:
+  Measurement(comm::World& world, const Experiment& experiment, const StageListener& stage_reached);
+  void step(int64_t i);
+  BenchResult finish();
 
-BenchResult measure_training(comm::World& world, const Experiment& experiment, const StageListener& stage_reached) {
-  const auto& [config, spec, shard] = std::tie(experiment.bench, experiment.model, experiment.shard);
-  if (!config.bare) profile::TensorMemory::track();
-  const auto device = world.device();
+  int64_t steps() const { return config_.warmup_iter + config_.num_iter; }
+
+ private:
+  void reach(const char* stage);
+  void begin_measuring();
+  void measured(const train::StepRecord& record, Seconds took, Millis loading, Seconds cpu);
+  std::string name_of(const char* span, int64_t index);
+
+  comm::World& world_;
+  const Experiment& experiment_;
+  const BenchConfig& config_;
+  const StageListener& stage_reached_;
+  at::Device device_;
+  bool follows_memory_;  // allocation by allocation, with what each is for
+  std::unique_ptr<models::Model> model_;
+  shard::Groups groups_;
+  BenchResult result_;
+  RankMemory memory_;
+  std::optional<Feed> feed_;
+  std::optional<train::Job> job_;
+  std::optional<Peer> peer_;
+  std::unique_ptr<profile::DeviceMeter> meter_;
+  std::vector<double> mine_;  // times of this rank
+  StepTimes last_{};
+  std::vector<profile::MemoryPoint> course_;
+  std::optional<profile::Phases> phases_;
+  std::optional<profile::Trace> trace_;
+};
+
+std::unique_ptr<models::Model> counted_model(const Experiment& experiment, at::Device device) {
+  if (!experiment.bench.bare) profile::TensorMemory::track();
   nn::use_device(device);
-  const bool follows_memory = !config.bare && device.is_cpu();  // allocation by allocation, with what each is for
-  const auto type = train::scalar_type(spec.dtype);
-  const auto model = models::make_model(spec.model, experiment.sizes, spec.options());
-  const auto groups = shard::connect_groups(world, shard::policy_of(shard, world.size()));
-  const auto& control = groups.control;
-  const models::BatchShape shape{config.batch_size * config.grad_accum, experiment.work.seq_length};
+  return models::make_model(experiment.model.model, experiment.sizes, experiment.model.options());
+}
 
-  BenchResult result;
-  result.gpus = device.is_cpu() ? 0 : world.size();
-  Feed feed(experiment, *model, world.place(), device);
-  result.data = feed.describe();
-  result.records = feed.records();
-  RankMemory memory;
-  const auto reach = [&](const char* stage) {
-    add_stage(memory, stage, device);
-    const auto by_rank = last_stage(control, memory);
-    if (stage_reached && world.rank() == 0) stage_reached(by_rank, !device.is_cpu());
-  };
+Measurement::Measurement(comm::World& world, const Experiment& experiment, const StageListener& stage_reached)
+    : world_(world),
+      experiment_(experiment),
+      config_(experiment.bench),
+      stage_reached_(stage_reached),
+      device_(world.device()),
+      follows_memory_(!config_.bare && device_.is_cpu()),
+      model_(counted_model(experiment, device_)),
+      groups_(shard::connect_groups(world, shard::policy_of(experiment.shard, world.size()))) {
+  result_.gpus = device_.is_cpu() ? 0 : world.size();
+  feed_.emplace(experiment, *model_, world.place(), device_);
+  result_.data = feed_->describe();
+  result_.records = feed_->records();
   reach("after data creation");
 
-  auto job_options = measure::job_options(experiment, *model, world.size());
-  job_options.device = device;
-  job_options.groups = groups;
-  train::Job job(world, std::move(job_options));
-  auto& runtime = job.runtime();
+  auto options = job_options(experiment, *model_, world.size());
+  options.device = device_;
+  options.groups = groups_;
+  job_.emplace(world, std::move(options));
   profile::return_unused_heap();  // what only the beginning needed
   reach("after model creation");
 
-  result.describe(experiment, *model, world.size());
-  result.length = model->tokens(shape);
-  result.flops_per_token = models::training_flops_per_token(*model, shape);
-  const NameOf name_of = [&](const char* span, int64_t index) -> std::string {
-    if (index < 0) return "";
-    const std::string_view of = span;
-    if (of == "norm" || of == "sample_gradients")
-      return model->parameters().weights()[static_cast<size_t>(index)].name();
-    if (of.starts_with("unit") || of == "gather_wait" || of == "reduce_wait")
-      return runtime.units()[static_cast<size_t>(index)]->layout().name;
-    return "";
-  };
+  const models::BatchShape shape{config_.batch_size * config_.grad_accum, experiment.work.seq_length};
+  result_.describe(experiment, *model_, world.size());
+  result_.length = model_->tokens(shape);
+  result_.flops_per_token = models::training_flops_per_token(*model_, shape);
+  peer_ = start_peer(world, experiment, *model_);
+  meter_ = profile::DeviceMeter::open(device_);
+  if (!config_.bare) phases_.emplace(device_);
+  if (!config_.trace_place().empty())
+    trace_.emplace(profile::TraceOwner{world.rank(), world.size(), to_string(world.backend())});
+}
 
-  auto peer = start_peer(world, experiment, *model);
-  const auto meter = profile::DeviceMeter::open(device);
-  std::vector<double> mine;
-  StepTimes last{};
-  std::vector<profile::MemoryPoint> course;
-  std::optional<profile::Phases> phases;
-  if (!config.bare) phases.emplace(device);
-  std::optional<profile::Trace> trace;
-  if (!config.trace_place().empty())
-    trace.emplace(profile::TraceOwner{world.rank(), world.size(), to_string(world.backend())});
-  std::optional<Progress> progress;
-  if (world.rank() == 0) progress.emplace("bench", config.warmup_iter + config.num_iter);
-  for (int64_t i = 0; i < config.warmup_iter + config.num_iter; ++i) {
-    const bool measured = i >= config.warmup_iter, ends = i + 1 == config.warmup_iter + config.num_iter;
-    if (i == config.warmup_iter) {
-      const auto warmup = world.traffic().drain();
-      if (trace) trace->collectives(warmup);
-      reach("after warmup");
-      world.traffic().drain();  // what it has sent is of no step
-      profile::TensorMemory::restart_average();
-    }
-    control.barrier().wait();
-    if (phases) phases->restart();
-    if (ends && follows_memory) profile::TensorMemory::record_course();
-    last.begin = Clock::now();
-    const auto cpu = profile::process_cpu_time();
-    const auto batches = feed.next();
-    const Millis loading = Clock::now() - last.begin;
-    const auto record = job.step(batches);
-    if (!device.is_cpu()) at::accelerator::synchronizeDevice(device.index());
-    last.end = Clock::now();
-    result.losses.push_back(record.loss);
-    result.clipped = record.samples.clipped;
-    result.not_finite = record.samples.not_finite;
-    if (trace) trace->step(i, last.begin, last.end);
-    if (measured) {
-      const Seconds took = last.end - last.begin;
-      mine.push_back(Millis(took).count());
-      result.tokens += record.tokens;
-      *result.cpu_overhead_ms += loading.count() / static_cast<double>(config.num_iter);
-      const double busy = meter ? meter->utilisation().value_or(0)
-                                : (profile::process_cpu_time() - cpu).count() / (took.count() * at::get_num_threads());
-      *result.utilisation += busy / static_cast<double>(config.num_iter);
-      if (ends && follows_memory) course = profile::TensorMemory::take_course();
-      if (phases)
-        add_phases(
-            result, *phases, took, config.num_iter, name_of,
-            {.phases_ms = {}, .peak = profile::peak_memory(device), .allocated = profile::allocated_memory(device)});
-      if (peer) result.peer_times_ms.push_back(peer->step().count());  // the other ranks sleep in the next barrier
-    }
-    if (progress) progress->advance();
-  }
-  if (device.is_cpu()) memory.average = profile::TensorMemory::average();  // an accelerator's allocator has none
-  const auto traffic = world.traffic().drain();
-  if (trace) {
-    trace->collectives(traffic);
-    trace->save(trace_file(experiment, result.log_key, world.rank(), world.size()), experiment.readers());
+void Measurement::reach(const char* stage) {
+  add_stage(memory_, stage, device_);
+  const auto by_rank = last_stage(groups_.control, memory_);
+  if (stage_reached_ && world_.rank() == 0) stage_reached_(by_rank, !device_.is_cpu());
+}
+
+std::string Measurement::name_of(const char* span, int64_t index) {
+  if (index < 0) return "";
+  const std::string_view of = span;
+  if (of == "norm" || of == "sample_gradients")
+    return model_->parameters().weights()[static_cast<size_t>(index)].name();
+  if (of.starts_with("unit") || of == "gather_wait" || of == "reduce_wait")
+    return job_->runtime().units()[static_cast<size_t>(index)]->layout().name;
+  return "";
+}
+
+void Measurement::begin_measuring() {
+  const auto warmup = world_.traffic().drain();
+  if (trace_) trace_->collectives(warmup);
+  reach("after warmup");
+  world_.traffic().drain();  // what it has sent is of no step
+  profile::TensorMemory::restart_average();
+}
+
+void Measurement::step(int64_t i) {
+  if (i == config_.warmup_iter) begin_measuring();
+  groups_.control.barrier().wait();
+  if (phases_) phases_->restart();
+  const bool ends = i + 1 == steps();
+  if (ends && follows_memory_) profile::TensorMemory::record_course();
+  last_.begin = Clock::now();
+  const auto cpu = profile::process_cpu_time();
+  const auto batches = feed_->next();
+  const Millis loading = Clock::now() - last_.begin;
+  const auto record = job_->step(batches);
+  if (!device_.is_cpu()) at::accelerator::synchronizeDevice(device_.index());
+  last_.end = Clock::now();
+  result_.losses.push_back(record.loss);
+  result_.clipped = record.samples.clipped;
+  result_.not_finite = record.samples.not_finite;
+  if (trace_) trace_->step(i, last_.begin, last_.end);
+  if (i < config_.warmup_iter) return;
+  if (ends && follows_memory_) course_ = profile::TensorMemory::take_course();
+  measured(record, last_.end - last_.begin, loading, cpu);
+}
+
+void Measurement::measured(const train::StepRecord& record, Seconds took, Millis loading, Seconds cpu) {
+  const auto count = static_cast<double>(config_.num_iter);
+  mine_.push_back(Millis(took).count());
+  result_.tokens += record.tokens;
+  *result_.cpu_overhead_ms += loading.count() / count;
+  const double busy = meter_ ? meter_->utilisation().value_or(0)
+                             : (profile::process_cpu_time() - cpu).count() / (took.count() * at::get_num_threads());
+  *result_.utilisation += busy / count;
+  if (phases_)
+    add_phases(
+        result_, *phases_, took, config_.num_iter,
+        [this](const char* span, int64_t index) { return name_of(span, index); },
+        {.phases_ms = {}, .peak = profile::peak_memory(device_), .allocated = profile::allocated_memory(device_)});
+  if (peer_) result_.peer_times_ms.push_back(peer_->step().count());  // the other ranks sleep in the next barrier
+}
+
+BenchResult Measurement::finish() {
+  if (device_.is_cpu()) memory_.average = profile::TensorMemory::average();  // an accelerator's allocator has none
+  const auto traffic = world_.traffic().drain();
+  if (trace_) {
+    trace_->collectives(traffic);
+    trace_->save(trace_file(experiment_, result_.log_key, world_.rank(), world_.size()), experiment_.readers());
   }
   reach("after training");
-  add_traffic(result, traffic, config.num_iter);
-  if (phases) {
-    result.timeline = timeline_of(last, phases->records(), traffic, course, name_of);
-    if (device.is_cpu()) result.peak_owner = json_of(profile::TensorMemory::peak_place(), name_of);
+  add_traffic(result_, traffic, config_.num_iter);
+  if (phases_) {
+    const NameOf name = [this](const char* span, int64_t index) { return name_of(span, index); };
+    result_.timeline = timeline_of(last_, phases_->records(), traffic, course_, name);
+    if (device_.is_cpu()) result_.peak_owner = json_of(profile::TensorMemory::peak_place(), name);
   }
-  result.loss = result.losses.back();
-  result.tokens /= config.num_iter;
-  if (peer) result.peer_peak = peer->peak_bytes();
-  add_peak(memory, device);
-  result.memory = gathered(control, memory);
-  if (!config.bare) result.product_flops = profile::peak_gemm_flops(type, device);
-  const auto times = exchanged(control, mine);
-  for (size_t i = 0; i < mine.size(); ++i) {
+  result_.loss = result_.losses.back();
+  result_.tokens /= config_.num_iter;
+  if (peer_) result_.peer_peak = peer_->peak_bytes();
+  add_peak(memory_, device_);
+  result_.memory = gathered(groups_.control, memory_);
+  if (!config_.bare)
+    result_.product_flops = profile::peak_gemm_flops(train::scalar_type(experiment_.model.dtype), device_);
+  const auto times = exchanged(groups_.control, mine_);
+  for (size_t i = 0; i < mine_.size(); ++i) {
     double slowest = 0;
     for (const auto& rank : times) slowest = std::max(slowest, rank[static_cast<int64_t>(i)].item<double>());
-    result.times_ms.push_back(slowest);
+    result_.times_ms.push_back(slowest);
   }
-  result.complete(experiment);
-  return result;
+  result_.complete(experiment_);
+  return std::move(result_);
+}
+
+}  // namespace
+
+BenchResult measure_training(comm::World& world, const Experiment& experiment, const StageListener& stage_reached) {
+  Measurement measurement(world, experiment, stage_reached);
+  std::optional<Progress> progress;
+  if (world.rank() == 0) progress.emplace("bench", measurement.steps());
+  for (int64_t i = 0; i < measurement.steps(); ++i) {
+    measurement.step(i);
+    if (progress) progress->advance();
+  }
+  return measurement.finish();
 }
 
 }  // namespace shade::measure

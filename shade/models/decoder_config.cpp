@@ -228,70 +228,77 @@ std::vector<std::string> not_trained_with(const ConfigFile& file) {
   return out;
 }
 
+namespace {
+
+// Sizes that several names have, or differ from by a little.
+DecoderConfig llama3_8b() {
+  return {.hidden = 4096,
+          .layers = 32,
+          .heads = 32,
+          .kv_heads = 8,
+          .ffn = 14336,
+          .vocab = 128256,
+          .rope_theta = 500000,
+          .max_positions = 8192};
+}
+
+nn::RopeScaling llama3_scaling(double factor) {
+  return {.factor = factor, .low_freq_factor = 1, .high_freq_factor = 4, .original_max_position = 8192};
+}
+
+DecoderConfig llama31_8b() {
+  auto config = llama3_8b();
+  config.rope_scaling = llama3_scaling(8);
+  config.max_positions = 131072;
+  return config;
+}
+
+DecoderConfig qwen2_15b() {
+  return {.family = "qwen2",
+          .hidden = 1536,
+          .layers = 28,
+          .heads = 12,
+          .kv_heads = 2,
+          .ffn = 8960,
+          .vocab = 151936,
+          .norm_eps = 1e-6,
+          .rope_theta = 1e6,
+          .tied = true,
+          .qkv_bias = true};
+}
+
+DecoderConfig qwen3(int64_t hidden, int64_t layers, int64_t heads, int64_t ffn, bool tied) {
+  return {.family = "qwen3",
+          .hidden = hidden,
+          .layers = layers,
+          .heads = heads,
+          .kv_heads = 8,
+          .ffn = ffn,
+          .vocab = 151936,
+          .head_dim = 128,
+          .norm_eps = 1e-6,
+          .rope_theta = 1e6,
+          .tied = tied,
+          .head_norms = true,
+          .max_positions = 40960};
+}
+
+DecoderConfig nano(DecoderConfig config) {  // of a family, as small as tests like it
+  config.hidden = 32;
+  config.layers = 2;
+  config.heads = 4;
+  config.kv_heads = 2;
+  config.ffn = 56;
+  config.vocab = 256;
+  return config;
+}
+
+}  // namespace
+
 const std::map<std::string, DecoderConfig>& DecoderConfig::named() {
-  static const nn::RopeScaling llama31{
-      .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4, .original_max_position = 8192};
-  static const nn::RopeScaling llama32{
-      .factor = 32, .low_freq_factor = 1, .high_freq_factor = 4, .original_max_position = 8192};
-  static const DecoderConfig qwen15{.family = "qwen2",
-                                    .hidden = 1536,
-                                    .layers = 28,
-                                    .heads = 12,
-                                    .kv_heads = 2,
-                                    .ffn = 8960,
-                                    .vocab = 151936,
-                                    .norm_eps = 1e-6,
-                                    .rope_theta = 1e6,
-                                    .tied = true,
-                                    .qkv_bias = true};
-  static const DecoderConfig llama3{.hidden = 4096,
-                                    .layers = 32,
-                                    .heads = 32,
-                                    .kv_heads = 8,
-                                    .ffn = 14336,
-                                    .vocab = 128256,
-                                    .rope_theta = 500000,
-                                    .max_positions = 8192};
-  static const DecoderConfig longer = [] {  // Llama 3.1: the same for 131072 positions
-    auto config = llama3;
-    config.rope_scaling = llama31;
-    config.max_positions = 131072;
-    return config;
-  }();
-  static const DecoderConfig qwen3{.family = "qwen3",
-                                   .hidden = 1024,
-                                   .layers = 28,
-                                   .heads = 16,
-                                   .kv_heads = 8,
-                                   .ffn = 3072,
-                                   .vocab = 151936,
-                                   .head_dim = 128,
-                                   .norm_eps = 1e-6,
-                                   .rope_theta = 1e6,
-                                   .tied = true,
-                                   .head_norms = true,
-                                   .max_positions = 40960};
-  static const auto wider = [](int64_t hidden, int64_t layers, int64_t heads, int64_t ffn, bool tied) {
-    auto config = qwen3;
-    config.hidden = hidden;
-    config.layers = layers;
-    config.heads = heads;
-    config.ffn = ffn;
-    config.tied = tied;
-    return config;
-  };
-  static const auto nano = [](DecoderConfig config) {  // of a family, as small as tests like it
-    config.hidden = 32;
-    config.layers = 2;
-    config.heads = 4;
-    config.kv_heads = 2;
-    config.ffn = 56;
-    config.vocab = 256;
-    return config;
-  };
   static const std::map<std::string, DecoderConfig> table{
-      {"llama3-8b", llama3},
-      {"llama3.1-8b", longer},
+      {"llama3-8b", llama3_8b()},
+      {"llama3.1-8b", llama31_8b()},
       {"llama3.2-1b",
        {.hidden = 2048,
         .layers = 16,
@@ -301,7 +308,7 @@ const std::map<std::string, DecoderConfig>& DecoderConfig::named() {
         .vocab = 128256,
         .head_dim = 64,
         .rope_theta = 500000,
-        .rope_scaling = llama32,
+        .rope_scaling = llama3_scaling(32),
         .tied = true}},
       {"mistral-7b",  // v0.3, which has no window
        {.family = "mistral",
@@ -313,12 +320,12 @@ const std::map<std::string, DecoderConfig>& DecoderConfig::named() {
         .vocab = 32768,
         .rope_theta = 1e6,
         .max_positions = 32768}},
-      {"qwen3-0.6b", qwen3},
-      {"qwen3-1.7b", wider(2048, 28, 16, 6144, true)},
-      {"qwen3-4b", wider(2560, 36, 32, 9728, true)},
-      {"qwen3-8b", wider(4096, 36, 32, 12288, false)},
-      {"qwen2-1.5b", qwen15},
-      {"qwen2.5-1.5b", qwen15},
+      {"qwen3-0.6b", qwen3(1024, 28, 16, 3072, true)},
+      {"qwen3-1.7b", qwen3(2048, 28, 16, 6144, true)},
+      {"qwen3-4b", qwen3(2560, 36, 32, 9728, true)},
+      {"qwen3-8b", qwen3(4096, 36, 32, 12288, false)},
+      {"qwen2-1.5b", qwen2_15b()},
+      {"qwen2.5-1.5b", qwen2_15b()},
       {"llama-nano", nano({.rope_theta = 500000})},
       {"qwen2-nano", nano({.family = "qwen2", .norm_eps = 1e-6, .rope_theta = 1e6, .tied = true, .qkv_bias = true})},
       {"mistral-nano", nano({.family = "mistral"})},

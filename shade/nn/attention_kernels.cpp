@@ -10,7 +10,7 @@
 #include <algorithm>
 
 #include "shade/base/error.h"
-#include "shade/base/shaped_work.h"
+#include "shade/base/execution.h"
 #include "shade/nn/kernels.h"
 #include "shade/nn/launches.h"
 
@@ -40,11 +40,11 @@ Gradients grouped(const Gradients& found, int64_t kv_heads) {
 void say_attention_skipped(const char* name, const FlashInput& in, double times) {
   const auto bytes = [](const at::Tensor& t) { return static_cast<double>(t.nbytes()); };
   const double scores = static_cast<double>(in.q.numel()) * static_cast<double>(in.k.size(2)) * (in.causal ? 0.5 : 1.0);
-  WorkSkipped::say({.name = name,
-                    .element_size = static_cast<int64_t>(in.q.element_size()),
-                    .read = times * (bytes(in.q) + bytes(in.k) + bytes(in.v)),
-                    .written = times * bytes(in.q),
-                    .flops = 4 * times * scores});
+  say_skipped({.name = name,
+               .element_size = static_cast<int64_t>(in.q.element_size()),
+               .read = times * (bytes(in.q) + bytes(in.k) + bytes(in.v)),
+               .written = times * bytes(in.q),
+               .flops = 4 * times * scores});
 }
 
 // What libtorch's CPU kernels allocate for the tiles of their threads, in elements of the type that they sum in:

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "shade/base/error.h"
-#include "shade/base/shaped_work.h"
+#include "shade/base/execution.h"
 #include "shade/nn/function.h"
 
 namespace shade::nn {
@@ -16,10 +16,10 @@ at::Tensor looked_up(const at::Tensor& table, const at::Tensor& ids) {
   shape.push_back(table.size(1));
   const auto rows = at::empty(shape, table.options());
   const auto bytes = static_cast<double>(rows.nbytes());
-  WorkSkipped::say({.name = "embedding",
-                    .element_size = static_cast<int64_t>(rows.element_size()),
-                    .read = bytes,
-                    .written = bytes});
+  say_skipped({.name = "embedding",
+               .element_size = static_cast<int64_t>(rows.element_size()),
+               .read = bytes,
+               .written = bytes});
   return rows;
 }
 

@@ -6,10 +6,12 @@
 #include <map>
 #include <mutex>
 
+#include "shade/base/execution.h"
+
 namespace shade::nn {
 namespace {
 
-std::atomic<int64_t> cpu_block = 0;  // 0: a CPU is a CPU, and a plan is of one
+std::atomic<int64_t> cpu_block = 0;  // of AsAccelerator; 0: a CPU is a CPU
 
 Bytes memory_of(at::Device device) {
   static std::mutex mutex;
@@ -25,12 +27,17 @@ Bytes memory_of(at::Device device) {
 
 bool stands_for_another(const at::Tensor& x) { return x.is_cpu() || x.is_meta(); }
 
+Bytes block_here() {
+  const auto* here = Execution::here();
+  return here != nullptr ? here->accelerator_block : Bytes{cpu_block};
+}
+
 }  // namespace
 
-bool few_launches(const at::Tensor& x) { return !stands_for_another(x) || cpu_block > 0; }
+bool few_launches(const at::Tensor& x) { return !stands_for_another(x) || block_here().count > 0; }
 
 Bytes largest_block(const at::Tensor& x) {
-  return stands_for_another(x) ? Bytes{cpu_block} : Bytes{memory_of(x.device()).count / 64};
+  return stands_for_another(x) ? block_here() : Bytes{memory_of(x.device()).count / 64};
 }
 
 AsAccelerator::AsAccelerator(Bytes block) : before_{cpu_block.exchange(block.count)} {}

@@ -11,8 +11,7 @@
 
 namespace shade::nn {
 
-// True for tensors of an accelerator; not on a CPU. Shapes alone (meta) stand for a CPU's, unless an AsAccelerator
-// lives.
+// True for tensors of an accelerator; not on a CPU. In a dry run they stand for what it says (base/execution.h).
 bool few_launches(const at::Tensor& x);
 
 // What one temporary may take there: a 64th of the device's memory, or 1 GiB if its allocator doesn't say how much
@@ -20,7 +19,7 @@ bool few_launches(const at::Tensor& x);
 Bytes largest_block(const at::Tensor& x);
 
 // While it lives, tensors of the CPU and of meta are treated as an accelerator's, in blocks of this size: for tests of
-// what accelerators compute, and for plans of their steps. Not while another thread computes.
+// what accelerators compute. Process-wide, because ranks of a test are threads; not while another thread computes.
 class AsAccelerator {
  public:
   explicit AsAccelerator(Bytes block = GiB(1));

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "shade/base/shaped_work.h"
+#include "shade/base/execution.h"
 #include "shade/nn/function.h"
 #include "shade/nn/kernels.h"
 #include "shade/nn/launches.h"
@@ -13,7 +13,7 @@ namespace {
 // What no kernel of meta does.
 void say_norm_skipped(const char* name, const at::Tensor& x, double reads) {
   const auto bytes = static_cast<double>(x.nbytes());
-  WorkSkipped::say(
+  say_skipped(
       {.name = name, .element_size = static_cast<int64_t>(x.element_size()), .read = reads * bytes, .written = bytes});
 }
 

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "shade/base/shaped_work.h"
+#include "shade/base/execution.h"
 #include "shade/nn/function.h"
 #include "shade/nn/kernels.h"
 #include "shade/nn/launches.h"
@@ -97,14 +97,14 @@ bool multiplied_on_meta(const at::Tensor& out, const at::Tensor& a, Use a_is, co
   if (!out.is_meta()) return false;
   const auto inner = a.size(a_is == transposed ? 0 : 1);
   const auto bytes = [](const at::Tensor& t) { return static_cast<double>(t.nbytes()); };
-  WorkSkipped::say({.name = "mm",
-                    .element_size = static_cast<int64_t>(a.element_size()),
-                    .read = bytes(a) + bytes(b) + (adds ? bytes(out) : 0),
-                    .written = bytes(out),
-                    .flops = 2 * static_cast<double>(out.numel()) * static_cast<double>(inner),
-                    .rows = out.size(0),
-                    .inner = inner,
-                    .columns = out.size(1)});
+  say_skipped({.name = "mm",
+               .element_size = static_cast<int64_t>(a.element_size()),
+               .read = bytes(a) + bytes(b) + (adds ? bytes(out) : 0),
+               .written = bytes(out),
+               .flops = 2 * static_cast<double>(out.numel()) * static_cast<double>(inner),
+               .rows = out.size(0),
+               .inner = inner,
+               .columns = out.size(1)});
   return true;
 }
 
@@ -113,14 +113,14 @@ at::Tensor planned_matmul(const at::Tensor& x, const at::Tensor& y, at::ScalarTy
   auto shape = x.sizes().vec();
   shape.back() = y.size(-1);
   const auto out = at::empty(shape, x.options().dtype(type));
-  WorkSkipped::say({.name = "mm",
-                    .element_size = static_cast<int64_t>(x.element_size()),
-                    .read = static_cast<double>(x.nbytes() + y.nbytes()),
-                    .written = static_cast<double>(out.nbytes()),
-                    .flops = 2 * static_cast<double>(out.numel()) * static_cast<double>(x.size(-1)),
-                    .rows = x.size(-2),
-                    .inner = x.size(-1),
-                    .columns = y.size(-1)});
+  say_skipped({.name = "mm",
+               .element_size = static_cast<int64_t>(x.element_size()),
+               .read = static_cast<double>(x.nbytes() + y.nbytes()),
+               .written = static_cast<double>(out.nbytes()),
+               .flops = 2 * static_cast<double>(out.numel()) * static_cast<double>(x.size(-1)),
+               .rows = x.size(-2),
+               .inner = x.size(-1),
+               .columns = y.size(-1)});
   return out;
 }
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "shade/base/error.h"
-#include "shade/base/shaped_work.h"
+#include "shade/base/execution.h"
 
 namespace shade::optim {
 
@@ -16,9 +16,9 @@ at::Tensor squared_norm(std::span<const Slot> slots) {
   for (const auto& slot : slots) {
     if (slot.gradient.numel() == 0) continue;
     if (slot.gradient.is_meta()) {
-      WorkSkipped::say({.name = "squared_norm",
-                        .element_size = static_cast<int64_t>(slot.gradient.element_size()),
-                        .read = static_cast<double>(slot.gradient.nbytes())});
+      say_skipped({.name = "squared_norm",
+                   .element_size = static_cast<int64_t>(slot.gradient.element_size()),
+                   .read = static_cast<double>(slot.gradient.nbytes())});
       continue;
     }
     auto total = at::zeros({}, slot.gradient.options().dtype(at::kDouble));

@@ -13,8 +13,8 @@
 #include <cmath>
 
 #include "shade/base/error.h"
+#include "shade/base/execution.h"
 #include "shade/base/parallel.h"
-#include "shade/base/shaped_work.h"
 #include "shade/optim/ema.h"
 
 namespace shade::optim {
@@ -43,13 +43,13 @@ void check(const Slot& slot) {
 }
 
 // On meta nothing is updated. Weights and states are read and written, the gradient is read.
-void say_skipped(const Slot& slot, std::span<const at::Tensor> states) {
+void say_update(const Slot& slot, std::span<const at::Tensor> states) {
   auto bytes = static_cast<double>(slot.master.nbytes());
   for (const auto& state : states) bytes += static_cast<double>(state.nbytes());
-  WorkSkipped::say({.name = "optimizer_update",
-                    .element_size = static_cast<int64_t>(slot.master.element_size()),
-                    .read = bytes + static_cast<double>(slot.gradient.nbytes()),
-                    .written = bytes});
+  say_skipped({.name = "optimizer_update",
+               .element_size = static_cast<int64_t>(slot.master.element_size()),
+               .read = bytes + static_cast<double>(slot.gradient.nbytes()),
+               .written = bytes});
 }
 
 }  // namespace
@@ -116,7 +116,7 @@ void Optimizer::step(std::span<const Slot> slots, double learning_rate, double s
   for (const auto& slot : slots) {
     if (slot.master.numel() == 0) continue;
     if (slot.master.is_meta()) {
-      say_skipped(slot, states_.at(slot.name));
+      say_update(slot, states_.at(slot.name));
       continue;
     }
     const auto scalar = [&](double value) { return at::full({}, value, slot.master.options()); };

@@ -2,16 +2,16 @@
 
 #include <ATen/ATen.h>
 
+#include "shade/base/execution.h"
 #include "shade/checkpoint/owned.h"
-#include "shade/comm/planned.h"
 #include "shade/measure/experiment_job.h"
 #include "shade/measure/feed.h"
 #include "shade/models/flops.h"
-#include "shade/nn/launches.h"
 #include "shade/plan/caching_allocator.h"
 #include "shade/plan/meta_kernels.h"
 #include "shade/plan/page_heap.h"
 #include "shade/plan/recorder.h"
+#include "shade/profile/memory.h"
 
 namespace shade::plan {
 namespace {
@@ -33,12 +33,6 @@ PeakOwner owner_of(const profile::PeakPlace& place, const models::Model& model, 
   else if (inner == "gather_wait" || inner == "reduce_wait")
     out.of = unit_name(place.index);
   return out;
-}
-
-// Bytes that were there before the run, of whatever, are no part of it.
-void leave_out(profile::MemoryBreakdown& memory, const profile::MemoryBreakdown& before) {
-  memory.total.count -= before.total.count;
-  for (size_t i = 0; i < memory.kinds.size(); ++i) memory.kinds[i].count -= before.kinds[i].count;
 }
 
 // Rank 0 owns as much as any other; copies of a shard deal its pieces among themselves.
@@ -77,17 +71,16 @@ StepRecord dry_run(const measure::Experiment& experiment, const DryRunOptions& o
   profile::TensorMemory::track();
   profile::TensorMemory::track_meta();
   const MetaKernels kernels;
-  std::optional<nn::AsAccelerator> accelerator;
-  std::optional<comm::AsExchange> exchange;
-  profile::AllocationRecord allocations;
-  if (options.accelerator) {
-    accelerator.emplace(Bytes{options.accelerator->count / 64});
-  } else {
-    exchange.emplace();
-  }
-  const auto before = profile::TensorMemory::breakdown();
-  profile::TensorMemory::reset_peak();
-  auto world = comm::World::simulated(/*rank=*/0, options.ranks);
+  const auto memory = std::make_shared<profile::MemoryBook>();
+  memory->record_allocations();
+  Execution execution{.memory = memory};
+  if (options.accelerator) execution.accelerator_block = Bytes{options.accelerator->count / 64};
+  if (options.patience.count() > 0)
+    execution.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(options.patience);
+  const ExecutionScope scope(execution);
+  auto world = comm::World::simulated(
+      /*rank=*/0, options.ranks, {},
+      options.accelerator ? comm::World::Counted::backend : comm::World::Counted::exchange);
   const at::Device device = at::kMeta;
   const auto model = models::make_model(experiment.model.model, experiment.sizes, experiment.model.options());
   measure::Feed feed(experiment, *model, world.place(), device);
@@ -97,25 +90,23 @@ StepRecord dry_run(const measure::Experiment& experiment, const DryRunOptions& o
   // An accelerator moves whole units (shard::segment_on); meta would stand for a CPU, which cuts them.
   if (options.accelerator && job_options.shard.segment.count == 0) job_options.shard.segment = GiB(1 << 20);
   train::Job job(world, std::move(job_options));
-  auto creation = allocations.take();
+  auto creation = memory->take_allocations();
   StepRecord record{.ranks = options.ranks};
   {
-    Recorder recorder(world, job.runtime());
+    Recorder recorder(world, job.runtime(), execution, *memory);
     job.step(feed.next());
     recorder.restart();
-    profile::TensorMemory::record_course();
+    memory->record_course();
     job.step(feed.next());
     record.events = recorder.take();
-    for (const auto& point : profile::TensorMemory::take_course())
+    for (const auto& point : memory->take_course())
       record.course.push_back({recorder.event_at(point.at), point.memory});
   }
-  record.state = profile::TensorMemory::breakdown();
-  record.peak = profile::TensorMemory::peak_breakdown();
-  record.most = profile::TensorMemory::most();
-  record.owner = owner_of(profile::TensorMemory::peak_place(), *model, job.runtime());
-  for (auto* memory : {&record.state, &record.peak, &record.most}) leave_out(*memory, before);
-  for (auto& moment : record.course) leave_out(moment.memory, before);
-  add_allocator(record, std::move(creation), allocations.take(), options);
+  record.state = memory->now();
+  record.peak = memory->peak();
+  record.most = memory->most();
+  record.owner = owner_of(memory->place(), *model, job.runtime());
+  add_allocator(record, std::move(creation), memory->take_allocations(), options);
   record.checkpoint = checkpoint_of(job, options.ranks);
   add_totals(record);
   const models::BatchShape shape{config.batch_size * config.grad_accum, experiment.work.seq_length};

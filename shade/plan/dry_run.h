@@ -16,10 +16,12 @@ struct DryRunOptions {
   // None: the step is planned for a CPU.
   std::optional<Bytes> accelerator{};
   std::optional<Bytes> capacity{};  // what its allocator may reserve; none: all of it
+  Seconds patience{0};              // after which it is given up with an Error; 0: as long as it takes
 };
 
 // What rank 0, whose shards are the largest, does in its second step, and the peak of its memory since the beginning.
-// One at a time in a process: memory is counted process-wide. Throws UsageError as the experiment itself would.
+// It counts in books of its own (base/execution.h), so it leaves no trace in the process's, and several may run at
+// once, each on a thread. Throws UsageError as the experiment itself would.
 StepRecord dry_run(const measure::Experiment& experiment, const DryRunOptions& options);
 
 }  // namespace shade::plan

@@ -115,23 +115,30 @@ at::Tensor add(const at::Tensor& self, const at::Tensor& other, const at::Scalar
   return at::meta::add(self, other, alpha);
 }
 
+void register_kernels() {
+  static const auto library = [] {
+    auto out =
+        std::make_unique<torch::Library>(torch::Library::IMPL, "aten", c10::DispatchKey::Meta, __FILE__, __LINE__);
+    out->impl("abs.out", TORCH_FN(same_shape));
+    out->impl("logical_not.out", TORCH_FN(same_shape));
+    out->impl("logical_and.out", TORCH_FN(common_shape));
+    out->impl("where.self", TORCH_FN(where));
+    out->impl("index_select", TORCH_FN(index_select));
+    out->impl("roll", TORCH_FN(roll));
+    out->impl("add.Tensor", TORCH_FN(add));
+    out->impl("mm", TORCH_FN(mm));
+    out->impl("mm.out", TORCH_FN(mm_into));
+    out->impl("bmm", TORCH_FN(bmm));
+    out->impl("addmm", TORCH_FN(addmm));
+    out->impl("addmm_", TORCH_FN(addmm_to));
+    return out;
+  }();
+}
+
 }  // namespace
 
-MetaKernels::MetaKernels()
-    : library_(
-          std::make_unique<torch::Library>(torch::Library::IMPL, "aten", c10::DispatchKey::Meta, __FILE__, __LINE__)) {
-  library_->impl("abs.out", TORCH_FN(same_shape));
-  library_->impl("logical_not.out", TORCH_FN(same_shape));
-  library_->impl("logical_and.out", TORCH_FN(common_shape));
-  library_->impl("where.self", TORCH_FN(where));
-  library_->impl("index_select", TORCH_FN(index_select));
-  library_->impl("roll", TORCH_FN(roll));
-  library_->impl("add.Tensor", TORCH_FN(add));
-  library_->impl("mm", TORCH_FN(mm));
-  library_->impl("mm.out", TORCH_FN(mm_into));
-  library_->impl("bmm", TORCH_FN(bmm));
-  library_->impl("addmm", TORCH_FN(addmm));
-  library_->impl("addmm_", TORCH_FN(addmm_to));
+MetaKernels::MetaKernels() {
+  register_kernels();
   functions_ = at::addThreadLocalCallback(
       at::RecordFunctionCallback(&function_began, &function_ended).scopes({at::RecordScope::BACKWARD_FUNCTION}));
 }

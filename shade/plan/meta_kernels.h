@@ -5,17 +5,12 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
 
-#include <memory>
-
 #include "shade/base/units.h"
-
-namespace torch {
-class Library;
-}
 
 namespace shade::plan {
 
-// Registered while it lives. One at a time in a process.
+// Of its thread, while it lives; what replaces kernels on meta stays registered, because libtorch has them for the
+// whole process: nothing else computes on meta.
 class MetaKernels {
  public:
   MetaKernels();
@@ -24,7 +19,6 @@ class MetaKernels {
   MetaKernels& operator=(const MetaKernels&) = delete;
 
  private:
-  std::unique_ptr<torch::Library> library_;
   at::CallbackHandle functions_;
 };
 

@@ -143,7 +143,7 @@ bool complete(StepEvent& event, const at::RecordFunction& function) {
   return any;
 }
 
-Recorder* active = nullptr;
+thread_local Recorder* active = nullptr;  // callbacks of libtorch's are plain functions
 
 bool inside(const char* name) {
   for (const auto* span = Span::innermost(); span != nullptr; span = span->outer())
@@ -183,11 +183,12 @@ CollectiveEvent collective_of(const comm::TrafficRecord& record, const shard::Gr
 
 }  // namespace
 
-Recorder::Recorder(comm::World& world, const shard::Runtime& runtime) : world_(&world), runtime_(&runtime) {
-  SHADE_CHECK(active == nullptr, "another step is being recorded in this process");
+Recorder::Recorder(comm::World& world, const shard::Runtime& runtime, Execution& execution, profile::MemoryBook& memory)
+    : world_(&world), runtime_(&runtime), execution_(&execution), memory_(&memory) {
+  SHADE_CHECK(active == nullptr, "another step is being recorded on this thread");
   active = this;
-  previous_ = Span::listen(this);
-  WorkSkipped::listen(&work_skipped);
+  execution.spans = this;
+  execution.work = this;
   handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&operator_began, &operator_ended)
                                            .needsInputs(true)
                                            .needsOutputs(true)
@@ -196,9 +197,9 @@ Recorder::Recorder(comm::World& world, const shard::Runtime& runtime) : world_(&
 
 Recorder::~Recorder() {
   at::removeCallback(handle_);
-  WorkSkipped::listen(nullptr);
-  Span::listen(previous_);
-  if (previous_ == nullptr) profile::TensorMemory::forget_units();
+  execution_->spans = nullptr;
+  execution_->work = nullptr;
+  memory_->forget_units();
   active = nullptr;
 }
 
@@ -281,7 +282,6 @@ std::vector<std::string> Recorder::labels_of(const char* verb, int64_t unit) con
 }
 
 void Recorder::began(const SpanRecord& record) noexcept {
-  if (previous_ != nullptr) previous_->began(record);
   const std::string_view name = record.name;
   if (name != "gather_wait" && name != "reduce_wait") return;
   add_collectives();
@@ -289,16 +289,14 @@ void Recorder::began(const SpanRecord& record) noexcept {
 }
 
 void Recorder::ended(const SpanRecord& record) noexcept {
-  if (previous_ != nullptr) previous_->ended(record);
   if (std::string_view(record.name) != "reduce") return;  // all reductions are complete
   add_collectives();
   wait_for_all();
 }
 
 void Recorder::in_unit(const UnitSpan* owner, int64_t unit) noexcept {
-  profile::TensorMemory::in_unit(owner, unit);
+  memory_->in_unit(owner, unit);
   unit_ = unit;
-  if (previous_ != nullptr) previous_->in_unit(owner, unit);
 }
 
 std::unique_ptr<at::ObserverContext> Recorder::operator_began(const at::RecordFunction& function) {
@@ -317,19 +315,18 @@ void Recorder::operator_ended(const at::RecordFunction& function, at::ObserverCo
   if (counts) active->add(std::move(*event));
 }
 
-void Recorder::work_skipped(const ShapedWork& work) {
-  if (active == nullptr) return;
+void Recorder::skipped(const ShapedWork& work) {
   const bool noise = std::string_view(work.name) == "noise";
-  active->add({.kind = noise ? EventKind::noise : EventKind::compute,
-               .name = work.name,
-               .dtype = type_of(work.element_size),
-               .flops = work.flops,
-               .bytes_read = work.read,
-               .bytes_written = work.written,
-               .batch = work.rows > 0 ? 1 : 0,
-               .rows = work.rows,
-               .inner = work.inner,
-               .columns = work.columns});
+  add({.kind = noise ? EventKind::noise : EventKind::compute,
+       .name = work.name,
+       .dtype = type_of(work.element_size),
+       .flops = work.flops,
+       .bytes_read = work.read,
+       .bytes_written = work.written,
+       .batch = work.rows > 0 ? 1 : 0,
+       .rows = work.rows,
+       .inner = work.inner,
+       .columns = work.columns});
 }
 
 }  // namespace shade::plan

@@ -7,19 +7,21 @@
 #include <string>
 #include <vector>
 
-#include "shade/base/shaped_work.h"
+#include "shade/base/execution.h"
 #include "shade/base/span.h"
 #include "shade/comm/world.h"
 #include "shade/plan/step_record.h"
+#include "shade/profile/memory.h"
 #include "shade/shard/runtime.h"
 
 namespace shade::plan {
 
-// Listens from construction to destruction, to the thread that made it. One at a time in a process. The world is a
-// simulated one: its operations are complete when they are issued, so the traffic log has them in order.
-class Recorder final : public SpanListener {
+// Listens from construction to destruction, to the thread that made it and has this execution. One at a time on a
+// thread. The world is a simulated one: its operations are complete when they are issued, so the traffic log has them
+// in order.
+class Recorder final : public SpanListener, public WorkListener {
  public:
-  Recorder(comm::World& world, const shard::Runtime& runtime);
+  Recorder(comm::World& world, const shard::Runtime& runtime, Execution& execution, profile::MemoryBook& memory);
   ~Recorder() override;
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -32,6 +34,7 @@ class Recorder final : public SpanListener {
   void began(const SpanRecord& record) noexcept override;
   void ended(const SpanRecord& record) noexcept override;
   void in_unit(const UnitSpan* owner, int64_t unit) noexcept override;
+  void skipped(const ShapedWork& work) override;
 
  private:
   // An operator that is under way. One that asks others to do its work is not counted itself.
@@ -47,7 +50,6 @@ class Recorder final : public SpanListener {
 
   static std::unique_ptr<at::ObserverContext> operator_began(const at::RecordFunction& function);
   static void operator_ended(const at::RecordFunction& function, at::ObserverContext* context);
-  static void work_skipped(const ShapedWork& work);
 
   void add(StepEvent event);
   void append(StepEvent event);  // as the last one
@@ -60,7 +62,8 @@ class Recorder final : public SpanListener {
   comm::World* world_;
   const shard::Runtime* runtime_;
   at::CallbackHandle handle_ = 0;
-  SpanListener* previous_ = nullptr;
+  Execution* execution_;
+  profile::MemoryBook* memory_;
   std::vector<StepEvent> events_;
   std::vector<Clock::time_point> over_;  // when each event was written down
   std::vector<Open> open_;

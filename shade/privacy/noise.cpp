@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "shade/base/error.h"
+#include "shade/base/execution.h"
 #include "shade/base/parallel.h"
-#include "shade/base/shaped_work.h"
 #include "shade/privacy/chacha20.h"
 #include "shade/privacy/device_noise.h"
 #include "shade/privacy/exact_arithmetic.h"
@@ -107,7 +107,7 @@ void Noise::add(at::Tensor flat, double deviation, uint64_t step, int64_t weight
               "noise is added to flat gradients in fp64, not to ", flat.toString(), " of shape ", flat.sizes());
   if (flat.is_meta()) {  // a plan of a step, without numbers
     const auto bytes = static_cast<double>(flat.nbytes());
-    return WorkSkipped::say(
+    return say_skipped(
         {.name = "noise", .element_size = static_cast<int64_t>(flat.element_size()), .read = bytes, .written = bytes});
   }
   const Wiped drawn{task(deviation, step, weight, begin, flat.numel())};

@@ -30,166 +30,180 @@ PeakPlace place_of(Bytes bytes, MemoryKind kind, int64_t unit) {
   return place;
 }
 
-// Live allocations by address, and their sums. Some kernels take raw memory from the allocator and hand back the bare
-// address, so size and kind can't travel with the pointer.
-class Book {
-  static constexpr size_t kLongestCourse = 4096;
+constexpr size_t kLongestCourse = 4096;
 
- public:
-  void put(const void* address, int64_t bytes) {
-    const auto kind = MemoryScope::current();
-    const std::lock_guard lock(mutex_);
-    live_[address] = {bytes, kind};
-    pass();
-    now_.total.count += bytes;
-    add(kind, bytes);
-    if (now_.total.count > peak_.total.count) {
-      peak_ = now_;
-      place_ = place_of({bytes}, kind, unit_here());
-    }
-    follow();
-  }
-  void take(const void* address) {
-    const std::lock_guard lock(mutex_);
-    const auto found = live_.find(address);
-    if (found == live_.end()) return;
-    const auto [bytes, kind] = found->second;
-    pass();
-    now_.total.count -= bytes;
-    now_.of(kind).count -= bytes;
-    live_.erase(found);
-    follow();
-  }
-  void retag(const void* address, MemoryKind kind) {
-    const std::lock_guard lock(mutex_);
-    const auto found = live_.find(address);
-    if (found == live_.end()) return;
-    now_.of(found->second.kind).count -= found->second.bytes;
-    add(kind, found->second.bytes);
-    found->second.kind = kind;
-  }
-  void in_unit(const UnitSpan* owner, int64_t unit) {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(units_, [&](const InUnit& known) { return known.owner == owner; });
-    if (unit >= 0) units_.push_back({owner, std::this_thread::get_id(), unit});
-  }
-  void forget_units() {
-    const std::lock_guard lock(mutex_);
-    units_.clear();
-  }
-  MemoryBreakdown now() const {
-    const std::lock_guard lock(mutex_);
-    return now_;
-  }
-  MemoryBreakdown peak() const {
-    const std::lock_guard lock(mutex_);
-    return peak_;
-  }
-  MemoryBreakdown most() const {
-    const std::lock_guard lock(mutex_);
-    auto most = most_;
-    most.total = peak_.total;
-    return most;
-  }
-  PeakPlace place() const {
-    const std::lock_guard lock(mutex_);
-    return place_;
-  }
-  void record_course() {
-    const std::lock_guard lock(mutex_);
-    following_ = true;
-    apart_ = peak_.total.count / 400;
-    seen_ = now_.total.count;
-    stride_ = 1;
-    window_ = 0;
-    course_ = {{Clock::now(), now_}};
-  }
-  std::vector<MemoryPoint> take_course() {
-    const std::lock_guard lock(mutex_);
-    following_ = false;
-    if (window_ > 0) course_.push_back(highest_);
-    window_ = 0;
-    course_.push_back({Clock::now(), now_});
-    return std::exchange(course_, {});
-  }
-  Bytes average() {
-    const std::lock_guard lock(mutex_);
-    pass();
-    const double seconds = Seconds(changed_ - begun_).count();
-    return seconds > 0 ? Bytes{static_cast<int64_t>(byte_seconds_ / seconds)} : now_.total;
-  }
-  void reset_peak() {
-    const std::lock_guard lock(mutex_);
-    peak_ = most_ = now_;
-    place_ = {};
-  }
-  void restart_average() {
-    const std::lock_guard lock(mutex_);
-    begun_ = changed_ = Clock::now();
-    byte_seconds_ = 0;
-  }
+}  // namespace
 
- private:
-  struct Entry {
-    int64_t bytes = 0;
-    MemoryKind kind = MemoryKind::other;
-  };
-  struct InUnit {
-    const UnitSpan* owner;
-    std::thread::id thread;
-    int64_t unit;
-  };
-  // A thread that entered none (a kernel's, a collective's) works for the only unit there is, if there is only one.
-  int64_t unit_here() const {
-    for (const auto& known : units_)
-      if (known.thread == std::this_thread::get_id()) return known.unit;
-    return units_.size() == 1 ? units_.front().unit : -1;
+void MemoryBook::put(const void* address, int64_t bytes) {
+  const auto kind = MemoryScope::current();
+  const std::lock_guard lock(mutex_);
+  live_[address] = {bytes, kind};
+  pass();
+  now_.total.count += bytes;
+  add(kind, bytes);
+  if (now_.total.count > peak_.total.count) {
+    peak_ = now_;
+    place_ = place_of({bytes}, kind, unit_here());
   }
-  void add(MemoryKind kind, int64_t bytes) {
-    auto &now = now_.of(kind), &most = most_.of(kind);
-    now.count += bytes;
-    most = std::max(most, now);
-  }
-  // What was held until now, for how long.
-  void pass() {
-    const auto now = Clock::now();
-    byte_seconds_ += static_cast<double>(now_.total.count) * Seconds(now - changed_).count();
-    changed_ = now;
-  }
-  // Of every `stride_` changes the highest is kept.
-  void follow() {
-    if (!following_ || std::abs(now_.total.count - seen_) <= apart_) return;
-    seen_ = now_.total.count;
-    if (window_++ == 0 || now_.total > highest_.memory.total) highest_ = {changed_, now_};
-    if (window_ < stride_) return;
-    window_ = 0;
-    course_.push_back(highest_);
-    if (course_.size() < kLongestCourse) return;
-    stride_ *= 2;
-    for (size_t i = 0; i < course_.size() / 2; ++i) {
-      const auto &a = course_[2 * i], &b = course_[2 * i + 1];
-      course_[i] = a.memory.total < b.memory.total ? b : a;
-    }
-    course_.resize(course_.size() / 2);
-  }
+  follow();
+}
 
-  mutable std::mutex mutex_;
-  std::unordered_map<const void*, Entry> live_;
-  MemoryBreakdown now_, peak_, most_;
-  Clock::time_point begun_ = Clock::now(), changed_ = begun_;
-  double byte_seconds_ = 0;
-  PeakPlace place_;
-  std::vector<InUnit> units_;  // of every model that is in one
-  bool following_ = false;
-  int64_t apart_ = 0, seen_ = 0;
-  size_t stride_ = 1, window_ = 0;
-  MemoryPoint highest_;  // of the window
-  std::vector<MemoryPoint> course_;
-};
+bool MemoryBook::take(const void* address) {
+  const std::lock_guard lock(mutex_);
+  const auto found = live_.find(address);
+  if (found == live_.end()) return false;
+  const auto [bytes, kind] = found->second;
+  pass();
+  now_.total.count -= bytes;
+  now_.of(kind).count -= bytes;
+  live_.erase(found);
+  follow();
+  return true;
+}
 
-Book& book() {
-  static auto* const instance = new Book;  // outlives every tensor, static ones included
+void MemoryBook::retag(const void* address, MemoryKind kind) {
+  const std::lock_guard lock(mutex_);
+  const auto found = live_.find(address);
+  if (found == live_.end()) return;
+  now_.of(found->second.kind).count -= found->second.bytes;
+  add(kind, found->second.bytes);
+  found->second.kind = kind;
+}
+
+void MemoryBook::in_unit(const UnitSpan* owner, int64_t unit) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(units_, [&](const InUnit& known) { return known.owner == owner; });
+  if (unit >= 0) units_.push_back({owner, std::this_thread::get_id(), unit});
+}
+
+void MemoryBook::forget_units() {
+  const std::lock_guard lock(mutex_);
+  units_.clear();
+}
+
+MemoryBreakdown MemoryBook::now() const {
+  const std::lock_guard lock(mutex_);
+  return now_;
+}
+
+MemoryBreakdown MemoryBook::peak() const {
+  const std::lock_guard lock(mutex_);
+  return peak_;
+}
+
+MemoryBreakdown MemoryBook::most() const {
+  const std::lock_guard lock(mutex_);
+  auto most = most_;
+  most.total = peak_.total;
+  return most;
+}
+
+PeakPlace MemoryBook::place() const {
+  const std::lock_guard lock(mutex_);
+  return place_;
+}
+
+void MemoryBook::record_course() {
+  const std::lock_guard lock(mutex_);
+  following_ = true;
+  apart_ = peak_.total.count / 400;
+  seen_ = now_.total.count;
+  stride_ = 1;
+  window_ = 0;
+  course_ = {{Clock::now(), now_}};
+}
+
+std::vector<MemoryPoint> MemoryBook::take_course() {
+  const std::lock_guard lock(mutex_);
+  following_ = false;
+  if (window_ > 0) course_.push_back(highest_);
+  window_ = 0;
+  course_.push_back({Clock::now(), now_});
+  return std::exchange(course_, {});
+}
+
+Bytes MemoryBook::average() {
+  const std::lock_guard lock(mutex_);
+  pass();
+  const double seconds = Seconds(changed_ - begun_).count();
+  return seconds > 0 ? Bytes{static_cast<int64_t>(byte_seconds_ / seconds)} : now_.total;
+}
+
+void MemoryBook::reset_peak() {
+  const std::lock_guard lock(mutex_);
+  peak_ = most_ = now_;
+  place_ = {};
+}
+
+void MemoryBook::restart_average() {
+  const std::lock_guard lock(mutex_);
+  begun_ = changed_ = Clock::now();
+  byte_seconds_ = 0;
+}
+
+// A thread that entered none (a kernel's, a collective's) works for the only unit there is, if there is only one.
+int64_t MemoryBook::unit_here() const {
+  for (const auto& known : units_)
+    if (known.thread == std::this_thread::get_id()) return known.unit;
+  return units_.size() == 1 ? units_.front().unit : -1;
+}
+
+void MemoryBook::add(MemoryKind kind, int64_t bytes) {
+  auto &now = now_.of(kind), &most = most_.of(kind);
+  now.count += bytes;
+  most = std::max(most, now);
+}
+
+// What was held until now, for how long.
+void MemoryBook::pass() {
+  const auto now = Clock::now();
+  byte_seconds_ += static_cast<double>(now_.total.count) * Seconds(now - changed_).count();
+  changed_ = now;
+}
+
+// Of every `stride_` changes the highest is kept.
+void MemoryBook::follow() {
+  if (!following_ || std::abs(now_.total.count - seen_) <= apart_) return;
+  seen_ = now_.total.count;
+  if (window_++ == 0 || now_.total > highest_.memory.total) highest_ = {changed_, now_};
+  if (window_ < stride_) return;
+  window_ = 0;
+  course_.push_back(highest_);
+  if (course_.size() < kLongestCourse) return;
+  stride_ *= 2;
+  for (size_t i = 0; i < course_.size() / 2; ++i) {
+    const auto &a = course_[2 * i], &b = course_[2 * i + 1];
+    course_[i] = a.memory.total < b.memory.total ? b : a;
+  }
+  course_.resize(course_.size() / 2);
+}
+
+void MemoryBook::meta_changed(const void* storage, Bytes size) {
+  const std::lock_guard lock(mutex_);
+  if (listing_) allocations_.push_back({storage, size});
+}
+
+void MemoryBook::record_allocations() {
+  const std::lock_guard lock(mutex_);
+  listing_ = true;
+  allocations_.clear();
+}
+
+std::vector<Allocation> MemoryBook::take_allocations() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(allocations_, {});
+}
+
+namespace {
+
+MemoryBook& book() {
+  static auto* const instance = new MemoryBook;  // outlives every tensor, static ones included
   return *instance;
+}
+
+MemoryObserver* observer_here() {
+  const auto* here = Execution::here();
+  return here == nullptr ? nullptr : here->memory.get();
 }
 
 c10::DeleterFnPtr inner_deleter = nullptr;
@@ -197,7 +211,7 @@ thread_local bool counts = true;
 
 void release(void* address) {
   if (address == nullptr) return;
-  book().take(address);
+  if (auto* const own = observer_here(); own == nullptr || !own->take(address)) book().take(address);
   inner_deleter(address);
 }
 
@@ -213,7 +227,10 @@ class Counting final : public c10::Allocator {
     const auto device = data.device();
     auto* address = data.release_context();
     if (address == nullptr) return {nullptr, device};
-    if (counts) book().put(address, static_cast<int64_t>(bytes));
+    if (counts) {
+      auto* const own = observer_here();
+      (own != nullptr ? *own : book()).put(address, static_cast<int64_t>(bytes));
+    }
     return {address, address, &release, device};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -223,37 +240,27 @@ class Counting final : public c10::Allocator {
   c10::Allocator* inner_;
 };
 
-// What an AllocationRecord listens to.
-struct Recorded {
-  std::mutex mutex;
-  bool wanted = false;
-  std::vector<Allocation> changes;
-
-  void add(const void* storage, Bytes size) {
-    const std::lock_guard lock(mutex);
-    if (wanted) changes.push_back({storage, size});
-  }
+// A storage on meta has no address; its context stands for one.
+struct MetaStorage {
+  std::shared_ptr<MemoryObserver> observer;
 };
 
-Recorded& recorded() {
-  static auto* const instance = new Recorded;  // outlives every tensor
-  return *instance;
-}
-
-// A storage on meta has no address; its context stands for one.
 void release_meta(void* context) {
-  book().take(context);
-  recorded().add(context, Bytes{0});
-  delete static_cast<char*>(context);
+  const std::unique_ptr<MetaStorage> storage(static_cast<MetaStorage*>(context));
+  storage->observer->take(context);
+  storage->observer->meta_changed(context, {});
 }
 
 class CountingMeta final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
-    if (bytes == 0 || !counts) return {nullptr, nullptr, &c10::detail::deleteNothing, c10::Device(c10::kMeta)};
-    auto* const context = new char;
-    book().put(context, static_cast<int64_t>(bytes));
-    recorded().add(context, Bytes{static_cast<int64_t>(bytes)});
+    const auto* here = Execution::here();
+    if (bytes == 0 || !counts || here == nullptr || here->memory == nullptr)
+      return {nullptr, nullptr, &c10::detail::deleteNothing, c10::Device(c10::kMeta)};
+    if (here->deadline && Clock::now() > *here->deadline) throw Error("the dry run takes too long");
+    auto* const context = new MetaStorage{here->memory};
+    here->memory->put(context, static_cast<int64_t>(bytes));
+    here->memory->meta_changed(context, Bytes{static_cast<int64_t>(bytes)});
     return {nullptr, context, &release_meta, c10::Device(c10::kMeta)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }  // the address is not the context
@@ -261,7 +268,10 @@ class CountingMeta final : public c10::Allocator {
 };
 
 void listen_to_uses() {
-  MemoryUse::listen([](const void* address, MemoryKind kind) { book().retag(address, kind); });
+  MemoryUse::listen([](const void* address, MemoryKind kind) {
+    auto* const own = dynamic_cast<MemoryBook*>(observer_here());
+    (own != nullptr ? *own : book()).retag(address, kind);
+  });
 }
 
 }  // namespace
@@ -297,21 +307,6 @@ void TensorMemory::reset_peak() { book().reset_peak(); }
 void TensorMemory::in_unit(const UnitSpan* owner, int64_t unit) noexcept { book().in_unit(owner, unit); }
 void TensorMemory::forget_units() noexcept { book().forget_units(); }
 void TensorMemory::restart_average() { book().restart_average(); }
-
-AllocationRecord::AllocationRecord() {
-  const std::lock_guard lock(recorded().mutex);
-  SHADE_CHECK(!std::exchange(recorded().wanted, true), "allocations are being recorded already");
-  recorded().changes.clear();
-}
-AllocationRecord::~AllocationRecord() {
-  const std::lock_guard lock(recorded().mutex);
-  recorded().wanted = false;
-  recorded().changes = {};
-}
-std::vector<Allocation> AllocationRecord::take() {
-  const std::lock_guard lock(recorded().mutex);
-  return std::exchange(recorded().changes, {});
-}
 
 TensorMemory::Uncounted::Uncounted() : before_(std::exchange(counts, false)) {}
 TensorMemory::Uncounted::~Uncounted() { counts = before_; }

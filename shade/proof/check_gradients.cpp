@@ -147,10 +147,9 @@ class Checked {
         ranks_(world.size()),
         model_(c.check->make_model()),
         job_(world, {.model = model_.get(),
-                     .step = {.privacy =
-                                  privacy::PrivacyEvent{.mechanism = {.noise_multiplier = kSigma},
-                                                        .clip_norm = c.rule.clip_norm,
-                                                        .divisor = 1},
+                     .step = {.privacy = privacy::PrivacyEvent{.mechanism = {.noise_multiplier = kSigma},
+                                                               .clip_norm = c.rule.clip_norm,
+                                                               .divisor = 1},
                               .method = method.make,
                               .noise_seed = kNoiseSeed,
                               .rehearsal = true},

@@ -1,10 +1,13 @@
 #include "shade/cli/memory_warning.h"
 
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
+#include "shade/base/span.h"
 #include "shade/plan/dry_run.h"
 #include "shade/profile/memory.h"
+#include "tests/support/fault.h"
 
 namespace shade::cli {
 namespace {
@@ -19,8 +22,7 @@ measure::Experiment llama() {
 TEST(MemoryWarning, StatesThePlansPeak) {
   const auto warning = memory_warning({.experiment = llama(), .limit = KiB(512)});
   const auto enough = memory_warning({.experiment = llama(), .limit = MiB(1)});
-  EXPECT_EQ(profile::TensorMemory::peak().count, 0) << "another process made the dry run";
-  at::set_num_threads(1);  // as there: kernels have scratch memory for each thread
+  EXPECT_EQ(profile::TensorMemory::peak().count, 0) << "the dry run counts in its own book";
   const auto peak = plan::dry_run(llama(), {}).peak.total;
   EXPECT_NE(warning.find(text("a rank needs ", to_string(peak), " of tensors, and has 512 KiB; largest part: ")),
             std::string::npos)
@@ -58,6 +60,34 @@ TEST(MemoryWarning, ReadsARecipe) {
   EXPECT_EQ(experiment_of(recipe, 1)->bench.batch_size, 10);
   recipe.budget.privacy_unit = privacy::PrivacyUnit::user;
   EXPECT_FALSE(experiment_of(recipe, 1));
+}
+
+// Each counts its own memory, spans and work, and none of the process's.
+TEST(DryRun, SeveralAtOnceAreWhatEachIsAlone) {
+  auto large = llama();
+  large.dp.dp = privacy::MethodName::automatic;
+  large.work.seq_length = 96;
+  const plan::DryRunOptions cpu{.ranks = 2}, gpu{.ranks = 8, .accelerator = GiB(1), .capacity = GiB(1)};
+  const auto of = [](const plan::StepRecord& record) { return plan::to_json(record).dump(); };
+  const std::vector<std::string> alone{of(plan::dry_run(llama(), cpu)), of(plan::dry_run(large, gpu))};
+  std::vector<std::string> together(2);
+  profile::TensorMemory::reset_peak();
+  const auto before = profile::TensorMemory::current();
+  {
+    std::vector<std::jthread> threads;
+    threads.emplace_back([&] { together[0] = of(plan::dry_run(llama(), cpu)); });
+    threads.emplace_back([&] { together[1] = of(plan::dry_run(large, gpu)); });
+  }
+  EXPECT_EQ(together, alone);
+  EXPECT_NE(alone[0], alone[1]);
+  EXPECT_EQ(profile::TensorMemory::peak(), before);
+  EXPECT_EQ(Span::phase(), nullptr);
+}
+
+TEST(DryRun, IsGivenUpAfterAWhile) {
+  EXPECT_NE(test::fault<Error>([] { plan::dry_run(llama(), {.patience = Seconds(1e-6)}); }).find("takes too long"),
+            std::string::npos);
+  EXPECT_GT(plan::dry_run(llama(), {}).peak.total.count, 0) << "nothing of it is left";
 }
 
 }  // namespace

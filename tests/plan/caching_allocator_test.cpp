@@ -141,12 +141,15 @@ TEST(CachingAllocator, KeepsItsBooks) {
 TEST(CachingAllocator, ReplaysARecordOfMetaTensors) {
   profile::TensorMemory::track_meta();
   const auto options = at::TensorOptions(at::kMeta).dtype(at::kByte);
-  profile::AllocationRecord record;
+  const auto memory = std::make_shared<profile::MemoryBook>();
+  memory->record_allocations();
+  Execution execution{.memory = memory};
+  const ExecutionScope scope(execution);
   {
     const auto first = at::empty({MiB(12).count}, options), second = at::empty({MiB(12).count}, options);
   }
   const auto third = at::empty({MiB(24).count}, options);
-  const auto changes = record.take();
+  const auto changes = memory->take_allocations();
   ASSERT_EQ(changes.size(), 5u);
   EXPECT_EQ(changes[0].size, MiB(12));
   EXPECT_EQ(changes[2].size, Bytes{0});

@@ -2,8 +2,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "shade/base/execution.h"
 #include "shade/comm/partition.h"
-#include "shade/comm/planned.h"
+#include "shade/comm/world.h"
 #include "shade/profile/memory.h"
 #include "tests/support/ranks.h"
 
@@ -35,10 +36,9 @@ TEST(PlannedTraffic, IsThatOfRealRanks) {
     std::vector<std::vector<std::pair<std::string, int64_t>>> real(static_cast<size_t>(ranks));
     test::run_ranks(ranks, test::As::threads,
                     [&](World& world) { real[static_cast<size_t>(world.rank())] = sent(world, at::kCPU); });
-    const AsExchange planned;
     for (int rank = 0; rank < ranks; ++rank)
       for (const auto device : {at::Device(at::kCPU), at::Device(at::kMeta)}) {
-        auto world = World::simulated(rank, ranks);
+        auto world = World::simulated(rank, ranks, {}, World::Counted::exchange);
         EXPECT_EQ(sent(world, device), real[static_cast<size_t>(rank)]) << rank << " of " << ranks << " on " << device;
         world.leave();
       }
@@ -48,9 +48,7 @@ TEST(PlannedTraffic, IsThatOfRealRanks) {
 // A backend's own sums of bf16 are of fp32 on the wire, ours are not.
 TEST(PlannedTraffic, IsTheBackendsOwnOtherwise) {
   const auto wire = [](bool exchange) {
-    std::optional<AsExchange> planned;
-    if (exchange) planned.emplace();
-    auto world = World::simulated(0, 4);
+    auto world = World::simulated(0, 4, {}, exchange ? World::Counted::exchange : World::Counted::backend);
     const auto sum = at::zeros({1 << 20}, at::TensorOptions(at::kMeta).dtype(at::kBFloat16));
     world.group("all").all_reduce(sum).wait();
     const auto out = world.traffic().drain().at(0).wire.count;
@@ -63,15 +61,17 @@ TEST(PlannedTraffic, IsTheBackendsOwnOtherwise) {
 // Buffers of a reduction are held while it is issued, and counted.
 TEST(PlannedTraffic, CountsBuffersOnMeta) {
   profile::TensorMemory::track_meta();
-  const AsExchange planned;
-  auto world = World::simulated(0, 4);
+  const auto memory = std::make_shared<profile::MemoryBook>();
+  Execution execution{.memory = memory};
+  const ExecutionScope scope(execution);
+  auto world = World::simulated(0, 4, {}, World::Counted::exchange);
   const auto options = at::TensorOptions(at::kMeta).dtype(at::kFloat);
   const auto whole = at::empty({4000}, options), mine = at::empty({1000}, options);
-  const auto before = profile::TensorMemory::current().count;
-  profile::TensorMemory::reset_peak();
+  const auto before = memory->now().total.count;
+  memory->reset_peak();
   world.group("all").reduce_scatter(mine, whole).wait();
-  EXPECT_EQ(profile::TensorMemory::peak().count - before, 3 * 1000 * 4) << "a slice of every peer";
-  EXPECT_EQ(profile::TensorMemory::current().count, before);
+  EXPECT_EQ(memory->peak().total.count - before, 3 * 1000 * 4) << "a slice of every peer";
+  EXPECT_EQ(memory->now().total.count, before);
   world.leave();
 }
 

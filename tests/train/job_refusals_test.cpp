@@ -33,7 +33,8 @@ TEST(Job, RefusesAMethodMadeForAnotherEvent) {
     other.mechanism.noise_multiplier = sigma;
     other.clip_norm = clip_norm;
     auto world = comm::World::simulated(0, 1);
-    return fault([&] { trained(world, [&](JobOptions& options) { options.step.method = own_method({.event = other}); }); });
+    return fault(
+        [&] { trained(world, [&](JobOptions& options) { options.step.method = own_method({.event = other}); }); });
   };
   EXPECT_EQ(said(1, 0.5), "no error");
   EXPECT_EQ(said(0, 0.5),

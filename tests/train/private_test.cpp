@@ -60,7 +60,8 @@ std::vector<Verification> matrix(int ranks) {
   };
   switch (ranks) {
     case 1:
-      return {with(Verification(), {"none"}, {"fp32"}, {}, {"ghost", "auto"}), with(tied, {"none"}, {"bf16", "fp64"}, {"group"})};
+      return {with(Verification(), {"none"}, {"fp32"}, {}, {"ghost", "auto"}),
+              with(tied, {"none"}, {"bf16", "fp64"}, {"group"})};
     case 2:
       return {with(tied, {"zero2", "zero3"}, {"fp32"}),
               with(several, {"zero3"}, {"bf16"}, {"flat"}, {"ghost", "streaming", "auto"}),

@@ -254,7 +254,8 @@ TEST(UserJob, RefusesASplitThatDoesNotKnowItsUsers) {
   const auto model = models::make_model("llama-nano", sizes, {.task = models::Task::lm});
   const auto said = [&](const std::function<void(JobOptions&)>& change) {
     auto world = comm::World::simulated(0, 1);
-    JobOptions options{.model = model.get(), .data = data.get(), .step = {.privacy = event(), .noise_seed = 7}, .batch_size = 8};
+    JobOptions options{
+        .model = model.get(), .data = data.get(), .step = {.privacy = event(), .noise_seed = 7}, .batch_size = 8};
     options.split = HeldOut::by_user(*data, 0.15);
     options.max_records_per_user = kMost;
     change(options);

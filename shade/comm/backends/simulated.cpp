@@ -179,7 +179,7 @@ class SimulatedBackend : public c10d::Backend {
     return record(Collective::barrier, {}, 0);
   }
 
-  // Of a plan (comm/planned.h): nothing arrives, and nothing is priced.
+  // Of a plan (World::Counted::exchange): nothing arrives, and nothing is priced.
   c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor>&, int, int) override { return message(); }
   c10::intrusive_ptr<c10d::Work> recv(std::vector<at::Tensor>&, int, int) override { return message(); }
 

@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "shade/base/error.h"
+#include "shade/base/execution.h"
 #include "shade/base/parallel.h"
-#include "shade/base/shaped_work.h"
 #include "shade/nn/function.h"
 #include "shade/nn/launches.h"
 #include "shade/nn/row_product.h"
@@ -26,10 +26,10 @@ constexpr int64_t kMoreThanCaches = 1 << 18;  // sums
 constexpr Bytes kProducts = MiB(2);           // samples' products that wait to be added
 
 void say_shapes(const at::Tensor& into, const at::Tensor& gradients, bool adds) {
-  WorkSkipped::say({.name = "exact sum",
-                    .element_size = static_cast<int64_t>(gradients.element_size()),
-                    .read = static_cast<double>(gradients.nbytes() + (adds ? into.nbytes() : 0)),
-                    .written = static_cast<double>(into.nbytes())});
+  say_skipped({.name = "exact sum",
+               .element_size = static_cast<int64_t>(gradients.element_size()),
+               .read = static_cast<double>(gradients.nbytes() + (adds ? into.nbytes() : 0)),
+               .written = static_cast<double>(into.nbytes())});
 }
 
 // On the grid, by the same rounding as add_terms() (exact_kernels.h).

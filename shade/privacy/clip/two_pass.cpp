@@ -3,8 +3,8 @@
 #include <ATen/ATen.h>
 
 #include "shade/base/error.h"
+#include "shade/base/execution.h"
 #include "shade/base/parallel.h"
-#include "shade/base/shaped_work.h"
 #include "shade/io/content_hash.h"
 #include "shade/nn/launches.h"
 #include "shade/privacy/norms/rounding.h"
@@ -28,9 +28,9 @@ void mix_in(const at::Tensor& factor_B, const nn::Weight& weight, at::Tensor& pr
                 factor_B.sizes(), ", but the batch has ", samples, " samples; keep the sample as the first dimension");
   const auto factor = factor_B.contiguous();
   if (factor.is_meta())
-    return WorkSkipped::say({.name = "fingerprint",
-                             .element_size = static_cast<int64_t>(factor.element_size()),
-                             .read = static_cast<double>(factor.nbytes())});
+    return say_skipped({.name = "fingerprint",
+                        .element_size = static_cast<int64_t>(factor.element_size()),
+                        .read = static_cast<double>(factor.nbytes())});
   const auto* const bytes = static_cast<const std::byte*>(factor.const_data_ptr());
   const auto size = factor.nbytes() / static_cast<size_t>(std::max<int64_t>(1, samples));
   std::vector<int64_t> form(factor.sizes().begin(), factor.sizes().end());

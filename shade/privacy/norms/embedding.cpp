@@ -7,9 +7,9 @@
 #include <numeric>
 
 #include "shade/base/error.h"
+#include "shade/base/execution.h"
 #include "shade/base/memory_scope.h"
 #include "shade/base/parallel.h"
-#include "shade/base/shaped_work.h"
 #include "shade/nn/function.h"
 #include "shade/nn/launches.h"
 #include "shade/nn/row_product.h"
@@ -34,9 +34,9 @@ LookupSums lookups_on_host(const nn::EmbeddingGrad& lookup, const at::Tensor& ro
   const auto zeros = [&] { return at::zeros({g_BTD.size(0)}, g_BTD.options().dtype(at::kDouble)); };
   LookupSums out{zeros(), rows.defined() ? zeros() : at::Tensor()};
   if (g_BTD.is_meta()) {
-    WorkSkipped::say({.name = "squares of lookups",
-                      .element_size = static_cast<int64_t>(g_BTD.element_size()),
-                      .read = static_cast<double>(g_BTD.nbytes())});
+    say_skipped({.name = "squares of lookups",
+                 .element_size = static_cast<int64_t>(g_BTD.element_size()),
+                 .read = static_cast<double>(g_BTD.nbytes())});
     return out;
   }
   const auto runs = token_runs(lookup);

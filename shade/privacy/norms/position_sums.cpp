@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "shade/base/execution.h"
 #include "shade/base/parallel.h"
-#include "shade/base/shaped_work.h"
 #include "shade/nn/launches.h"
 #include "shade/privacy/exact_kernels.h"
 
@@ -21,10 +21,10 @@ at::Tensor sums_on_host(const at::Tensor& x_BTD, const at::Tensor& y_BTD) {
   const auto samples = x.size(0), positions = x.size(1), width = x.size(2);
   auto out = at::zeros({samples, width}, x.options().dtype(at::kDouble));
   if (x.is_meta()) {
-    WorkSkipped::say({.name = "position sums",
-                      .element_size = static_cast<int64_t>(x.element_size()),
-                      .read = static_cast<double>(x.nbytes() * (y.defined() ? 2 : 1)),
-                      .written = static_cast<double>(out.nbytes())});
+    say_skipped({.name = "position sums",
+                 .element_size = static_cast<int64_t>(x.element_size()),
+                 .read = static_cast<double>(x.nbytes() * (y.defined() ? 2 : 1)),
+                 .written = static_cast<double>(out.nbytes())});
     return out;
   }
   const auto blocks = (width + kColumns - 1) / kColumns;

@@ -8,8 +8,8 @@
 #include <limits>
 #include <numeric>
 
+#include "shade/base/execution.h"
 #include "shade/base/parallel.h"
-#include "shade/base/shaped_work.h"
 #include "shade/nn/function.h"
 #include "shade/nn/launches.h"
 #include "shade/privacy/exact_kernels.h"
@@ -23,10 +23,10 @@ at::Tensor squares_of_rows(const at::Tensor& x_ND) {
   const auto rows = x.size(0), width = x.size(1);
   auto out = at::empty({rows}, x.options().dtype(at::kDouble));
   if (x.is_meta()) {
-    WorkSkipped::say({.name = "squares",
-                      .element_size = static_cast<int64_t>(x.element_size()),
-                      .read = static_cast<double>(x.nbytes()),
-                      .written = static_cast<double>(out.nbytes())});
+    say_skipped({.name = "squares",
+                 .element_size = static_cast<int64_t>(x.element_size()),
+                 .read = static_cast<double>(x.nbytes()),
+                 .written = static_cast<double>(out.nbytes())});
     return out;
   }
   AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, x.scalar_type(), "squares", [&] {

@@ -51,7 +51,8 @@ Job::Job(comm::World& world, JobOptions options)
   auto words = shared_words(options_);
   words["job"]["device"] = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
   require_same(groups.control, words);
-  if (is_private() && !options_.step.rehearsal) require_computing_alike(groups.control, device);  // before weights are read
+  if (is_private() && !options_.step.rehearsal)
+    require_computing_alike(groups.control, device);  // before weights are read
   if (is_private()) require_same_records(groups.control, options_);
   runtime_ = std::make_unique<shard::Runtime>(options_.model->parameters(), std::move(groups), options_.shard,
                                               shard::Runtime::Options{.compute = options_.dtype, .device = device});

@@ -1,7 +1,7 @@
 // A training job: a model, its data, how it is sharded, clipped and optimized, put together in one place.
 //
-//   train::Job job(world, {.model = &model, .data = &data, .step = {.privacy = event}, .batch_size = 64, .steps = 100});
-//   while (const auto record = job.step()) std::printf("%f\n", record->loss);  // the loss is not private
+//   train::Job job(world, {.model = &model, .data = &data, .step = {.privacy = event}, .batch_size = 64, .steps =
+//   100}); while (const auto record = job.step()) std::printf("%f\n", record->loss);  // the loss is not private
 //
 // `shade train`, bench, verify, audit and the examples are built on it. Weights, optimizer state and groups exist when
 // it is constructed; the step and the order of the data are made at the first use, so that a checkpoint can be loaded
