@@ -150,20 +150,22 @@ std::vector<Spent> Ledger::Books::spent() const {
   return out;
 }
 
-Ledger::Books Ledger::books_of(const Chain& chain) {
+Ledger::Books Ledger::books_of(const Chain& chain, const std::filesystem::path& file) {
   Books books;
   for (size_t i = 0; i < chain.records.size(); ++i) {
     if (i > 0)
       books.take(chain.records[i], i + 1);
     else if (chain.records[i] != kHeader)
-      throw io::FormatError("the file doesn't begin as a ledger of version 2 does");
+      throw io::FormatError(text("the ledger ", file,
+                                 " doesn't begin as one of version 2: another program or version wrote it, and what it "
+                                 "spent can't be read. Continue with that version, or start another run (--output)"));
   }
   return books;
 }
 
 Ledger::Books Ledger::books_in(const std::filesystem::path& file) {
   auto chain = chain_of(file, content_of(file));
-  auto books = books_of(chain);
+  auto books = books_of(chain, file);
   // A line that is being written, or torn: counted as it will be.
   if (chain.torn > 0) books.take(books.seal(chain.torn).dump(), chain.records.size() + 1);
   return books;
@@ -190,7 +192,7 @@ Ledger::Ledger(const std::filesystem::path& file) : path_(file), lock_(file, "a 
     return;
   }
   const auto chain = chain_of(file, words);
-  books_ = books_of(chain);
+  books_ = books_of(chain, file);
   SHADE_CHECK(!chain.records.empty(), "a ledger that is not new has its first line");
   head_ = chain.head;
   if (chain.torn == 0) return;

@@ -148,7 +148,7 @@ class Ledger {
     std::vector<Counted> counted() const;
     bool knows(const Origin& state) const;
   };
-  static Books books_of(const Chain& chain);
+  static Books books_of(const Chain& chain, const std::filesystem::path& file);
   static Books books_in(const std::filesystem::path& file);
   std::vector<Stretch> replayed(const PrivateRun& run, const std::optional<Origin>& from, bool repeatable) const;
   void append(const Json& record, std::string_view torn = {});

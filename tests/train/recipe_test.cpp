@@ -167,7 +167,7 @@ TEST(Recipe, ClipsAtOneUnlessAskedOtherwise) {
       has(Meant(kRandom + "[optim]\ngrad_clip = 0\n").decisions.of(Topic::privacy), "gradients are not clipped"));
   EXPECT_EQ(Meant(kRandom + "[dp]\ndp = \"auto\"\n").recipe.optim.grad_clip, 0) << "a private run clips samples";
   EXPECT_EQ(Meant(kRandom + "[dp]\ndp = \"auto\"\n").recipe.dp.max_grad_norm, 1);
-  // As recipe.toml of a run of 0.1.0 has it: every field with its value.
+  // As a recipe.toml may have it: every field with its value.
   EXPECT_EQ(Meant(kRandom + "[dp]\ndp = \"none\"\nmax_grad_norm = 1\n[optim]\ngrad_clip = 0\n").recipe.optim.grad_clip,
             0);
   EXPECT_TRUE(has(fault_of(kRandom + "[dp]\nmax_grad_norm = -1\n"), "expected at least 0"));
