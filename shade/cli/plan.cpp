@@ -375,7 +375,11 @@ int Plan::advise(const Arguments& words, const Arguments& arguments) {
   SHADE_REQUIRE(!privacy.asked() && !whole_run.asked(),
                 "--advise is about memory and the time of a step; ask for a privacy budget or a whole run in "
                 "another plan");
-  const bool found = advice.run(words, time);
+  const auto all = with_methods(words);
+  std::vector<StatedRow> rows;
+  std::vector<std::string> notes;
+  for (const auto& row : measure::expand(all)) rows.push_back(read_row(row, notes));
+  const bool found = advice.run(rows, /*any_method=*/all != words, time);
   if (!csv_file.empty()) write_output(csv_file, advice.csv());
   if (!json_file.empty()) write_result(advice.json(), arguments);
   return found ? 0 : 1;

@@ -12,17 +12,6 @@
 namespace shade::cli {
 namespace {
 
-// `--dp any` stands for every clipping method, but for the slowest and leanest, which is a last resort. Privacy itself
-// is never the advice's to choose: without --dp the runs are not private.
-Arguments with_methods(Arguments words) {
-  std::vector<std::string> names;  // the last, `auto`, is the one that others are likely to lose against
-  for (const auto method : catalog::private_methods())
-    if (method != catalog::MethodName::streaming) names.insert(names.begin(), to_string(method));
-  for (size_t i = 1; i < words.size(); ++i)
-    if (words[i - 1] == "--dp" && words[i] == "any") words[i] = join(names, ",");
-  return words;
-}
-
 plan::Stated stated(const StatedRow& row) {
   plan::Stated out{
       .experiment = row.experiment, .given = row.given, .ranks = row.run.ranks(), .kept = row.on_line, .varied = {}};
@@ -34,6 +23,15 @@ plan::Stated stated(const StatedRow& row) {
 std::string gigabytes(double bytes) { return text(significant(bytes / 1e9), " GB/s"); }
 
 }  // namespace
+
+Arguments with_methods(Arguments words) {
+  std::vector<std::string> names;  // the last, `auto`, is the one that others are likely to lose against
+  for (const auto method : catalog::private_methods())
+    if (method != catalog::MethodName::streaming) names.insert(names.begin(), to_string(method));
+  for (size_t i = 1; i < words.size(); ++i)
+    if (words[i - 1] == "--dp" && words[i] == "any") words[i] = join(names, ",");
+  return words;
+}
 
 void PlanAdvice::add_to(CLI::App& app) {
   app.add_flag("--advise", asked_,
@@ -57,14 +55,12 @@ void PlanAdvice::read(const PlanTime& time) {
   SHADE_REQUIRE(limit_.count > 0, "--advise needs a limit; add --memory-limit 24GiB or a --device-profile");
 }
 
-bool PlanAdvice::run(const Arguments& words, const PlanTime& time) {
-  const auto all = with_methods(words);
+bool PlanAdvice::run(const std::vector<StatedRow>& rows, bool any_method, const PlanTime& time) {
   timed_ = time.device().has_value();
   reserves_ = time.target().accelerator().has_value();
-  std::vector<plan::Stated> rows;
-  std::vector<std::string> notes;
-  for (const auto& row : measure::expand(all)) rows.push_back(stated(read_row(row, notes)));
-  advisor_.emplace(std::move(rows), limit_, /*any_method=*/all != words, time.target());
+  std::vector<plan::Stated> all;
+  for (const auto& row : rows) all.push_back(stated(row));
+  advisor_.emplace(std::move(all), limit_, any_method, time.target());
   {
     std::optional<Progress> progress;
     advisor_->search([&](size_t begun, size_t families, const std::string& name) {
@@ -72,18 +68,18 @@ bool PlanAdvice::run(const Arguments& words, const PlanTime& time) {
       progress->advance_to(static_cast<int64_t>(begun), name);
     });
   }
-  print(all);
+  print(rows);
   return !advisor_->advice().front.empty();
 }
 
-void PlanAdvice::print(const Arguments& words) const {
+void PlanAdvice::print(const std::vector<StatedRow>& rows) const {
   std::printf("limit: %s %s per rank; %zu settings tried\n", to_string(limit_).c_str(),
               reserves_ ? "reserved" : "of tensors", advisor_->advice().tried.size());
   if (advisor_->advice().front.empty()) {
     std::printf("nothing fits\n");
   } else {
     print_front();
-    print_best(words);
+    print_best(rows);
   }
   print_losers();
 }
@@ -107,12 +103,19 @@ void PlanAdvice::print_front() const {
               table.str().c_str());
 }
 
-// `words` as a command, with the settings of the best in place of what they leave open.
-void PlanAdvice::print_best(Arguments words) const {
+void PlanAdvice::print_best(const std::vector<StatedRow>& rows) const {
   const auto& best = advisor_->recommended();
-  for (const auto& [option, value] : advisor_->settings(best)) words.insert(words.end(), {"--" + option, value});
-  words.insert(words.end(), {"--batch-size", std::to_string(best.batch)});
-  std::printf("\nrecommended: shade bench %s\n", visible(join(measure::expand(words).front().arguments, " ")).c_str());
+  auto words = rows[best.edit.row].row.arguments;
+  const auto state = [&](const std::string& option, const std::string& value) {
+    const auto known = std::find(words.begin(), words.end(), option);
+    if (known == words.end())
+      words.insert(words.end(), {option, value});
+    else
+      *(known + 1) = value;
+  };
+  for (const auto& [option, value] : advisor_->settings(best)) state("--" + option, value);
+  state("--batch-size", std::to_string(best.batch));
+  std::printf("\nrecommended: shade bench %s\n", visible(join(words, " ")).c_str());
   std::printf("largest that fits with these settings: batch size %lld",
               static_cast<long long>(*advisor_->largest_batch()));
   if (const auto length = advisor_->largest_length())
