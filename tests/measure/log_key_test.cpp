@@ -15,7 +15,8 @@ bool change(Field& field) {
                            "bf16",      "lm",    "none",     "size",   "post",
                            "token",     "block", "standard", "sgd",    "cosine",
                            "per_layer", "width", "packed",   "sincos", "forward_backward",
-                           "data",      "fp32",  "line",     "all",    "gloo"}) {
+                           "data",      "fp32",  "line",     "all",    "gloo",
+                           "on"}) {
     try {
       field.set(word);
     } catch (const UsageError&) {
