@@ -64,18 +64,20 @@ TEST(MemoryWarning, ReadsARecipe) {
 
 // Each counts its own memory, spans and work, and none of the process's.
 TEST(DryRun, SeveralAtOnceAreWhatEachIsAlone) {
-  auto large = llama();
+  auto small = llama();
+  small.shard.shard = catalog::Strategy::zero3;
+  auto large = small;
   large.dp.dp = privacy::MethodName::automatic;
   large.work.seq_length = 96;
   const plan::DryRunOptions cpu{.ranks = 2}, gpu{.ranks = 8, .accelerator = GiB(1), .capacity = GiB(1)};
   const auto of = [](const plan::StepRecord& record) { return plan::to_json(record).dump(); };
-  const std::vector<std::string> alone{of(plan::dry_run(llama(), cpu)), of(plan::dry_run(large, gpu))};
+  const std::vector<std::string> alone{of(plan::dry_run(small, cpu)), of(plan::dry_run(large, gpu))};
   std::vector<std::string> together(2);
   profile::TensorMemory::reset_peak();
   const auto before = profile::TensorMemory::current();
   {
     std::vector<std::jthread> threads;
-    threads.emplace_back([&] { together[0] = of(plan::dry_run(llama(), cpu)); });
+    threads.emplace_back([&] { together[0] = of(plan::dry_run(small, cpu)); });
     threads.emplace_back([&] { together[1] = of(plan::dry_run(large, gpu)); });
   }
   EXPECT_EQ(together, alone);
