@@ -24,7 +24,7 @@ struct ModelConfig {
   bool from_scratch = false;  // random weights
   models::Task task = models::Task::automatic;
   models::LossMean loss_mean = models::LossMean::automatic;
-  models::LossMean chosen_mean = models::LossMean::record;  // what automatic stands for, by Recipe::resolve()
+  models::LossMean chosen_mean = models::LossMean::record;  // what automatic stands for (decide())
   nn::AttentionKernel attention = nn::AttentionKernel::flash;
   models::Checkpointing checkpointing = models::Checkpointing::none;
   ComputeType dtype = ComputeType::fp32;
