@@ -316,14 +316,11 @@ void Config::read_toml_text(std::string_view toml_text, const std::string& sourc
                                     : text(source, ":", at.line, ": ", advice));
   }
   SHADE_REQUIRE(!document.empty(), source, " sets nothing; expected sections with keys, e.g. [train] and steps = 100");
-  for (const auto& [section, node] : document) {
-    const auto* table = node.as_table();
-    SHADE_REQUIRE(table != nullptr, source, ": '", section.str(),
-                  "' is outside a [section]; expected keys inside sections");
-    std::map<const Field*, std::string> seen;
-    for (const auto& [name, value] : *table) {
-      const auto key = text(section.str(), ".", name.str());
-      auto& owner = others_ != nullptr && !has(key) && others_->has(key) ? *others_ : *this;
+  std::map<const Field*, std::string> seen;
+  const auto set_fields = [&](Config& owner, const std::string& section, const toml::table& table) {
+    for (const auto& [name, value] : table) {
+      const auto key = text(section, ".", name.str());
+      if ((others_ != nullptr && !has(key) && others_->has(key)) != (&owner == others_)) continue;
       auto& field = owner.fields_[owner.find(key, text(source, ":", value.source().begin.line))];
       const auto [earlier, first] = seen.emplace(&field, key);
       SHADE_REQUIRE(first, source, ":", value.source().begin.line, ": '", earlier->second, "' and '", key,
@@ -334,7 +331,14 @@ void Config::read_toml_text(std::string_view toml_text, const std::string& sourc
         throw UsageError(text(source, ":", value.source().begin.line, ": ", fault.what()));
       }
     }
-  }
+  };
+  for (const auto& [section, node] : document)
+    SHADE_REQUIRE(node.is_table(), source, ": '", section.str(),
+                  "' is outside a [section]; expected keys inside sections");
+  // Fields of both may be one variable: what is said in this configuration's own words holds.
+  for (auto* owner : {others_, this})
+    if (owner != nullptr)
+      for (const auto& [section, node] : document) set_fields(*owner, std::string(section.str()), *node.as_table());
 }
 
 std::string Given::word(const std::string& key) const {

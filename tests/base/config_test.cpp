@@ -206,6 +206,24 @@ TEST_F(ConfigTest, KeysOfOthersAreSetThere) {
       << "a typo is still one";
 }
 
+// Whatever the order of sections.
+TEST_F(ConfigTest, OwnKeysHoldBeforeThoseOfOthers) {
+  struct Other {
+    int64_t& batch;
+    void declare(Fields& f) { f.add("batch", batch, {.help = "samples"}); }
+  } other{section.batch};
+  for (const auto* name : {"a", "zoo"}) {
+    Config mine, others;
+    mine.add("work", section);
+    others.add(name, other);
+    mine.read_also(others);
+    mine.read_toml_text(text("[", name, "]\nbatch = 5\n[work]\nbatch = 7\n"), "test.toml");
+    EXPECT_EQ(section.batch, 7) << name;
+    mine.read_toml_text(text("[", name, "]\nbatch = 6\n"), "test.toml");
+    EXPECT_EQ(section.batch, 6) << name;
+  }
+}
+
 TEST_F(ConfigTest, AliasesOfAnOptionAreKeysOfItsSection) {
   config.read_toml_text("[work]\nbatch_size = 7\n", "r.toml");
   EXPECT_EQ(section.batch, 7);
