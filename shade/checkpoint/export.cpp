@@ -127,7 +127,7 @@ class Writer {
   io::WeightFolderWriter weights_;
 };
 
-// Everybody goes on, or everybody throws what rank 0 did.
+// All ranks go on, or all throw what rank 0 did.
 class OnRank0 {
  public:
   OnRank0(const comm::Group& group, const std::filesystem::path& folder)

@@ -137,7 +137,7 @@ void say_users(const std::vector<data::UnusedField>& unused) {
                       .c_str());
 }
 
-// All that is told of a folder.
+// What is printed about a folder.
 struct Found {
   std::unique_ptr<data::TextDataset> dataset;
   std::vector<data::TextFile> files;

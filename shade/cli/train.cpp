@@ -1,7 +1,6 @@
 // shade train: a recipe, from the first step to the last.
 
 #include <algorithm>
-#include <cctype>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
@@ -16,7 +15,6 @@
 #include "shade/cli/memory_warning.h"
 #include "shade/cli/origin.h"
 #include "shade/comm/world.h"
-#include "shade/io/digest.h"
 #include "shade/profile/trace.h"
 #include "shade/train/feed/records.h"
 #include "shade/train/run/model_states.h"

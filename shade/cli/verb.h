@@ -202,7 +202,7 @@ bool on_gpus(const comm::CommConfig& config);
 // Rank 0 prints on which device it computes, and which GPUs of its host are not used.
 void say_device(const comm::World& world);
 
-// Prints who failed first and where everybody was; returns the exit status.
+// Prints who failed first and where the others were; returns the exit status.
 int report(const comm::LaunchResult& result);
 
 }  // namespace shade::cli

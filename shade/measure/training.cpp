@@ -103,7 +103,6 @@ class Measurement {
   void reach(const char* stage);
   void begin_measuring();
   void measured(const train::StepRecord& record, Seconds took, Millis loading, Seconds cpu);
-  std::string name_of(const char* span, int64_t index);
 
   comm::World& world_;
   const Experiment& experiment_;
@@ -171,16 +170,6 @@ void Measurement::reach(const char* stage) {
   if (stage_reached_ && world_.rank() == 0) stage_reached_(by_rank, !device_.is_cpu());
 }
 
-std::string Measurement::name_of(const char* span, int64_t index) {
-  if (index < 0) return "";
-  const std::string_view of = span;
-  if (of == "norm" || of == "sample_gradients")
-    return model_->parameters().weights()[static_cast<size_t>(index)].name();
-  if (of.starts_with("unit") || of == "gather_wait" || of == "reduce_wait")
-    return job_->runtime().units()[static_cast<size_t>(index)]->layout().name;
-  return "";
-}
-
 void Measurement::begin_measuring() {
   const auto warmup = world_.traffic().drain();
   if (trace_) trace_->collectives(warmup);
@@ -222,7 +211,7 @@ void Measurement::measured(const train::StepRecord& record, Seconds took, Millis
   if (phases_)
     add_phases(
         result_, *phases_, took, config_.num_iter,
-        [this](const char* span, int64_t index) { return name_of(span, index); },
+        [this](const char* span, int64_t index) { return job_->name_of(span, index); },
         {.phases_ms = {}, .peak = profile::peak_memory(device_), .allocated = profile::allocated_memory(device_)});
   if (peer_) result_.peer_times_ms.push_back(peer_->step().count());  // the other ranks sleep in the next barrier
 }
@@ -237,7 +226,7 @@ BenchResult Measurement::finish() {
   reach("after training");
   add_traffic(result_, traffic, config_.num_iter);
   if (phases_) {
-    const NameOf name = [this](const char* span, int64_t index) { return name_of(span, index); };
+    const NameOf name = [this](const char* span, int64_t index) { return job_->name_of(span, index); };
     result_.timeline = timeline_of(last_, phases_->records(), traffic, course_, name);
     if (device_.is_cpu()) result_.peak_owner = json_of(profile::TensorMemory::peak_place(), name);
   }

@@ -111,7 +111,7 @@ struct BandwidthRange {
 };
 
 struct Crossovers {
-  bool network = false;                // the link that was varied: between nodes; else inside of a node
+  bool network = false;                // whether the links between nodes were varied; else those inside a node
   double present = 0;                  // what the profile has
   std::vector<BandwidthRange> ranges;  // ascending, without gaps; empty: the profile's collectives were measured
 };

@@ -89,17 +89,15 @@ train::Resolved<measure::Experiment> Advisor::run_of(const Candidate& candidate)
   const auto set = [&given](const char* key, auto& field, const auto& value) {
     if (!value) return;
     field = *value;
-    given.state(key, text(*value));
+    if constexpr (NamedEnum<std::decay_t<decltype(*value)>>)
+      given.state(key, to_string(*value));
+    else
+      given.state(key, text(*value));
   };
-  const auto set_name = [&given](const char* key, auto& field, const auto& value) {
-    if (!value) return;
-    field = *value;
-    given.state(key, to_string(*value));
-  };
-  set_name("dp.dp", experiment.dp.dp, edit.dp);
-  set_name("shard.shard", experiment.shard.shard, edit.shard);
-  set_name("model.checkpointing", experiment.model.checkpointing, edit.checkpointing);
-  set_name("shard.wrap", experiment.shard.wrap, edit.wrap);
+  set("dp.dp", experiment.dp.dp, edit.dp);
+  set("shard.shard", experiment.shard.shard, edit.shard);
+  set("model.checkpointing", experiment.model.checkpointing, edit.checkpointing);
+  set("shard.wrap", experiment.shard.wrap, edit.wrap);
   set("shard.replicate", experiment.shard.replicate, edit.replicate);
   set("shard.offload", experiment.shard.offload, edit.offload);
   set("bench.seq_length", experiment.work.seq_length, edit.seq_length);

@@ -16,22 +16,14 @@
 namespace shade::plan {
 namespace {
 
-// What the ledger knows as numbers, by name.
-PeakOwner owner_of(const profile::PeakPlace& place, const models::Model& model, const shard::Runtime& runtime) {
-  const auto unit_name = [&](int64_t unit) {
-    return unit < 0 ? std::string() : runtime.units()[static_cast<size_t>(unit)]->layout().name;
-  };
+// What the book knows as numbers, by name.
+PeakOwner owner_of(const profile::PeakPlace& place, train::Job& job) {
   PeakOwner out{.phase = place.phase == nullptr ? "" : place.phase,
-                .unit = unit_name(place.unit),
+                .unit = job.name_of("unit", place.unit),
                 .within = place.within == nullptr ? "" : place.within,
                 .kind = place.kind,
                 .bytes = place.bytes};
-  const std::string& inner = out.within.empty() ? out.phase : out.within;
-  if (place.index < 0) return out;
-  if (inner == "norm" || inner == "sample_gradients")
-    out.of = model.parameters().weights()[static_cast<size_t>(place.index)].name();
-  else if (inner == "gather_wait" || inner == "reduce_wait")
-    out.of = unit_name(place.index);
+  out.of = job.name_of(out.within.empty() ? out.phase : out.within, place.index);
   return out;
 }
 
@@ -105,7 +97,7 @@ StepRecord dry_run(const measure::Experiment& experiment, const DryRunOptions& o
   record.state = memory->now();
   record.peak = memory->peak();
   record.most = memory->most();
-  record.owner = owner_of(memory->place(), *model, job.runtime());
+  record.owner = owner_of(memory->place(), job);
   add_allocator(record, std::move(creation), memory->take_allocations(), options);
   record.checkpoint = checkpoint_of(job, options.ranks);
   add_totals(record);

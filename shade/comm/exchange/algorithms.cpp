@@ -116,7 +116,7 @@ void reduce_scatter(Peers& peers, at::Tensor output, const at::Tensor& input, Re
 
 // all_reduce, in place.
 //
-//   small (<= 64 KiB)  everybody sends everything to everybody, everybody adds in rank order
+//   small (<= 64 KiB)  each rank sends everything to every other, and adds in rank order
 //                      steps 1    sent per rank (W-1) N            extra memory (W-1) N
 //   large              reduce_scatter into the own slice, then all_gather
 //                      steps 2    sent per rank 2 (W-1)/W N        extra memory that of reduce_scatter

@@ -48,10 +48,10 @@ class Board {
 
   void post(int rank, const Beat& beat);
   std::optional<Beat> read(int rank);
-  bool any(int ranks);                    // has anybody joined?
+  bool any(int ranks);                    // has a rank joined?
   std::vector<Beat> read_all(int ranks);  // all must have joined
 
-  // The first verdict stays; everybody who looks ends with it.
+  // The first verdict stays; every rank that reads it ends with it.
   void set_verdict(const std::string& verdict);
   std::optional<std::string> verdict();
 

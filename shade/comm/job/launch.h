@@ -2,7 +2,7 @@
 //
 // The launcher hosts the world's store (so that no rank's end takes it away) and states the world in torchrun's
 // variables, so that what runs under torchrun runs here, and the other way round. When a rank fails the others are
-// ended, and the result says which rank failed first, why, and where everybody was.
+// ended, and the result says which rank failed first, why, and where the others were.
 #pragma once
 
 #include <map>

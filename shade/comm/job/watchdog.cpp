@@ -19,7 +19,7 @@
 namespace shade::comm {
 namespace {
 
-// Shares of peer_timeout: stillness is judged after 0.6 of it; the verdict reaches everybody and the last process is
+// Shares of peer_timeout: stillness is judged after 0.6 of it; the verdict reaches every rank and the last process is
 // gone well before the rest is used up.
 constexpr double kStill = 0.6;
 constexpr Seconds kBeat{2.5e-4};  // of the store's time, for each rank and round
@@ -140,7 +140,7 @@ struct Watchdog::State {
     return peer.still > patience;
   }
 
-  // Everybody alive, everybody waiting, nothing moving: ranks wait for each other in different operations.
+  // All are alive and waiting, and nothing moves: ranks wait for each other in different operations.
   void judge_stall(const std::vector<Beat>& beats) {
     uint64_t progress = 0;
     bool all_wait = true;

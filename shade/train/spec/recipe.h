@@ -41,7 +41,7 @@ struct TrainConfig {
   }
 
   void declare(Fields& f, WorkConfig& work, BudgetConfig& budget) {
-    work.declare_steps(f);
+    work.declare_training(f);
     f.add("sample_corpus", sample_corpus,
           {.help = "size of a synthetic text corpus to write into data_folder if that folder does not exist, e.g. "
                    "2MiB; 0: none",

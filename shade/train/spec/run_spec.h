@@ -117,7 +117,7 @@ struct WorkConfig {
            .common = true,
            .needs = {needs_texts()}});
   }
-  void declare_steps(Fields& f) {
+  void declare_training(Fields& f) {  // those of [train] alone, and the length
     f.add("steps", steps,
           {.help = "number of optimizer updates", .min = 0, .flags = {"--steps", "--num-steps"}, .common = true});
     f.add("batch_size", batch_size,

@@ -218,6 +218,15 @@ Step Job::rehearsal() {
   return Step(*options_.model, *runtime_, *optimizer_, optim::make_schedule(options_.optimizer), options);
 }
 
+std::string Job::name_of(std::string_view span, int64_t index) {
+  if (index < 0) return {};
+  if (span == "norm" || span == "sample_gradients")
+    return model().parameters().weights()[static_cast<size_t>(index)].name();
+  if (span.starts_with("unit") || span == "gather_wait" || span == "reduce_wait")
+    return runtime_->units()[static_cast<size_t>(index)]->layout().name;
+  return {};
+}
+
 Json Job::words() {
   SHADE_CHECK(!step_, "a job is put into words before its first step");
   auto out = deciding_words(options_);

@@ -109,6 +109,8 @@ class Job {
   };
   const Loading& loading() const { return loading_; }
   std::string describe_batches();
+  // What a span's index means (base/span.h): the weight of a norm, the unit of a wait or of a walk; empty: nothing.
+  std::string name_of(std::string_view span, int64_t index);
   // All that decides the bits of its steps beside first weights, keys and the machine (train/budget/identity.h), before
   // the first one. Some of it follows from the records: it is to be hashed with a key, and written nowhere.
   Json words();

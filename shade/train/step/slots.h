@@ -18,7 +18,7 @@ inline bool decays(const nn::Weight& weight) { return weight.shape().size() > 1;
 
 std::vector<optim::Slot> slots_of(std::span<const shard::LocalShard> shards);
 
-// What everybody who trains or measures training sets up alike.
+// What training and measuring set up alike.
 
 // With its state allocated, where the runtime keeps such things.
 std::unique_ptr<optim::Optimizer> prepared_optimizer(const optim::OptimConfig& config, shard::Runtime& runtime);
