@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cmath>
 #include <compare>
 #include <cstdint>
 #include <string>
@@ -20,6 +21,10 @@ struct Bytes {
   friend Bytes operator+(Bytes a, Bytes b) { return {a.count + b.count}; }
   friend Bytes operator-(Bytes a, Bytes b) { return {a.count - b.count}; }
 };
+
+// The unit of memory in result files.
+inline double mib(Bytes bytes) { return static_cast<double>(bytes.count) / (1024.0 * 1024.0); }
+inline Bytes from_mib(double mb) { return {std::llround(mb * 1024.0 * 1024.0)}; }
 
 constexpr Bytes KiB(int64_t n) { return {n << 10}; }
 constexpr Bytes MiB(int64_t n) { return {n << 20}; }

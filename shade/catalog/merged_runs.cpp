@@ -7,6 +7,7 @@
 #include "shade/base/error.h"
 #include "shade/base/median.h"
 #include "shade/catalog/figures.h"
+#include "shade/catalog/parts.h"
 
 namespace shade::catalog {
 namespace {
@@ -51,6 +52,18 @@ void add_median(Json& result) {
   rescale(result, average, result["median_time_ms"].get<double>());
 }
 
+std::map<std::string, std::vector<double>> own_runs_of(const Json& result) {
+  std::map<std::string, std::vector<double>> out;
+  if (result.contains("own_runs_ms")) {
+    for (const auto& [phase, runs] : result["own_runs_ms"].items()) out[phase] = runs.get<std::vector<double>>();
+    return out;
+  }
+  Parts parts;
+  read_parts(parts, result);
+  for (const auto& [phase, ms] : parts.own_ms) out[phase] = {ms};
+  return out;
+}
+
 Json merged_runs(std::span<const Json> runs) {
   Json out;
   std::vector<double> times, run_times;
@@ -67,8 +80,9 @@ Json merged_runs(std::span<const Json> runs) {
     others += load.at("others").get<double>();
     most = std::max(most, load.at("others").get<double>());
     average_load = std::max(average_load, load.at("average").get<double>());
-    if (one.contains("own_ms"))
-      for (const auto& [phase, ms] : one["own_ms"].items()) own[phase].push_back(ms.get<double>());
+    Parts parts;
+    read_parts(parts, one);
+    for (const auto& [phase, ms] : parts.own_ms) own[phase].push_back(ms);
     if (out.is_null() || one["peak_memory_mb"] > out["peak_memory_mb"]) out = std::move(one);
   }
   const double before = out["median_time_ms"].get<double>();

@@ -1,7 +1,10 @@
 // Several runs of one experiment as one result.
 #pragma once
 
+#include <map>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "shade/base/json.h"
 
@@ -12,6 +15,9 @@ namespace shade::catalog {
 // run that failed, if one did. What is compared between rows or fitted are runs, one figure each: steps of a process
 // have more in common than its repeats.
 Json merged_runs(std::span<const Json> runs);
+
+// The own times of phases (catalog/parts.h) of every run of a result.
+std::map<std::string, std::vector<double>> own_runs_of(const Json& result);
 
 // Writes the median and its interval into a result that has none: of its runs, else of its steps, else the average.
 void add_median(Json& result);

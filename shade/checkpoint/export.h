@@ -10,10 +10,11 @@
 
 namespace shade::checkpoint {
 
+// Type, file size and adapters of an export.
 struct ExportOptions {
   at::ScalarType dtype = at::kFloat;  // of what is written
-  Bytes max_shard = GiB(5);
-  std::optional<double> lora_scale;  // alpha over rank, if the model has LoRA adapters
+  Bytes max_shard = GiB(5);           // of tensor data per file; a larger tensor gets its own file
+  std::optional<double> lora_scale;   // alpha over rank, if the model has LoRA adapters
 };
 
 // Collective over `group`, all ranks of the runtime. Rank 0 writes; no rank holds more than a unit of the model besides

@@ -104,12 +104,12 @@ std::optional<Latest> Folder::latest() const {
 
 void Folder::commit(const Entry& entry, const io::Digest& manifest) const {
   {
-    const Span span("save_rename");
+    const Span span(SpanName::save_rename);
     flush_folder(path_ / entry.temporary());
     rename_folder(path_ / entry.temporary(), place(entry));
     flush_folder(path_);
   }
-  const Span span("save_latest");
+  const Span span(SpanName::save_latest);
   const auto line = text(entry.name(), " ", io::to_hex(manifest), "\n");
   NewFile file(path_ / kLatest);
   file.write_at(0, std::as_bytes(std::span(line)));

@@ -43,7 +43,7 @@ std::vector<SavedFile> gather(const comm::Group& group, const SavedFile& mine) {
 }
 
 SavedFile write_file(const std::filesystem::path& path, const std::vector<Owned>& pieces) {
-  const Span span("save_file");
+  const Span span(SpanName::save_file);
   std::vector<io::TensorSpec> specs;
   io::Metadata digests;
   std::vector<at::Tensor> values;
@@ -129,7 +129,7 @@ void Store::save_async(shard::Runtime& runtime, optim::Optimizer& optimizer, con
 
 Store::Job Store::begin(shard::Runtime& runtime, optim::Optimizer& optimizer, const Json& caller, bool copy) {
   wait();
-  const Span span("save_copy");
+  const Span span(SpanName::save_copy);
   const auto& policy = runtime.policy();
   SHADE_CHECK(policy.replicate * policy.shard == group_.size(), "a checkpoint is written by all ranks of the world");
   const auto what = text("starting to save in ", options_.folder);
@@ -188,7 +188,7 @@ void Store::write(Job job) {
     throw;
   }
   if (group_.rank() != 0) return;
-  const Span span("save_prune");
+  const Span span(SpanName::save_prune);
   try {
     folder_.keep_last(options_.keep, first_to_go_);
   } catch (const std::exception& fault) {
@@ -207,7 +207,7 @@ SavedFile Store::write_frozen(const Job& job) const {
 void Store::finish(const Job& job) {
   const auto words = print_manifest(job.manifest);
   {
-    const Span span("save_manifest");
+    const Span span(SpanName::save_manifest);
     NewFile file(options_.folder / job.entry.temporary() / kManifestFile);
     file.write_at(0, std::as_bytes(std::span(words)));
     file.commit();

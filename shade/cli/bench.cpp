@@ -9,12 +9,12 @@
 
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
+#include "shade/base/units.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/bench_line.h"
 #include "shade/cli/memory_warning.h"
 #include "shade/cli/origin.h"
 #include "shade/measure/bench.h"
-#include "shade/measure/mib.h"
 #include "shade/train/run/model_states.h"
 
 namespace shade::cli {
@@ -34,14 +34,14 @@ std::vector<std::pair<std::string, double>> largest_first(const std::map<std::st
 // The rows of the first table that are about memory.
 void add_memory(Table& table, const measure::BenchResult& result) {
   const auto &at_peak = result.largest().at_peak, most = result.most();
-  table.add({"peak tensor memory", text(to_string(at_peak.total), " per rank (process ",
-                                        to_string(measure::from_mib(*result.resident_mb)), ")")});
+  table.add({"peak tensor memory",
+             text(to_string(at_peak.total), " per rank (process ", to_string(from_mib(*result.resident_mb)), ")")});
   for (const auto& [name, kind] : names_of(MemoryKind{})) {
     if (most.of(kind).count == 0) continue;
     const auto now = to_string(at_peak.of(kind)), highest = to_string(most.of(kind));
     table.add({text("  ", name), highest == now ? now : text(now, ", at most ", highest)});
   }
-  if (!result.peak_owner.is_null()) table.add({"  reached by", result.peak_owner["words"].get<std::string>()});
+  if (result.peak_owner) table.add({"  reached by", result.peak_owner->words()});
   if (result.ranks == 1) return;
   std::vector<std::string> ranks;
   for (const auto& rank : result.memory) ranks.push_back(to_string(rank.at_peak.total));

@@ -6,13 +6,13 @@
 #include "shade/base/log.h"
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
+#include "shade/base/units.h"
 #include "shade/base/visible_text.h"
 #include "shade/catalog/figures.h"
 #include "shade/cli/driver.h"
 #include "shade/cli/matrix_verbs.h"
 #include "shade/cli/origin.h"
 #include "shade/cli/planned.h"
-#include "shade/measure/mib.h"
 #include "shade/report/findings.h"
 #include "shade/report/report.h"
 
@@ -31,7 +31,7 @@ void predict(const std::vector<measure::MatrixRow>& rows, std::vector<Json>& res
     planned.make(time.target());
     if (!planned.refused.empty()) continue;
     auto& out = results[i]["predicted"];
-    out = {{"peak_memory_mb", measure::mib(planned.record.peak.total)}, {"sent_bytes", planned.record.sent.count}};
+    out = {{"peak_memory_mb", mib(planned.record.peak.total)}, {"sent_bytes", planned.record.sent.count}};
     if (planned.time) out["avg_time_ms"] = Millis(planned.time->time.step).count();
   }
 }

@@ -5,7 +5,6 @@
 #include "shade/base/log.h"
 #include "shade/base/strings.h"
 #include "shade/plan/dry_run.h"
-#include "shade/plan/peak_remedy.h"
 #include "shade/plan/step_record.h"
 #include "shade/profile/device.h"
 #include "shade/profile/host_memory.h"
@@ -33,11 +32,11 @@ std::string answer(const MemoryQuestion& question) {
                                                           .patience = kPatience});
   const auto needed = std::max(record.peak.total, record.reserved);
   if (needed <= question.limit) return {};
-  const auto remedy = plan::peak_remedy(record, question.experiment);
+  const auto remedy = plan::peak_remedy(record, question.experiment.options);
   return text("memory will probably not suffice: by the plan a rank needs ", to_string(needed),
               record.reserved.count > 0 ? " with what its allocator reserves" : " of tensors", ", and has ",
               to_string(question.limit), "; largest part: ", plan::largest_part(record), "; the peak is ",
-              plan::owner_text(record.owner), remedy.empty() ? "" : text("; ", remedy, " needs less"));
+              record.owner.words(), remedy.empty() ? "" : text("; ", remedy, " needs less"));
 }
 
 }  // namespace
@@ -59,6 +58,7 @@ std::optional<measure::Experiment> experiment_of(const train::Recipe& recipe, in
   out.bench.batch_size = std::min(parse_integer(recipe.work.micro_batch).value_or(1), of_rank);
   out.bench.grad_accum = out.bench.batch_size < of_rank ? 2 : 1;
   if (out.dp.is_private() && out.dp.sigma <= 0) out.dp.sigma = 1;  // computed from epsilon, later; it changes no size
+  out.state_options();
   return out;
 }
 

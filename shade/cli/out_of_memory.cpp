@@ -2,14 +2,13 @@
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
+#include "shade/catalog/remedies.h"
 
 namespace shade::cli {
 
 std::string out_of_memory_text(std::optional<Bytes> wanted) {
   return text("out of memory: cannot allocate memory", wanted ? text(" for a tensor of ", to_string(*wanted)) : "",
-              "; a smaller batch (--micro-batch, --batch-size, --max-records-per-user), a shorter --seq-length, "
-              "--checkpointing block, "
-              "--lora-rank, --dtype bf16, or --shard zero3 on more ranks needs less");
+              "; ", catalog::kLessMemory);
 }
 
 std::optional<std::string> out_of_memory(const std::string& what) {

@@ -21,7 +21,6 @@
 #include "shade/cli/plan_advice.h"
 #include "shade/cli/planned.h"
 #include "shade/plan/measured_error.h"
-#include "shade/plan/peak_remedy.h"
 #include "shade/plan/privacy_plan.h"
 #include "shade/plan/step_record.h"
 #include "shade/plan/whole_run.h"

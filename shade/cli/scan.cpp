@@ -8,10 +8,10 @@
 #include "shade/base/log.h"
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
+#include "shade/base/units.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/driver.h"
 #include "shade/cli/matrix_verbs.h"
-#include "shade/measure/mib.h"
 #include "shade/measure/scan.h"
 #include "shade/report/report.h"
 
@@ -48,7 +48,7 @@ std::string series_of(const measure::MatrixRow& row, const Json& result) {
 }
 
 std::string with_unit(double value, bool memory) {
-  return memory ? to_string(measure::from_mib(value)) : to_string(Seconds(value / 1e3));
+  return memory ? to_string(from_mib(value)) : to_string(Seconds(value / 1e3));
 }
 
 // Exponents: two digits after the point, as many as they are worth.

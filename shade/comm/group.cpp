@@ -22,7 +22,7 @@ void Work::wait() const {
     state_->pending->wait();  // nothing to wait for, but it may have failed; on a device: orders the stream
     return;
   }
-  const Span span("comm_wait");
+  const Span span(SpanName::comm_wait);
   const auto begin = Clock::now();
   state_->activity->begin_wait(state_->description);
   const auto end = [&] {

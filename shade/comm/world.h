@@ -31,15 +31,17 @@ inline std::span<const Name<SealMessages>> names_of(SealMessages) {
   return kNames;
 }
 
+// How the ranks of a world communicate.
 struct CommConfig {
-  BackendKind backend = BackendKind::automatic;
-  Seconds peer_timeout{10};
-  Seconds rendezvous_timeout{60};
-  Seconds stall_timeout{300};
-  std::string interface;
-  SealMessages seal = SealMessages::automatic;
-  Bytes segment = MiB(4);
+  BackendKind backend = BackendKind::automatic;  // automatic: nccl if there are GPUs, otherwise gloo
+  Seconds peer_timeout{10};                      // time after which a stopped or dead rank ends the job
+  Seconds rendezvous_timeout{60};                // time that ranks wait for each other at the start
+  Seconds stall_timeout{300};  // time after which the job ends if all ranks are alive and wait for each other
+  std::string interface;       // network interface between hosts, e.g. eth0; empty: the one that leads to rank 0
+  SealMessages seal = SealMessages::automatic;  // NCCL's own messages are never encrypted: `on` refuses that backend
+  Bytes segment = MiB(4);                       // part of a reduction that is received while the previous part is added
 
+  // Adds every field with its name, help, unit and range (base/config.h).
   void declare(Fields& fields);
 };
 
@@ -51,39 +53,42 @@ enum class Algorithms { best, exchange, native };
 // Not copyable; a process may be in several worlds (tests are).
 class World {
  public:
+  // Optional arguments of connect().
   struct Options {
     // The job is lost and this process did not end by itself within a second (it computes): end it. Programs pass a
     // function that prints its message and exits; without it the library only makes waiting operations throw.
     std::function<void(const Loss&)> overdue;
-    bool watchdog = true;
+    bool watchdog = true;            // starts a thread that notices stopped, dead and stalled ranks
     std::optional<Secret> secret{};  // none: the one that the environment states (comm/job/secret.h)
   };
 
   // Meets the other ranks. Throws CommError naming who did not come, or that sizes disagree. Where SIGPIPE would still
   // end the process it is ignored from now on: a peer's end must reach us as an error.
   static World connect(const Place& place, const CommConfig& config, Options options);
+  // The same with default options.
   static World connect(const Place& place, const CommConfig& config) { return connect(place, config, Options{}); }
 
   // The same over a store given by the caller (threads of one process share a HashStore).
   static World connect(const Place& place, const CommConfig& config, c10::intrusive_ptr<c10d::Store> store,
                        Options options);
 
-  // One rank that stands for `size`: no store, no sockets. Its groups count a backend's own collectives, as ranks over
-  // NCCL use them, or what our exchange algorithms would send and allocate (exchange/), as ranks on CPUs do.
+  // What the groups of a simulated world count: a backend's own collectives, as ranks over NCCL use them, or what our
+  // exchange algorithms would send and allocate (exchange/), as ranks on CPUs do.
   enum class Counted { backend, exchange };
+  // One rank that stands for `size`: no store, no sockets. `cost` gives the time of each operation.
   static World simulated(int rank, int size, CostModel cost = {}, Counted counted = Counted::backend);
 
   World(World&&) noexcept;
   World& operator=(World&&) noexcept;
   ~World();  // without leave(): the others are told that this rank failed
 
-  const Place& place() const;
-  int rank() const { return place().rank; }
-  int size() const { return place().size; }
-  BackendKind backend() const;
+  const Place& place() const;                // as passed to connect(); simulated: rank, size and origin alone are set
+  int rank() const { return place().rank; }  // from 0 to size() - 1
+  int size() const { return place().size; }  // number of ranks
+  BackendKind backend() const;               // the one in use, never BackendKind::automatic
   // Where this rank computes: its GPU if the backend is nccl, else the CPU.
   c10::Device device() const;
-  const CommConfig& config() const;
+  const CommConfig& config() const;  // as passed to connect(); simulated: the defaults
 
   // A group of these world ranks (sorted, containing this rank; empty: all). Its members must all call this, in the
   // same order relative to other groups they share. `name` is unique in the world.

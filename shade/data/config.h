@@ -10,23 +10,26 @@
 
 namespace shade::data {
 
+// Where the data is, how it is read, and what a sample is.
 struct DataConfig {
-  std::string data_folder;
-  std::string tokenizer;  // a tokenizer.json or a folder that has one; empty, "bytes": every byte is a token
-  Packing packing = Packing::records;
-  std::string chat_template;  // of conversations; empty: that of the tokenizer's folder
-  LossOn loss_on = LossOn::completion;
-  TextUnit text_unit = TextUnit::file;
-  FieldNames fields{};               // empty: found by conventional names
-  std::vector<std::string> classes;  // as read_classes reads them; empty: not stated
-  bool flip = false;                 // images
-  int64_t max_records = 0;
-  std::string cache_folder;
+  std::string data_folder;  // folder of texts, one file of texts, or a folder of images by class; empty: not set
+  std::string tokenizer;    // a tokenizer.json or a folder that has one; empty, "bytes": every byte is a token
+  Packing packing = Packing::records;   // of texts
+  std::string chat_template;            // of conversations; empty: that of the tokenizer's folder
+  LossOn loss_on = LossOn::completion;  // tokens that a language model learns to predict
+  TextUnit text_unit = TextUnit::file;  // part of a .txt file that is a record
+  FieldNames fields{};                  // empty: found by conventional names
+  std::vector<std::string> classes;     // as read_classes reads them; empty: not stated
+  bool flip = false;                    // mirror half of the images in training, at random
+  int64_t max_records = 0;              // number of records to read from the start of the data; 0: all
+  std::string cache_folder;             // of the token cache, a copy of the data; empty: .shade in the data folder
 
+  // How texts are read. `chat` formats conversations as text; null: records with messages are refused.
   RecordOptions record_options(const ChatTemplate* chat = nullptr) const {
     return {.unit = text_unit, .fields = fields, .chat_template = chat};
   }
 
+  // Adds every field with its name, help, unit and range (base/config.h).
   void declare(Fields& f) {
     f.add("data_folder", data_folder,
           {.help = "folder of .txt, .json, .jsonl, .csv, .parquet and .arrow files, or one such file; for images, a "

@@ -29,9 +29,10 @@ inline std::span<const Name<SampleUnit>> names_of(SampleUnit) {
 class Dataset {
  public:
   virtual ~Dataset() = default;
-  virtual int64_t size() const = 0;
+  virtual int64_t size() const = 0;  // number of records, which are numbered from 0
   // As evaluation reads them, always the same. No records: a batch of 0 samples, the right shapes.
   virtual nn::Batch batch(std::span<const int64_t> records) const = 0;
+  // One line for logs and messages: "1000 images of 10 classes, 32 x 32".
   virtual std::string describe() const = 0;
   // Of what batches are made of: other contents, labels or options have another one, whatever the files' names, sizes
   // and times are. May read all of the data.

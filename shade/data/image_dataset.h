@@ -11,18 +11,20 @@
 
 namespace shade::data {
 
+// How images are scaled, labelled and noised.
 struct ImageOptions {
-  int64_t image_size = 256;
-  int64_t channels = 3;    // or 1
-  int64_t classes = 1000;  // of the model: at least those of the folder; the number of "no class" when dropped
+  int64_t image_size = 256;  // pixels per side; the largest square in an image's middle is resized to it
+  int64_t channels = 3;      // or 1
+  int64_t classes = 1000;    // of the model: at least those of the folder; the number of "no class" when dropped
   std::vector<std::string> names{};  // of the classes, in this order; empty: the folders that have images, sorted
   double label_dropout = 0.1;        // how often an image is trained on without its class
   bool flip = false;                 // train on an image or its mirror image, each half of the time
-  int64_t timesteps = 1000;
-  uint64_t seed = 0;
-  at::ScalarType type = at::kFloat;
+  int64_t timesteps = 1000;          // of the noise schedule; that of an image is drawn from 0 to timesteps - 1
+  uint64_t seed = 0;                 // of noise, timesteps, dropped labels and flips
+  at::ScalarType type = at::kFloat;  // of images_BCHW and noise_BCHW
 };
 
+// A folder with one folder of images per class. Records are in the order of folders and paths.
 class ImageDataset final : public Dataset {
  public:
   // Finds the files; they are decoded when a batch asks for them. Throws UsageError: no folder, an image outside of a
@@ -43,6 +45,7 @@ class ImageDataset final : public Dataset {
   uint64_t content_of(int64_t record) const override;  // the bytes of its file, and its class
 
   std::vector<std::string> classes() const override { return classes_; }
+  // The file that a record is read from.
   const std::filesystem::path& file(int64_t record) const { return files_.at(static_cast<size_t>(record)).path; }
 
  private:

@@ -44,13 +44,15 @@ class DocumentStream {
   // Throws UsageError if `held_out` doesn't ascend or names no record of the store.
   DocumentStream(std::shared_ptr<const TokenStore> store, std::span<const int64_t> held_out);
 
+  // Length of a stream.
   uint64_t positions(Use use) const { return use == Use::held_out ? held_out_ : all_ - held_out_; }
 
   // Where a position of a stream falls.
   struct Place {
-    int64_t document = 0;
-    uint64_t offset = 0;
+    int64_t document = 0;  // its record in the store
+    uint64_t offset = 0;   // positions of the document before it
   };
+  // `position` must be below positions(use).
   Place find(Use use, uint64_t position) const;
   int64_t after(Use use, int64_t document) const;  // the next one of the stream; records() of the store: none
 
@@ -67,12 +69,14 @@ class DocumentStream {
   uint64_t all_ = 0, held_out_ = 0;  // positions
 };
 
+// Whether a sample of texts is a record or a window over all of them.
 enum class Packing { records, packed };
 inline std::span<const Name<Packing>> names_of(Packing) {
   static constexpr Name<Packing> kNames[] = {{"records", Packing::records}, {"packed", Packing::packed}};
   return kNames;
 }
 
+// What labels are: tokens (lm), or a class per record (classify).
 enum class Task { lm, classify };
 inline std::span<const Name<Task>> names_of(Task) {
   static constexpr Name<Task> kNames[] = {{"lm", Task::lm}, {"classify", Task::classify}};
@@ -88,13 +92,14 @@ inline std::span<const Name<LossOn>> names_of(LossOn) {
 
 inline constexpr int64_t kIgnored = -100;  // a label that counts for nothing, as nn::lm_losses has it
 
+// How records become samples.
 struct TextOptions {
-  int64_t seq_length = 128;
-  Task task = Task::lm;
-  Packing packing = Packing::records;
-  LossOn loss_on = LossOn::completion;
-  std::vector<std::string> classes{};  // classify: as stated; empty: not stated (number_classes)
-  HeadClasses head{};                  // classify: of the model
+  int64_t seq_length = 128;             // T, positions of a sample, at least 2
+  Task task = Task::lm;                 // classify needs labels, and records that are not packed
+  Packing packing = Packing::records;   // packed: samples are windows
+  LossOn loss_on = LossOn::completion;  // lm: all counts the tokens of prompts as well
+  std::vector<std::string> classes{};   // classify: as stated; empty: not stated (number_classes)
+  HeadClasses head{};                   // classify: of the model
 };
 
 // Of packed texts.
@@ -103,6 +108,7 @@ struct PackOptions {
   bool share_tokens = true;         // two windows that divide a record both have the token at the border
 };
 
+// Samples of token ids from a token store.
 class TextDataset final : public Dataset {
  public:
   // Throws UsageError: packed classification, a record without label (naming it), a label that is none of the classes.
@@ -118,9 +124,9 @@ class TextDataset final : public Dataset {
   void pack(PackOptions options);
 
   int64_t size() const override;
-  int64_t windows(Use use) const;                                     // of packed texts
-  int64_t held_out() const { return std::ssize(packing_.held_out); }  // records
-  bool windows_share_tokens() const { return packing_.share_tokens; }
+  int64_t windows(Use use) const;                                      // of packed texts
+  int64_t held_out() const { return std::ssize(packing_.held_out); }   // records
+  bool windows_share_tokens() const { return packing_.share_tokens; }  // PackOptions::share_tokens
   SampleUnit unit() const override;
 
   // ids_BT, mask_BT; labels: lm: the ids again, kIgnored at padding (models shift them), classify: classes [B]. Packed:
@@ -143,9 +149,9 @@ class TextDataset final : public Dataset {
   // Of its ids as a batch has them and of its class; of a packed window, of ids and labels.
   uint64_t content_of(int64_t record) const override;
 
-  const Tokenizer& tokenizer() const { return *tokenizer_; }
-  const TokenStore& store() const { return *store_; }
-  const TextOptions& options() const { return options_; }
+  const Tokenizer& tokenizer() const { return *tokenizer_; }  // gives bos, eos and padding
+  const TokenStore& store() const { return *store_; }         // holds the tokens of all records, packed or not
+  const TextOptions& options() const { return options_; }     // as passed to the constructor
 
  private:
   bool counts_all() const { return options_.loss_on == LossOn::all || store_->all_counted(); }

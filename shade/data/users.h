@@ -16,6 +16,7 @@ class Dataset;
 
 // 128 bits that follow from a user's name alone, by a collision-resistant hash.
 using UserId = std::array<uint64_t, 2>;
+// The id of the user of this name.
 UserId user_id(std::string_view name);
 
 // Some records of a data set by user. Users are numbered in the order of their ids, so nothing of a user follows from
@@ -25,7 +26,8 @@ class Users {
   // Throws UsageError if a record has no user (Dataset::user_of).
   Users(const Dataset& data, std::span<const int64_t> records);
 
-  int64_t size() const { return std::ssize(ids_); }
+  int64_t size() const { return std::ssize(ids_); }  // number of users
+  // Ascends with the user's number.
   const UserId& id(int64_t user) const { return ids_.at(static_cast<size_t>(user)); }
   std::span<const int64_t> records_of(int64_t user) const;  // ascending
 

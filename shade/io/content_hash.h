@@ -11,10 +11,12 @@
 
 namespace shade::io {
 
-using ContentHash = std::array<uint64_t, 2>;
+using ContentHash = std::array<uint64_t, 2>;  // low 64 bits, high 64 bits
 using HashSecret = std::array<uint8_t, 192>;  // without it nothing can be told from a hash but equality
 
+// With the public secret of XXH3: anyone who has the bytes can compute it.
 ContentHash content_hash(std::span<const std::byte> bytes);
+// With a secret of the caller.
 ContentHash content_hash(std::span<const std::byte> bytes, const HashSecret& secret);
 
 }  // namespace shade::io

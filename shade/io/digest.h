@@ -16,14 +16,15 @@
 
 namespace shade::io {
 
-using Digest = std::array<uint8_t, 32>;
-inline constexpr size_t kDigestDigits = 64;
+using Digest = std::array<uint8_t, 32>;      // 256 bits
+inline constexpr size_t kDigestDigits = 64;  // hexadecimal digits of a digest
 
 // Of bytes that come one part after the other.
 class Hasher {
  public:
   Hasher();
-  Hasher& add(std::span<const std::byte> bytes);
+  Hasher& add(std::span<const std::byte> bytes);  // appends a part; returns *this
+  // The characters, without a terminator.
   Hasher& add(std::string_view words) { return add(std::as_bytes(std::span(words))); }
   Digest digest();  // once, at the end
 
@@ -31,8 +32,8 @@ class Hasher {
   alignas(64) std::array<unsigned char, 384> state_{};
 };
 
-Digest digest_of(std::span<const std::byte> bytes);
-Digest digest_of(std::string_view words);
+Digest digest_of(std::span<const std::byte> bytes);  // of bytes that are all there
+Digest digest_of(std::string_view words);            // of the characters, without a terminator
 
 std::string to_hex(const Digest& digest);                        // lower case
 std::optional<Digest> digest_from_hex(std::string_view digits);  // exactly what to_hex writes
@@ -42,6 +43,6 @@ std::optional<Digest> digest_from_hex(std::string_view digits);  // exactly what
 
 // 64 hexadecimal digits in lower case, as sha256sum prints them. Pages are dropped as they are read.
 std::string sha256_of(const MappedFile& file);
-std::string sha256_of(std::string_view bytes);
+std::string sha256_of(std::string_view bytes);  // of bytes in memory, in the same form
 
 }  // namespace shade::io

@@ -13,10 +13,10 @@
 #include "shade/base/span.h"
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
+#include "shade/base/units.h"
 #include "shade/base/visible_text.h"
 #include "shade/catalog/methods.h"
 #include "shade/io/digest.h"
-#include "shade/measure/mib.h"
 #include "shade/measure/peer.h"
 #include "shade/models/flops.h"
 #include "shade/nn/gradients.h"
@@ -39,6 +39,12 @@ void Experiment::declare(Config& config) {
   config.add("dp", dp);
   config.add("data", data);
   config.add("comm", comm);
+}
+
+void Experiment::state_options() {
+  Config config;
+  declare(config);
+  options = config.json();
 }
 
 namespace {
@@ -65,9 +71,7 @@ train::Decisions decide(Experiment& experiment, const Given& given, int ranks) {
   out.add(Topic::weights, models::describe_hub_name(model.model));
   out.add(Topic::strategy, shard::choose_strategy(experiment.shard, given, ranks));
   out.add(Topic::vocabulary, train::fit_vocabulary(experiment.sizes, model.model, experiment.data, model.options()));
-  Config config;
-  experiment.declare(config);
-  experiment.options = config.json();
+  experiment.state_options();
   const auto word = given.word("dp.dp");
   const auto method = experiment.dp.dp;
   // A method that follows from other options wasn't named.
@@ -194,11 +198,11 @@ BenchResult measure_forward_backward(const Experiment& experiment) {
     const auto begin = Clock::now();
     at::Tensor losses;
     {
-      const Span span("forward");
+      const Span span(SpanName::forward);
       losses = model->losses(batch);
     }
     {
-      const Span span("backward");
+      const Span span(SpanName::backward);
       torch::autograd::backward({losses.mean()}, {});
     }
     const auto end = Clock::now();
@@ -245,11 +249,9 @@ std::string trace_file(const Experiment& experiment, const std::string& log_key,
 
 // Where its memory went: at the peak, at most, by rank, stage by stage.
 void BenchResult::write_memory(Json& out) const {
-  out["breakdown"] = by_kind(largest().at_peak);
-  out["breakdown_max"] = by_kind(most());
   out["memory_by_rank"] = Json::array();
-  if (!peak_owner.is_null()) out["peak_owner"] = peak_owner;
-  if (!timeline.is_null()) out["timeline"] = timeline;
+  if (peak_owner) out["peak_owner"] = peak_owner->json();
+  if (timeline) out["timeline"] = timeline->json();
   out["snapshots"] = Json::array();
   for (int rank = 0; rank < std::ssize(memory); ++rank) {
     const auto& of_rank = memory[static_cast<size_t>(rank)];
@@ -298,10 +300,13 @@ Json BenchResult::json(const Experiment& experiment) const {
   else if (dp.is_private())
     out["not_private"] = {{"clipped_samples", clipped}, {"not_finite_samples", not_finite}};
   out["data"] = data;
-  out["phases_ms"] = phases_ms;
-  out["own_ms"] = own_ms;
-  out["waits_ms"] = waits_ms;
-  if (!norms_ms.empty()) out["norms_ms"] = norms_ms;
+  const auto amounts = [](const auto& of) { return catalog::Amounts(of.begin(), of.end()); };
+  catalog::write_parts(out, {.breakdown_mb = by_kind(largest().at_peak),
+                             .highest_mb = by_kind(most()),
+                             .phases_ms = amounts(phases_ms),
+                             .own_ms = amounts(own_ms),
+                             .waits_ms = amounts(waits_ms),
+                             .norms_ms = amounts(norms_ms)});
   out["communication"]["collectives"] = Json::array();
   for (const auto& sum : traffic)
     out["communication"]["collectives"].push_back({{"collective", sum.collective},

@@ -10,6 +10,7 @@
 #include "shade/base/json.h"
 #include "shade/base/private_file.h"
 #include "shade/catalog/figures.h"
+#include "shade/catalog/parts.h"
 #include "shade/data/config.h"
 #include "shade/measure/rank_memory.h"
 #include "shade/optim/config.h"
@@ -52,9 +53,7 @@ struct BenchConfig {
     f.add("num_iter", num_iter, {.help = "number of measured steps", .min = 1, .flags = {"--num-iter", "--num-steps"}});
     f.add("warmup_iter", warmup_iter,
           {.help = "number of steps before measuring", .min = 0, .flags = {"--warmup-iter"}});
-    run.declare_threads(f);
-    run.declare_seed(f);
-    run.declare_peak(f);
+    run.declare_shared(f);
     f.add("trace", trace,
           {.help = "file for a Chrome trace of the whole run, to open in Perfetto; a name that ends in / is a folder "
                    "for TensorBoard, with a subfolder for this configuration",
@@ -89,6 +88,7 @@ struct Experiment : train::RunSpec {
 
   Experiment() { work.seq_length = 1024; }
   void declare(Config& config);  // the sections of recipes that bench has a use for, and [bench]
+  void state_options();          // what is in effect now, as `options`
   // Of its trace and its TensorBoard events.
   Readers readers() const { return dp.is_private() ? Readers::owner : Readers::by_umask; }
 };
@@ -121,17 +121,18 @@ struct StepFigures {
 struct BenchResult : catalog::Figures {
   std::string description, model_name, log_key;  // of the model, whole and short; of the configuration
   int ranks = 1;
-  int64_t vocabulary = 0;                       // 0: not a language model
-  std::vector<double> times_ms, peer_times_ms;  // of the slowest rank
-  Bytes peer_peak;                              // of the largest rank
-  std::vector<RankMemory> memory;               // by rank
-  std::map<std::string, double> phases_ms;      // of a step, this rank; they nest
-  std::map<std::string, double> own_ms;         // the same without nested phases; and `other`: they add up
-  std::map<std::string, double> waits_ms;       // for other ranks, by phase
-  std::map<std::string, double> norms_ms;       // the phase `norm` by the weight's name
-  std::vector<TrafficSum> traffic;              // of a step, by collective and unit
-  Json timeline, peak_owner;                    // of the last step; of this rank's peak
-  double product_flops = 0;                     // of this rank's best matrix product, per second
+  int64_t vocabulary = 0;                        // 0: not a language model
+  std::vector<double> times_ms, peer_times_ms;   // of the slowest rank
+  Bytes peer_peak;                               // of the largest rank
+  std::vector<RankMemory> memory;                // by rank
+  std::map<std::string, double> phases_ms;       // of a step, this rank; they nest
+  std::map<std::string, double> own_ms;          // the same without nested phases; and `other`: they add up
+  std::map<std::string, double> waits_ms;        // for other ranks, by phase
+  std::map<std::string, double> norms_ms;        // the phase `norm` by the weight's name
+  std::vector<TrafficSum> traffic;               // of a step, by collective and unit
+  std::optional<catalog::Timeline> timeline;     // of the last step
+  std::optional<catalog::PeakOwner> peak_owner;  // of this rank's peak
+  double product_flops = 0;                      // of this rank's best matrix product, per second
   int gpus = 0;
   std::string data;                     // what it computes with
   std::vector<double> losses;           // step by step, those to warm up included

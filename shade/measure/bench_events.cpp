@@ -1,6 +1,6 @@
 // A measured experiment as TensorBoard's scalars: step by step what the result file has as averages.
+#include "shade/base/units.h"
 #include "shade/measure/bench.h"
-#include "shade/measure/mib.h"
 #include "shade/profile/events.h"
 
 namespace shade::measure {

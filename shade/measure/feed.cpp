@@ -36,7 +36,7 @@ Feed::Feed(const Experiment& experiment, const models::Model& model, const comm:
     return;
   }
   const auto& work = experiment.work;
-  const auto seed = static_cast<uint64_t>(work.seed + place.rank);  // everybody has other samples
+  const auto seed = static_cast<uint64_t>(work.seed + place.rank);  // each rank has its own samples
   const auto all =
       model.synthetic({batch_size_ * micro_steps_, work.seq_length}, seed, train::scalar_type(experiment.model.dtype))
           .to(device);
@@ -52,7 +52,7 @@ nn::Batch Feed::numbered(nn::Batch batch, int64_t micro_step) const {
 
 std::vector<nn::Batch> Feed::next() {
   if (!dataset_) return made_up_;
-  const Span span("data");
+  const Span span(SpanName::data);
   const MemoryScope scope(MemoryKind::data);
   std::vector<nn::Batch> out;
   std::vector<int64_t> records(static_cast<size_t>(batch_size_));

@@ -20,7 +20,7 @@
 #include "shade/base/argv.h"
 #include "shade/base/error.h"
 #include "shade/base/explain.h"
-#include "shade/measure/mib.h"
+#include "shade/base/units.h"
 
 extern char** environ;
 

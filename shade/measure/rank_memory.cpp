@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "shade/base/units.h"
 #include "shade/measure/exchanged.h"
-#include "shade/measure/mib.h"
 #include "shade/profile/device.h"
 #include "shade/profile/host_memory.h"
 
@@ -92,9 +92,9 @@ std::vector<MemoryLine> last_stage(const comm::Group& group, const RankMemory& m
   return out;
 }
 
-Json by_kind(const profile::MemoryBreakdown& memory) {
-  Json out = Json::object();
-  for (const auto& [name, kind] : names_of(MemoryKind{})) out[std::string(name)] = mib(memory.of(kind));
+catalog::Amounts by_kind(const profile::MemoryBreakdown& memory) {
+  catalog::Amounts out;
+  for (const auto& [name, kind] : names_of(MemoryKind{})) out.emplace_back(name, mib(memory.of(kind)));
   return out;
 }
 
@@ -118,17 +118,17 @@ Json snapshot(const MemoryLine& line, int rank, bool on_gpu) {
               {"max_reserved_mb", mib(line.peak_reserved)},
               {"rss_mb", mib(line.resident)},
               {"max_rss_mb", mib(line.peak_resident)}});
-  out.update(by_kind(line.tensors));
+  for (const auto& [kind, mb] : by_kind(line.tensors)) out[kind] = mb;
   return out;
 }
 
 Json rank_json(const RankMemory& memory, int rank) {
-  return {{"rank", rank},
-          {"peak_memory_mb", mib(memory.at_peak.total)},
-          {"average_memory_mb", mib(memory.average)},
-          {"peak_resident_mb", mib(memory.peak_resident)},
-          {"breakdown", by_kind(memory.at_peak)},
-          {"breakdown_max", by_kind(memory.most)}};
+  Json out{{"rank", rank},
+           {"peak_memory_mb", mib(memory.at_peak.total)},
+           {"average_memory_mb", mib(memory.average)},
+           {"peak_resident_mb", mib(memory.peak_resident)}};
+  catalog::write_parts(out, {.breakdown_mb = by_kind(memory.at_peak), .highest_mb = by_kind(memory.most)});
+  return out;
 }
 
 }  // namespace shade::measure

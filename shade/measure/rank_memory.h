@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shade/base/json.h"
+#include "shade/catalog/parts.h"
 #include "shade/comm/group.h"
 #include "shade/profile/memory.h"
 
@@ -38,7 +39,7 @@ void add_peak(RankMemory& to, c10::Device device);  // at_peak, most, peak_resid
 std::vector<RankMemory> gathered(const comm::Group& group, const RankMemory& mine);
 std::vector<MemoryLine> last_stage(const comm::Group& group, const RankMemory& mine);
 
-Json by_kind(const profile::MemoryBreakdown& memory);  // {"parameters": MiB, ...}
+catalog::Amounts by_kind(const profile::MemoryBreakdown& memory);  // {"parameters", MiB}, ...
 
 // One stage of one rank with the keys of PyTorch's FSDP example, in GiB. They are called cuda_* there; `device` says
 // whose memory it is.

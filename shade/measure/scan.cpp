@@ -7,9 +7,14 @@
 #include "shade/base/error.h"
 #include "shade/base/median.h"
 #include "shade/base/units.h"
+#include "shade/catalog/merged_runs.h"
+#include "shade/catalog/parts.h"
+#include "shade/catalog/remedies.h"
 
 namespace shade::measure {
 namespace {
+
+const std::string kNorms = "norms";  // of all layers
 
 using Series = std::map<std::string, Points>;  // by figure
 
@@ -20,25 +25,25 @@ std::vector<double> runs_of(const Json& result, const char* runs, const Json& on
 }
 
 void add_times(Series& series, const Json& result) {
-  SHADE_REQUIRE(result.contains("own_ms") && !result["own_ms"].empty(),
+  const auto own = catalog::own_runs_of(result);
+  SHADE_REQUIRE(!own.empty(),
                 "a result has no times of phases without their parts (own_ms); it was measured with --bare or by an "
                 "earlier version: measure it again");
   const auto length = result.at("seq_length").get<double>();
   for (const double ms : runs_of(result, "run_times_ms", result.value("median_time_ms", result.at("avg_time_ms"))))
     series["step"].emplace_back(length, ms);
-  const auto& own = result.contains("own_runs_ms") ? result["own_runs_ms"] : result["own_ms"];
-  for (const auto& [phase, times] : own.items())
-    for (const double ms : times.is_array() ? times.get<std::vector<double>>() : std::vector{times.get<double>()})
-      series[phase == "norm" ? "norms" : phase].emplace_back(length, ms);
+  for (const auto& [phase, times] : own)
+    for (const double ms : times) series[phase == to_string(SpanName::norm) ? kNorms : phase].emplace_back(length, ms);
 }
 
 void add_memory(Series& series, const Json& result) {
   const auto length = result.at("seq_length").get<double>();
   series["total"].emplace_back(length, result.at("peak_memory_mb").get<double>());
   // Each category at its own highest moment: at the peak's moment they change with what the peak is made of.
-  const auto* kinds = result.contains("breakdown_max") ? "breakdown_max" : "breakdown";
-  if (!result.contains(kinds)) return;
-  for (const auto& [kind, mb] : result[kinds].items()) series[kind].emplace_back(length, mb.get<double>());
+  catalog::Parts parts;
+  catalog::read_parts(parts, result);
+  for (const auto& [kind, mb] : parts.highest_mb.empty() ? parts.breakdown_mb : parts.highest_mb)
+    series[kind].emplace_back(length, mb);
 }
 
 std::vector<double> lengths_of(const Points& points) {
@@ -152,6 +157,17 @@ Json ScanVerdict::json() const {
                               {"seq_length", one.length},
                               {"remedy", one.remedy}});
   return out;
+}
+
+std::string remedy_for(const std::string& phase, const Growth& growth, const Json& config) {
+  constexpr size_t kMost = 2;
+  const bool square = growth.shares[2] > 0.5 || growth.verdict == "faster than O(T^2)";
+  std::vector<std::string> out;
+  for (const auto& [name, span] : names_of(SpanName{}))
+    if (name == phase || (span == SpanName::norm && phase == kNorms))
+      out = catalog::less_time(span, square, catalog::settings_of(config));
+  if (out.size() > kMost) out.resize(kMost);
+  return out.empty() ? "none known: what helps is on already" : join(out, "; or ");
 }
 
 ScanVerdict judge(const std::vector<Scanned>& results) {

@@ -44,7 +44,7 @@ struct ScanVerdict {
 
 ScanVerdict judge(const std::vector<Scanned>& results);
 
-// What helps against a phase, of what `config` (of a result) doesn't have already.
+// What helps against a phase, and `config` (of a result) doesn't have on.
 std::string remedy_for(const std::string& phase, const Growth& growth, const Json& config);
 
 }  // namespace shade::measure

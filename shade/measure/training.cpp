@@ -62,9 +62,9 @@ void add_phases(BenchResult& result, const profile::Phases& phases, Millis step,
     other -= time;
   }
   result.own_ms["other"] += std::max(0.0, other.count()) / count;
-  for (const auto& [name, time] : own.waits) result.waits_ms[name.empty() ? "other" : name] += time.count() / count;
-  for (const auto& [weight, time] : phases.by_index("norm"))
-    result.norms_ms[name_of("norm", weight)] += time.count() / count;
+  for (const auto& [name, time] : own.waits) result.waits_ms[name] += time.count() / count;
+  for (const auto& [weight, time] : phases.by_index(SpanName::norm))
+    result.norms_ms[name_of(SpanName::norm, weight)] += time.count() / count;
   result.steps.push_back(std::move(figures));
 }
 
@@ -211,7 +211,7 @@ void Measurement::measured(const train::StepRecord& record, Seconds took, Millis
   if (phases_)
     add_phases(
         result_, *phases_, took, config_.num_iter,
-        [this](const char* span, int64_t index) { return job_->name_of(span, index); },
+        [this](SpanName span, int64_t index) { return job_->name_of(span, index); },
         {.phases_ms = {}, .peak = profile::peak_memory(device_), .allocated = profile::allocated_memory(device_)});
   if (peer_) result_.peer_times_ms.push_back(peer_->step().count());  // the other ranks sleep in the next barrier
 }
@@ -226,9 +226,9 @@ BenchResult Measurement::finish() {
   reach("after training");
   add_traffic(result_, traffic, config_.num_iter);
   if (phases_) {
-    const NameOf name = [this](const char* span, int64_t index) { return job_->name_of(span, index); };
+    const NameOf name = [this](SpanName span, int64_t index) { return job_->name_of(span, index); };
     result_.timeline = timeline_of(last_, phases_->records(), traffic, course_, name);
-    if (device_.is_cpu()) result_.peak_owner = json_of(profile::TensorMemory::peak_place(), name);
+    if (device_.is_cpu()) result_.peak_owner = job_->owner_of(profile::TensorMemory::peak_place());
   }
   result_.loss = result_.losses.back();
   result_.tokens /= config_.num_iter;

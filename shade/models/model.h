@@ -14,6 +14,7 @@
 
 namespace shade::models {
 
+// What a model learns. automatic: what its architecture or its config.json says.
 enum class Task { automatic, classify, lm, denoise, regress };
 inline std::span<const Name<Task>> names_of(Task) {
   static constexpr Name<Task> kNames[] = {{"auto", Task::automatic},
@@ -24,6 +25,7 @@ inline std::span<const Name<Task>> names_of(Task) {
   return kNames;
 }
 
+// Activation checkpointing. block: of each block its inputs alone are kept, and backward computes the rest again.
 enum class Checkpointing { none, block };
 inline std::span<const Name<Checkpointing>> names_of(Checkpointing) {
   static constexpr Name<Checkpointing> kNames[] = {{"none", Checkpointing::none}, {"block", Checkpointing::block}};
@@ -41,21 +43,22 @@ inline std::span<const Name<LossMean>> names_of(LossMean) {
 
 // What is independent of the architecture.
 struct ModelOptions {
-  Task task = Task::automatic;
-  nn::AttentionKernel attention = nn::AttentionKernel::flash;
-  Checkpointing checkpointing = Checkpointing::none;
-  std::optional<nn::LoraOptions> lora;  // adapters on the chosen linears, everything else frozen
-  std::vector<std::string> lora_targets{"q_proj", "v_proj"};
-  LossMean loss_mean = LossMean::record;  // lm
+  Task task = Task::automatic;                                 // one that the architecture can't learn is refused
+  nn::AttentionKernel attention = nn::AttentionKernel::flash;  // of every attention layer
+  Checkpointing checkpointing = Checkpointing::none;           // what is kept for backward
+  std::optional<nn::LoraOptions> lora;                         // adapters on the chosen linears, everything else frozen
+  std::vector<std::string> lora_targets{"q_proj", "v_proj"};   // names of linear layers that get an adapter
+  LossMean loss_mean = LossMean::record;                       // lm
 };
 
+// All options by name; those of LoRA only if there are adapters.
 Json to_json(const ModelOptions& options);
 
 // Sizes of a synthetic batch.
 struct BatchShape {
-  int64_t samples = 2;
-  int64_t seq_length = 128;
-  bool training = true;  // false: as it is evaluated, without dropped labels
+  int64_t samples = 2;       // rows of the batch
+  int64_t seq_length = 128;  // tokens per sample; models of images and of vectors ignore it
+  bool training = true;      // false: as it is evaluated, without dropped labels
 };
 
 // What a model that learns from texts says of itself.
@@ -74,8 +77,10 @@ struct TextTraits {
 
 // What a model that learns from images of classes says of itself.
 struct ImageTraits {
-  int64_t image_size = 0, channels = 0, classes = 0;  // square images
-  double label_dropout = 0;                           // how often a training label is replaced by "no class"
+  int64_t image_size = 0;    // pixels per side of a square image
+  int64_t channels = 0;      // 1 or 3
+  int64_t classes = 0;       // labels are below it; the label "no class" is equal to it
+  double label_dropout = 0;  // how often a training label is replaced by "no class"
 };
 
 // A custom model declares weights in its constructor, unit by unit (parameters_.begin_unit), and says its losses. The
@@ -104,14 +109,17 @@ class Model {
 
   // Folders of texts and of images are opened for models that have the trait.
   virtual std::optional<TextTraits> text_traits() const { return std::nullopt; }
+  // The same of images.
   virtual std::optional<ImageTraits> image_traits() const { return std::nullopt; }
 
   // What model FLOPs are made of (models/flops.h): at how many positions of a sample a weight is a factor of a matrix
   // product (0: a table, a gain, a bias), and the products of activations with each other in one sample's forward.
   // Default: every matrix at every token, and no products of activations.
   virtual int64_t positions(const nn::Weight& weight, const BatchShape& shape) const;
+  // FLOPs of those products of activations.
   virtual double attention_flops(const BatchShape& /*shape*/) const { return 0; }
   virtual int64_t tokens(const BatchShape& shape) const;  // per sample: text positions or image patches; default 1
+  // One line for logs and messages; default: the numbers of parameters and units.
   virtual std::string describe() const;
 
   // What a run is recognised by when it is continued. Of a model of the registry it is the config.json of its folder,
@@ -120,11 +128,11 @@ class Model {
   // How it computes what that describes, as far as it decides the bits of a step: kernels, recomputation, means.
   virtual Json settings() const { return Json::object(); }
 
-  nn::Parameters& parameters() { return parameters_; }
-  const nn::Parameters& parameters() const { return parameters_; }
+  nn::Parameters& parameters() { return parameters_; }              // every weight of the model
+  const nn::Parameters& parameters() const { return parameters_; }  // the same, to read
 
  protected:
-  nn::Parameters parameters_;
+  nn::Parameters parameters_;  // filled by the constructor of the model
 };
 
 }  // namespace shade::models

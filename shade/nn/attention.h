@@ -20,9 +20,10 @@ inline std::span<const Name<AttentionKernel>> names_of(AttentionKernel) {
   return kNames;
 }
 
+// What a query sees, and how attention is computed.
 struct AttentionOptions {
-  bool causal = false;
-  AttentionKernel kernel = AttentionKernel::flash;
+  bool causal = false;                              // a position sees itself and those before it
+  AttentionKernel kernel = AttentionKernel::flash;  // decides memory and speed
   // [B, T] true where a key may be seen; undefined: all. Causal attention over right-padded samples needs none: what
   // follows a position can't reach it, and what a padding position computes is never used.
   at::Tensor visible_BT;
@@ -44,10 +45,11 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 // For one batch of B texts, all of the same length. Its memory is that of `capacity` positions from the first on.
 class KvCache {
  public:
+  // `capacity`: the most positions that it can hold.
   explicit KvCache(int64_t capacity) : capacity_(capacity) {}
 
-  int64_t length() const { return length_; }  // positions that every layer has read
-  int64_t capacity() const { return capacity_; }
+  int64_t length() const { return length_; }      // positions that every layer has read
+  int64_t capacity() const { return capacity_; }  // positions
 
   // Appends what a layer made of the next T positions, k and v [B, T, H_kv, d], and returns all it has, [B, S, H_kv,
   // d], as views. Throws Error beyond the capacity.

@@ -23,8 +23,9 @@ struct Batch {
   at::Tensor documents_BT;
   at::Tensor images_BCHW;  // noisy images
   at::Tensor noise_BCHW;   // what a denoiser must predict
-  at::Tensor timesteps_B;
-  at::Tensor x_BD, y_BD;  // regression
+  at::Tensor timesteps_B;  // int64, how far each image is noised, from 0
+  at::Tensor x_BD;         // regression: inputs
+  at::Tensor y_BD;         // regression: targets
   // Inputs of a custom model, by name; each has the row as its first dimension.
   std::map<std::string, at::Tensor> fields;
 
@@ -36,11 +37,13 @@ struct Batch {
   // Which privacy unit each sample is; none of them may be in a step twice. Empty: not known.
   std::vector<int64_t> records;
 
+  // B of the first that is defined: ids_BT, images_BCHW, x_BD, a field; 0 if none is.
   int64_t row_count() const {
     for (const auto* tensor : {&ids_BT, &images_BCHW, &x_BD})
       if (tensor->defined()) return tensor->size(0);
     return fields.empty() ? 0 : fields.begin()->second.size(0);
   }
+  // Number of samples, each of rows_per_sample rows.
   int64_t samples() const { return row_count() / rows_per_sample; }
 
   // Throws UsageError if the batch has no such field.

@@ -5,21 +5,25 @@
 
 namespace shade::nn {
 
+// A lookup table: a vector for each id.
 class Embedding {
  public:
+  // Shape and first values of the table.
   struct Options {
-    int64_t rows = 0, width = 0;
-    int64_t padding = -1;  // this id's row gets no gradient; -1: none
-    Init init = Init::normal(0.02);
+    int64_t rows = 0;                // ids are below it
+    int64_t width = 0;               // elements of a row
+    int64_t padding = -1;            // this id's row gets no gradient; -1: none
+    Init init = Init::normal(0.02);  // how its elements begin
   };
+  // Declares the table as `name`.weight.
   Embedding(Parameters& parameters, const std::string& name, Options options);
 
   // `start` hangs it into its unit (see nn/unit.h).
   at::Tensor operator()(const at::Tensor& ids_BT, const at::Tensor& start) const;
 
-  Weight& table() const { return *table_; }
-  int64_t padding() const { return padding_; }
-  const Wiring& wiring() const { return *wiring_; }
+  Weight& table() const { return *table_; }          // [rows, width]
+  int64_t padding() const { return padding_; }       // Options::padding
+  const Wiring& wiring() const { return *wiring_; }  // where backward reports gradients
 
  private:
   Weight* table_;
@@ -35,10 +39,11 @@ at::Tensor dropped_labels(const at::Tensor& labels_B, int64_t none, double proba
 // x + added, one vector per position, the same for every sample: [T, D] or [1, T, D].
 class Added {
  public:
+  // Declares the vectors as the weight `name`.
   Added(Parameters& parameters, const std::string& name, std::vector<int64_t> shape, Init init);
-  at::Tensor operator()(const at::Tensor& x_BTD) const;
-  Weight& added() const { return *added_; }
-  const Wiring& wiring() const { return *wiring_; }
+  at::Tensor operator()(const at::Tensor& x_BTD) const;  // -> [B, T, D]
+  Weight& added() const { return *added_; }              // of the shape that was passed
+  const Wiring& wiring() const { return *wiring_; }      // where backward reports gradients
 
  private:
   Weight* added_;

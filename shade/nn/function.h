@@ -8,14 +8,15 @@
 
 namespace shade::nn {
 
-using Context = torch::autograd::AutogradContext;
-using Tensors = torch::autograd::variable_list;
+using Context = torch::autograd::AutogradContext;  // what forward leaves for backward
+using Tensors = torch::autograd::variable_list;    // inputs, results or gradients; undefined: no gradient
 
 // A layer outlives the graphs it is in; backward finds it again through its address.
 template <class Layer>
 void remember(Context* context, const Layer* layer) {
   context->saved_data["layer"] = reinterpret_cast<int64_t>(layer);
 }
+// The layer that forward remembered.
 template <class Layer>
 const Layer& recall(Context* context) {
   return *reinterpret_cast<const Layer*>(context->saved_data["layer"].toInt());
@@ -49,6 +50,7 @@ at::Tensor as_BTD(const at::Tensor& x);
 // plain_operators() too; one that doesn't is checked by differences of losses (proof/check_gradients.h).
 bool plain_operators();  // for layers: of this thread, now
 
+// A scope in which plain_operators() is true on this thread. Scopes may be nested.
 class PlainOperators {
  public:
   PlainOperators();

@@ -5,21 +5,25 @@
 
 namespace shade::nn {
 
+// A linear layer, with or without a bias.
 class Linear {
  public:
+  // Shape and first values of the weights.
   struct Options {
-    int64_t in = 0, out = 0;
-    bool bias = false;
-    Init init = Init::normal(0.02);
+    int64_t in = 0;                  // width of the input
+    int64_t out = 0;                 // width of the output
+    bool bias = false;               // whether there is a b, which begins at 0
+    Init init = Init::normal(0.02);  // how W begins
   };
+  // Declares `name`.weight, and `name`.bias if there is one.
   Linear(Parameters& parameters, const std::string& name, Options options);
 
   // An input that needs no gradient (a sinusoid) is fine: the layer's backward then hangs on the anchor.
   at::Tensor operator()(const at::Tensor& x) const;
 
-  Weight& weight() const { return *weight_; }
-  Weight* bias() const { return bias_; }
-  const Wiring& wiring() const { return *wiring_; }
+  Weight& weight() const { return *weight_; }        // [out, in]
+  Weight* bias() const { return bias_; }             // [out]; null: there is none
+  const Wiring& wiring() const { return *wiring_; }  // where backward reports gradients
 
  private:
   Weight* weight_;
@@ -29,6 +33,7 @@ class Linear {
 
 // The two products of a linear layer's backward: the input gradient here, the rest to the tap.
 at::Tensor linear_input_grad(const at::Tensor& g, const Weight& weight);
+// `a`: the layer's input, `g`: the gradient of its output. Does nothing if weight and bias are frozen.
 void hand_over(const Linear& layer, const at::Tensor& a, const at::Tensor& g);
 
 }  // namespace shade::nn

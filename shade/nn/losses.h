@@ -21,7 +21,7 @@ at::Tensor squared_losses(const at::Tensor& predicted, const at::Tensor& wanted)
 //
 //   FLOPs 8 B T V D (2 forward, 2 again, 4 backward)    memory: one slice of logits, B T D in fp32 (input gradient)
 struct LmLossOptions {
-  int64_t ignore_index = -100;
+  int64_t ignore_index = -100;              // label of a position that doesn't count
   bool mean = true;                         // over a sample's tokens that count; false: their sum
   int64_t slice_bytes = int64_t{64} << 20;  // of fp32 logits; on accelerators at least nn::largest_block()
   at::Tensor looked_up_BT{};                // `weight` is a table too (tied): what this batch looked up in it

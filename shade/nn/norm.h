@@ -8,11 +8,12 @@ namespace shade::nn {
 // y = x / rms(x) * scale. Keeps x and one number per position; xhat is recomputed in backward.
 class RmsNorm {
  public:
+  // Declares the scale as `name`.weight, which begins at 1.
   RmsNorm(Parameters& parameters, const std::string& name, int64_t width, double eps);
-  at::Tensor operator()(const at::Tensor& x) const;
-  Weight& scale() const { return *scale_; }
-  double eps() const { return eps_; }
-  const Wiring& wiring() const { return *wiring_; }
+  at::Tensor operator()(const at::Tensor& x) const;  // [B, ..., width] -> the same shape
+  Weight& scale() const { return *scale_; }          // [width]
+  double eps() const { return eps_; }                // added to the mean square of a position
+  const Wiring& wiring() const { return *wiring_; }  // where backward reports gradients
 
  private:
   Weight* scale_;
@@ -20,14 +21,16 @@ class RmsNorm {
   const Wiring* wiring_;
 };
 
+// y = (x - mean(x)) / deviation(x) * scale + shift. Keeps x and two numbers per position.
 class LayerNorm {
  public:
+  // Declares the scale as `name`.weight, which begins at 1, and the shift as `name`.bias, which begins at 0.
   LayerNorm(Parameters& parameters, const std::string& name, int64_t width, double eps);
-  at::Tensor operator()(const at::Tensor& x) const;
-  Weight& scale() const { return *scale_; }
-  Weight& shift() const { return *shift_; }
-  double eps() const { return eps_; }
-  const Wiring& wiring() const { return *wiring_; }
+  at::Tensor operator()(const at::Tensor& x) const;  // [B, ..., width] -> the same shape
+  Weight& scale() const { return *scale_; }          // [width]
+  Weight& shift() const { return *shift_; }          // [width]
+  double eps() const { return eps_; }                // added to the variance of a position
+  const Wiring& wiring() const { return *wiring_; }  // where backward reports gradients
 
  private:
   Weight* scale_;

@@ -17,20 +17,23 @@
 
 namespace shade::nn {
 
+// A layer whose forward is a function of the caller.
 class OwnLayer {
  public:
+  // A weight of the layer.
   struct Declared {
-    std::string name;
-    std::vector<int64_t> shape;
-    Init init;
+    std::string name;            // follows the layer's name and a point
+    std::vector<int64_t> shape;  // in which forward gets it
+    Init init;                   // how its elements begin
   };
   // Of differentiable operators; samples come first in every input and in the result, and none may depend on another.
   using Forward = std::function<at::Tensor(const Tensors& inputs, const Tensors& weights)>;
   // [B, the weight's shape] of every weight, from the gradient [B, ...] of the result.
   using SampleGradients = std::function<Tensors(const Tensors& inputs, const at::Tensor& g_B, const Tensors& weights)>;
+  // Weights and functions of the layer.
   struct Options {
-    std::vector<Declared> weights;
-    Forward forward;
+    std::vector<Declared> weights;       // at least one, in the order in which functions get them
+    Forward forward;                     // required; backward calls it too
     SampleGradients sample_gradients{};  // none: found by autograd, sample by sample
   };
   OwnLayer(Parameters& parameters, const std::string& name, Options options);  // weights are name.exponent, ...
@@ -38,9 +41,9 @@ class OwnLayer {
   // Some input must need a gradient: nn::run_unit (nn/unit.h) sees to that in a model's first unit.
   at::Tensor operator()(const Tensors& inputs) const;
 
-  const std::vector<Weight*>& weights() const { return weights_; }
-  const Options& options() const { return options_; }
-  const Wiring& wiring() const { return *wiring_; }
+  const std::vector<Weight*>& weights() const { return weights_; }  // in the order of Options::weights
+  const Options& options() const { return options_; }               // as passed to the constructor
+  const Wiring& wiring() const { return *wiring_; }                 // where backward reports gradients
 
  private:
   Options options_;

@@ -12,13 +12,15 @@
 
 namespace shade::nn {
 
+// A part of a model whose weights are needed together: a block, an embedding, a head.
 struct Unit {
-  UnitId id = 0;
-  std::string name;
-  std::vector<Weight*> weights;
+  UnitId id = 0;                 // its place in Parameters::units()
+  std::string name;              // as passed to begin_unit()
+  std::vector<Weight*> weights;  // in the order in which they were added
   bool read_in_backward = true;  // false: its weights are not needed there (a lookup table)
 };
 
+// What a model declares: names, shapes and first values of weights. Their storage belongs to others (nn/weight.h).
 class Parameters {
  public:
   Parameters() = default;
@@ -27,14 +29,15 @@ class Parameters {
 
   UnitId begin_unit(std::string name);  // weights added from now on belong to it
   void only_looked_up(UnitId unit);     // no layer of it reads its weights in backward
+  // The reference stays valid. Throws Error if no unit was begun, or if there is a weight of that name.
   Weight& add(std::string name, std::vector<int64_t> shape, Init init);
 
-  std::deque<Weight>& weights() { return weights_; }
-  const std::deque<Weight>& weights() const { return weights_; }
-  const std::vector<Unit>& units() const { return units_; }
-  Weight* find(std::string_view name);
-  int64_t count() const;  // elements of all weights
-  int64_t count_trainable() const;
+  std::deque<Weight>& weights() { return weights_; }              // by id, the order in which they were added
+  const std::deque<Weight>& weights() const { return weights_; }  // the same, to read
+  const std::vector<Unit>& units() const { return units_; }       // by id
+  Weight* find(std::string_view name);                            // null: there is none of that name
+  int64_t count() const;                                          // elements of all weights
+  int64_t count_trainable() const;                                // elements of weights that are not frozen
 
   Wiring wiring;  // layers refer to it
 

@@ -5,21 +5,26 @@
 
 namespace shade::nn {
 
+// Cuts images into square patches and maps each to a vector.
 class PatchEmbedding {
  public:
+  // Shape and first values of the weights.
   struct Options {
-    int64_t channels = 3, patch = 8, width = 0;
-    Init init = Init::normal(0.02);
+    int64_t channels = 3;            // of an image
+    int64_t patch = 8;               // pixels per side of a patch; divides those of an image
+    int64_t width = 0;               // of a patch's vector
+    Init init = Init::normal(0.02);  // of the weight; the bias begins at 0
   };
+  // Declares `name`.weight and `name`.bias.
   PatchEmbedding(Parameters& parameters, const std::string& name, Options options);
 
   // [B, C, H, W] -> [B, N, width], patches in row order. `start` hangs it into its unit (see nn/unit.h).
   at::Tensor operator()(const at::Tensor& images, const at::Tensor& start) const;
 
-  Weight& weight() const { return *weight_; }  // [width, C, patch, patch]
-  Weight& bias() const { return *bias_; }
-  int64_t patch() const { return options_.patch; }
-  const Wiring& wiring() const { return *wiring_; }
+  Weight& weight() const { return *weight_; }        // [width, C, patch, patch]
+  Weight& bias() const { return *bias_; }            // [width]
+  int64_t patch() const { return options_.patch; }   // pixels per side
+  const Wiring& wiring() const { return *wiring_; }  // where backward reports gradients
 
  private:
   Options options_;

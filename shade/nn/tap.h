@@ -43,57 +43,63 @@ class LayerRule {
 // y = x W^T + b. The gradient of one sample is g^T a (P x D), its bias gradient the sum of g over T. A large head hands
 // its weight over in slices of rows: then this is rows [row, row + P) of the weight, complete for all samples.
 struct LinearGrad {
-  at::Tensor a_BTD, g_BTP;
-  const Weight* weight;  // null: only the bias is trainable
-  const Weight* bias;    // null: none, or frozen
-  int64_t row = 0;
+  at::Tensor a_BTD;           // x; may be undefined if `weight` is null
+  at::Tensor g_BTP;           // gradient of y
+  const Weight* weight;       // null: only the bias is trainable
+  const Weight* bias;         // null: none, or frozen
+  int64_t row = 0;            // the first row of `weight` that this is about
   bool last = true;           // the last slice of this weight in this backward
   at::Tensor looked_up_BT{};  // a weight that is a lookup table too (tied): the ids this batch looked up
 };
 
 // y_t = table[ids_t]; ids equal to `padding` (-1: none) contribute nothing.
 struct EmbeddingGrad {
-  at::Tensor ids_BT, g_BTD;
-  const Weight* table;
-  int64_t padding;
+  at::Tensor ids_BT;    // int64, from 0 to V - 1
+  at::Tensor g_BTD;     // gradient of y
+  const Weight* table;  // [V, D]; never null
+  int64_t padding;      // an id, or -1
 };
 
 // y = xhat * scale + shift, position by position.
 struct ScaleShiftGrad {
-  at::Tensor xhat_BTD, g_BTD;
+  at::Tensor xhat_BTD;  // normalised input
+  at::Tensor g_BTD;     // gradient of y
   const Weight* scale;  // null: none, or frozen
-  const Weight* shift;
+  const Weight* shift;  // null: none, or frozen
 };
 
 // y = x + added, the same for every sample: a sample's gradient is g itself.
 struct AddedGrad {
-  at::Tensor g_BTD;
-  const Weight* added;
+  at::Tensor g_BTD;     // gradient of y
+  const Weight* added;  // [T, D] or [1, T, D]; never null
 };
 
 // Any other layer: it says its gradients itself (nn/own_layer.h makes such layers).
 struct OwnGrad {
-  at::Tensor g_B;  // of the layer's output, [B, ...]
-  std::shared_ptr<const LayerRule> rule;
+  at::Tensor g_B;                         // of the layer's output, [B, ...]
+  std::shared_ptr<const LayerRule> rule;  // gives the gradients of the weights; never null
 };
 
+// What a layer with a trainable weight reports in backward.
 using LayerGrad = std::variant<LinearGrad, EmbeddingGrad, ScaleShiftGrad, AddedGrad, OwnGrad>;
 
 // Called in backward order, on autograd's thread.
 class GradientTap {
  public:
   virtual ~GradientTap() = default;
+  // A layer's gradients in one backward pass. A head that reports its weight in slices calls it for each of them.
   virtual void take(LayerGrad grad) = 0;
 };
 
 // A unit is what is gathered and released together; models mark where each begins and ends, in both directions.
 // Recomputation (activation checkpointing) happens between enter and leave of backward and is not announced.
 enum class Pass { forward, backward };
+// Is notified where a unit begins and ends in each direction; a sharding runtime is one.
 class UnitObserver {
  public:
   virtual ~UnitObserver() = default;
-  virtual void enter(UnitId unit, Pass pass) = 0;
-  virtual void leave(UnitId unit, Pass pass) = 0;
+  virtual void enter(UnitId unit, Pass pass) = 0;  // before the unit computes: its weights must be bound from now on
+  virtual void leave(UnitId unit, Pass pass) = 0;  // after it; backward: all layers of the unit have reported
 };
 
 // The gradient of samples that have `rows` rows each (nn::Batch::rows_per_sample), from that of rows. The positions of
@@ -104,10 +110,11 @@ LayerGrad by_sample(LayerGrad grad, int64_t rows);
 
 // What a model's layers are connected to. Set between micro-steps; null: not connected.
 struct Wiring {
-  GradientTap* tap = nullptr;
-  UnitObserver* units = nullptr;
-  int64_t rows_per_sample = 1;  // of the batch that is computed
+  GradientTap* tap = nullptr;     // receives gradients of weights
+  UnitObserver* units = nullptr;  // is notified of units
+  int64_t rows_per_sample = 1;    // of the batch that is computed
 
+  // Passes a gradient to the tap, by sample; without a tap it is dropped.
   void take(LayerGrad grad) const {
     if (tap != nullptr) tap->take(rows_per_sample == 1 ? std::move(grad) : by_sample(std::move(grad), rows_per_sample));
   }

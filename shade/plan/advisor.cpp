@@ -4,8 +4,7 @@
 #include <map>
 
 #include "shade/base/strings.h"
-#include "shade/measure/mib.h"
-#include "shade/plan/peak_remedy.h"
+#include "shade/base/units.h"
 
 namespace shade::plan {
 namespace {
@@ -116,9 +115,9 @@ Estimate Advisor::estimate(const Candidate& candidate) const {
   const auto found = planned(candidate);
   const auto& record = found.record;
   if (!found.refused.empty()) return {.refused = found.refused};
-  const auto remedy = peak_remedy(record, *found.run);
+  const auto remedy = peak_remedy(record, found.run->options);
   Estimate out{.peak = needed(record),
-               .blame = text(largest_part(record), ", the peak is ", owner_text(record.owner),
+               .blame = text(largest_part(record), ", the peak is ", record.owner.words(),
                              remedy.empty() ? "" : text("; ", remedy, " needs less"))};
   if (found.time) {
     out.time = found.time->time.step.count() / static_cast<double>(std::max<int64_t>(1, record.samples));
@@ -219,14 +218,14 @@ Json Advisor::json() const {
              {"batch_size", tried.candidate.batch},
              {"verdict", to_string(tried.verdict)}};
     if (tried.verdict != Verdict::refused) {
-      row["peak_memory_mb"] = measure::mib(tried.estimate.peak);
+      row["peak_memory_mb"] = mib(tried.estimate.peak);
       row[timed ? "ms_per_sample" : "flops_per_sample"] = tried.estimate.time * (timed ? 1e3 : 1);
       row[timed ? "device_ms_per_sample" : "sent_bytes_per_sample"] = tried.estimate.cost * (timed ? 1e3 : 1);
     }
     if (tried.verdict != Verdict::front) row["reason"] = reason_of(tried);
     rows.push_back(std::move(row));
   }
-  Json out{{"memory_limit_mb", measure::mib(space_.limit)}, {"rows", rows}};
+  Json out{{"memory_limit_mb", mib(space_.limit)}, {"rows", rows}};
   if (!advice_.front.empty()) {
     const auto& best = recommended();
     auto words = Json::array();

@@ -41,10 +41,10 @@ class Replay {
         case EventKind::wait: wait(event); break;
         default: compute(event);
       }
-      out_.phases[event.phase] += compute_ - before;
+      out_.phases[to_string(event.phase)] += compute_ - before;
     }
     out_.step = std::max({compute_, host_, last_collective_});
-    if (!record_.events.empty()) out_.phases[record_.events.back().phase] += out_.step - compute_;
+    if (!record_.events.empty()) out_.phases[to_string(record_.events.back().phase)] += out_.step - compute_;
     return std::move(out_);
   }
 

@@ -16,17 +16,6 @@
 namespace shade::plan {
 namespace {
 
-// What the book knows as numbers, by name.
-PeakOwner owner_of(const profile::PeakPlace& place, train::Job& job) {
-  PeakOwner out{.phase = place.phase == nullptr ? "" : place.phase,
-                .unit = job.name_of("unit", place.unit),
-                .within = place.within == nullptr ? "" : place.within,
-                .kind = place.kind,
-                .bytes = place.bytes};
-  out.of = job.name_of(out.within.empty() ? out.phase : out.within, place.index);
-  return out;
-}
-
 // Rank 0 owns as much as any other; copies of a shard deal its pieces among themselves.
 Bytes checkpoint_of(train::Job& job, int ranks) {
   int64_t bytes = 0;
@@ -97,7 +86,7 @@ StepRecord dry_run(const measure::Experiment& experiment, const DryRunOptions& o
   record.state = memory->now();
   record.peak = memory->peak();
   record.most = memory->most();
-  record.owner = owner_of(memory->place(), job);
+  record.owner = job.owner_of(memory->place());
   add_allocator(record, std::move(creation), memory->take_allocations(), options);
   record.checkpoint = checkpoint_of(job, options.ranks);
   add_totals(record);

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "shade/base/error.h"
+#include "shade/base/units.h"
 #include "shade/base/visible_text.h"
-#include "shade/measure/mib.h"
 #include "shade/plan/dry_run.h"
 #include "shade/plan/step_timeline.h"
 
@@ -78,9 +78,9 @@ Json Planned::json() const {
     return out;
   }
   out.update(to_json(record));
-  if (resident().count > 0) out["peak_resident_mb"] = measure::mib(resident());
+  if (resident().count > 0) out["peak_resident_mb"] = mib(resident());
   if (time) add_time(out, *time, record);
-  if (!timeline.is_null()) out["timeline"] = timeline;
+  if (timeline) out["timeline"] = timeline->json();
   return out;
 }
 

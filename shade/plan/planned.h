@@ -34,10 +34,10 @@ struct Planned {
   train::Resolved<measure::Experiment> run;
   std::optional<Bytes> capacity{};  // of an accelerator's memory that may be used; none: all of it
   StepRecord record{};
-  std::optional<PlannedTime> time{};  // with a device profile
-  Json timeline{};                    // of the predicted step (plan/step_timeline.h); null: none
-  Bytes process{};                    // besides tensors, by the device profile; 0: not known
-  std::string refused{};              // why it can't be run at all; empty: it can
+  std::optional<PlannedTime> time{};            // with a device profile
+  std::optional<catalog::Timeline> timeline{};  // of the predicted step (plan/step_timeline.h)
+  Bytes process{};                              // besides tensors, by the device profile; 0: not known
+  std::string refused{};                        // why it can't be run at all; empty: it can
 
   int ranks() const { return run.ranks(); }
   // The dry run, and its time on the device that was named. A run that would be refused has `refused`. The events of a

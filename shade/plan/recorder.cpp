@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -145,9 +144,9 @@ bool complete(StepEvent& event, const at::RecordFunction& function) {
 
 thread_local Recorder* active = nullptr;  // callbacks of libtorch's are plain functions
 
-bool inside(const char* name) {
+bool inside(SpanName name) {
   for (const auto* span = Span::innermost(); span != nullptr; span = span->outer())
-    if (std::strcmp(span->name(), name) == 0) return true;
+    if (span->name() == name) return true;
   return false;
 }
 
@@ -282,14 +281,13 @@ std::vector<std::string> Recorder::labels_of(const char* verb, int64_t unit) con
 }
 
 void Recorder::began(const SpanRecord& record) noexcept {
-  const std::string_view name = record.name;
-  if (name != "gather_wait" && name != "reduce_wait") return;
+  if (record.name != SpanName::gather_wait && record.name != SpanName::reduce_wait) return;
   add_collectives();
-  wait_for(labels_of(name == "gather_wait" ? "gather" : "reduce", record.index));
+  wait_for(labels_of(record.name == SpanName::gather_wait ? "gather" : "reduce", record.index));
 }
 
 void Recorder::ended(const SpanRecord& record) noexcept {
-  if (std::string_view(record.name) != "reduce") return;  // all reductions are complete
+  if (record.name != SpanName::reduce) return;  // all reductions are complete
   add_collectives();
   wait_for_all();
 }
@@ -309,7 +307,7 @@ void Recorder::operator_ended(const at::RecordFunction& function, at::ObserverCo
   if (active == nullptr || active->open_.empty()) return;
   auto [event, delegates] = std::move(active->open_.back());
   active->open_.pop_back();
-  const bool counts = event && !delegates && complete(*event, function) && !inside("exchange");
+  const bool counts = event && !delegates && complete(*event, function) && !inside(SpanName::exchange);
   if (!counts && !delegates) return;
   if (!active->open_.empty()) active->open_.back().delegates = true;
   if (counts) active->add(std::move(*event));

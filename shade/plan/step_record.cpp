@@ -1,9 +1,12 @@
 #include "shade/plan/step_record.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "shade/base/error.h"
 #include "shade/base/strings.h"
-#include "shade/measure/mib.h"
+#include "shade/base/units.h"
+#include "shade/catalog/remedies.h"
 #include "shade/measure/rank_memory.h"
 
 namespace shade::plan {
@@ -15,7 +18,7 @@ void add_totals(StepRecord& record) {
   for (const auto& event : record.events) {
     if (event.kind == EventKind::wait) continue;
     if (event.kind != EventKind::collective) {
-      auto& sum = record.phases[event.phase];
+      auto& sum = record.phases[to_string(event.phase)];
       ++sum.launches;
       sum.flops += event.flops;
       sum.bytes += event.bytes();
@@ -34,14 +37,33 @@ void add_totals(StepRecord& record) {
   }
 }
 
-std::string owner_text(const PeakOwner& owner) {
-  std::string words = text(to_string(owner.bytes), " of ", to_string(owner.kind));
+namespace {
+
+std::vector<std::pair<Bytes, MemoryKind>> by_size(const profile::MemoryBreakdown& memory) {
+  std::vector<std::pair<Bytes, MemoryKind>> out;
+  for (const auto& [name, kind] : names_of(MemoryKind{})) out.emplace_back(memory.of(kind), kind);
+  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  return out;
+}
+
+}  // namespace
+
+std::string largest_part(const StepRecord& record) {
+  const auto [bytes, kind] = by_size(record.peak).front();
+  auto words = to_string(kind);
   std::replace(words.begin(), words.end(), '_', ' ');
-  if (!owner.phase.empty()) words += " in " + owner.phase;
-  if (!owner.within.empty()) words += ", " + owner.within;
-  if (!owner.of.empty()) words += " of " + owner.of;
-  if (!owner.unit.empty()) words += ", unit " + owner.unit;
-  return words;
+  const double share =
+      static_cast<double>(bytes.count) / static_cast<double>(std::max<int64_t>(1, record.peak.total.count));
+  return text(to_string(bytes), " of ", words, " (", std::lround(100 * share), " %)");
+}
+
+std::string peak_remedy(const StepRecord& record, const Json& options) {
+  auto run = catalog::settings_of(options);
+  run["ranks"] = text(record.ranks);
+  for (const auto& [bytes, kind] : by_size(record.peak))
+    if (bytes.count > 0)
+      if (const auto known = catalog::less_memory(kind, run); !known.empty()) return known.front();
+  return {};
 }
 
 Json to_json(const StepRecord& record) {
@@ -49,7 +71,7 @@ Json to_json(const StepRecord& record) {
   int64_t launches = 0;
   Json phases = Json::object();
   for (const auto& [name, sum] : record.phases) {
-    phases[name.empty() ? "other" : name] = {{"launches", sum.launches}, {"flops", sum.flops}, {"bytes", sum.bytes}};
+    phases[name] = {{"launches", sum.launches}, {"flops", sum.flops}, {"bytes", sum.bytes}};
     flops += sum.flops;
     launches += sum.launches;
   }
@@ -64,26 +86,19 @@ Json to_json(const StepRecord& record) {
            {"parameters", record.parameters},
            {"samples", record.samples},
            {"tokens", record.tokens},
-           {"peak_memory_mb", measure::mib(record.peak.total)},
-           {"state_memory_mb", measure::mib(record.state.total)},
-           {"breakdown", measure::by_kind(record.peak)},
-           {"breakdown_max", measure::by_kind(record.most)},
-           {"peak_owner",
-            {{"words", owner_text(record.owner)},
-             {"category", to_string(record.owner.kind)},
-             {"mb", measure::mib(record.owner.bytes)},
-             {"phase", record.owner.phase},
-             {"within", record.owner.within},
-             {"layer", record.owner.of},
-             {"unit", record.owner.unit}}},
+           {"peak_memory_mb", mib(record.peak.total)},
+           {"state_memory_mb", mib(record.state.total)},
+           {"peak_owner", record.owner.json()},
            {"communication", {{"bytes", record.sent.count}, {"collectives", collectives}}},
            {"flops", flops},
            {"model_flops", record.model_flops},
            {"launches", launches},
            {"checkpoint_bytes", record.checkpoint.count},
            {"phases", phases}};
-  if (record.pages.count > 0) out["heap_memory_mb"] = measure::mib(record.pages);
-  if (record.reserved.count > 0) out["reserved_memory_mb"] = measure::mib(record.reserved);
+  catalog::write_parts(out,
+                       {.breakdown_mb = measure::by_kind(record.peak), .highest_mb = measure::by_kind(record.most)});
+  if (record.pages.count > 0) out["heap_memory_mb"] = mib(record.pages);
+  if (record.reserved.count > 0) out["reserved_memory_mb"] = mib(record.reserved);
   return out;
 }
 

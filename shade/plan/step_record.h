@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "shade/base/json.h"
-#include "shade/base/memory_scope.h"
 #include "shade/base/units.h"
+#include "shade/catalog/parts.h"
 #include "shade/comm/collective.h"
 #include "shade/profile/memory.h"
 
@@ -46,10 +46,10 @@ struct CollectiveEvent {
 
 struct StepEvent {
   EventKind kind = EventKind::compute;
-  std::string phase;   // the outermost span: forward, first_backward, noise, optimizer, ...; empty: between phases
-  std::string within;  // the innermost span, if it is another: norm, gather_wait, ...
-  std::string owner;   // the unit, "layers.3"; empty: none
-  std::string name;    // of the operator ("mm") or the collective's label ("gather layers.3")
+  SpanName phase = SpanName::other;   // the outermost span
+  SpanName within = SpanName::other;  // the innermost one, if it is another
+  std::string owner;                  // the unit, "layers.3"; empty: none
+  std::string name;                   // of the operator ("mm") or the collective's label ("gather layers.3")
   c10::ScalarType dtype = c10::ScalarType::Float;  // of the largest input
   double flops = 0;  // multiplications and additions of matrix products, attention and convolutions; 0 for all others
   double bytes_read = 0, bytes_written = 0;  // of its tensors, each once
@@ -75,13 +75,6 @@ struct TrafficTotal {
   Bytes wire;         // sent by this rank
 };
 
-// Where the peak is, in words: "first_backward", "layers.3", "norm", and the size and kind of its last allocation.
-struct PeakOwner {
-  std::string phase, unit, within, of;
-  MemoryKind kind = MemoryKind::other;
-  Bytes bytes;
-};
-
 // Tensor memory while an event was under way; the number of events: after the last one.
 struct MemoryMoment {
   size_t event = 0;
@@ -99,7 +92,7 @@ struct StepRecord {
   Bytes pages;                     // that tensors of a CPU touch at most, with the heap's holes; 0: an accelerator
   Bytes reserved;                  // by the allocator of an accelerator (plan/caching_allocator.h), at most; 0: a CPU
   Bytes checkpoint;                // of all ranks: master weights and the optimizer's state
-  PeakOwner owner;
+  catalog::PeakOwner owner;
   std::vector<MemoryMoment> course;        // of memory through the step; small changes are left out
   std::map<std::string, PhaseSum> phases;  // by StepEvent::phase
   std::vector<TrafficTotal> traffic;       // of the step, barriers left out
@@ -111,13 +104,14 @@ struct StepRecord {
 
 void add_totals(StepRecord& record);  // phases, traffic and sent, from its events
 
+std::string largest_part(const StepRecord& record);  // "12.3 GiB of activations (61 %)"
+// What lowers the largest part of the peak for which something is known that `options` don't have on; empty: nothing.
+std::string peak_remedy(const StepRecord& record, const Json& options);
+
 // A planned step for result files, under the keys of `shade bench` where both have the figure.
 
 // {"num_ranks", "peak_memory_mb", "breakdown"{}, "peak_owner"{}, "communication"{bytes, collectives[]}, "phases"{},
 // ...}; events are left out.
 Json to_json(const StepRecord& record);
-
-// For people: "12.0 MiB of gradients in backward, unit layers.3".
-std::string owner_text(const PeakOwner& owner);
 
 }  // namespace shade::plan

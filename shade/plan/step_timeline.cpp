@@ -1,7 +1,6 @@
 #include "shade/plan/step_timeline.h"
 
 #include <map>
-#include <set>
 
 #include "shade/base/error.h"
 #include "shade/measure/timeline.h"
@@ -22,19 +21,19 @@ const char* link_of(const CollectiveEvent& of, const DeviceProfile& device) {
   return group_shape(of.ranks, of.stride, device.ranks_per_node).nodes > 1 ? "network" : "node";
 }
 
-const char* wait_name(const CollectiveEvent& of, const std::string& label) {
-  if (of.host) return "control_wait";
-  return label.starts_with("gather") ? "gather_wait" : label.starts_with("reduce") ? "reduce_wait" : "collective_wait";
+SpanName wait_name(const CollectiveEvent& of, const std::string& label) {
+  if (of.host) return SpanName::control_wait;
+  return label.starts_with("gather")   ? SpanName::gather_wait
+         : label.starts_with("reduce") ? SpanName::reduce_wait
+                                       : SpanName::collective_wait;
 }
-
-bool is_forward(const std::string& phase) { return phase.find("forward") != std::string::npos; }
 
 // Spans with the names that their indexes stand for.
 struct Spans {
   std::vector<SpanRecord> list;
   std::vector<std::string> names;
 
-  void add(const char* name, const std::string& of, EventTime time) {
+  void add(SpanName name, const std::string& of, EventTime time) {
     const bool named = !of.empty();
     list.push_back({.name = name,
                     .index = named ? static_cast<int64_t>(names.size()) : -1,
@@ -47,7 +46,7 @@ struct Spans {
 // Neighbouring events with the same words are one stretch.
 class Stretches {
  public:
-  using Words = std::pair<std::string, std::string>;  // phase, unit
+  using Words = std::pair<SpanName, std::string>;  // phase, unit
   struct Stretch {
     Words words;
     EventTime time;
@@ -78,15 +77,14 @@ class Timeline {
                 record.events.size());
   }
 
-  Json json() {
+  catalog::Timeline whole() {
     add_compute();
     add_collectives();
     auto out = measure::timeline_of(
         {on_clock(Seconds(0)), on_clock(time_.step)}, spans_.list, traffic_.list, course(),
-        [&](const char*, int64_t index) { return index < 0 ? "" : spans_.names[static_cast<size_t>(index)]; });
-    auto& collectives = out["collectives"];
-    SHADE_CHECK(collectives.size() == traffic_.links.size(), "a collective is outside of its step");
-    for (size_t i = 0; i < collectives.size(); ++i) collectives[i]["stream"] = traffic_.links[i];
+        [&](SpanName, int64_t index) { return index < 0 ? "" : spans_.names[static_cast<size_t>(index)]; });
+    SHADE_CHECK(out.collectives.size() == traffic_.links.size(), "a collective is outside of its step");
+    for (size_t i = 0; i < traffic_.links.size(); ++i) out.collectives[i].stream = traffic_.links[i];
     return out;
   }
 
@@ -102,15 +100,11 @@ class Timeline {
       const auto& of = record_.events[event.waits_for].collective;
       spans_.add(wait_name(of, event.name), event.name, time_.events[i]);
     }
-    for (const auto& [words, time] : phases.list()) spans_.add(phase_name(words.first), "", time);
+    for (const auto& [words, time] : phases.list()) spans_.add(words.first, "", time);
     for (const auto& [words, time] : units.list())
       if (!words.second.empty())
-        spans_.add(is_forward(words.first) ? "unit_forward" : "unit_backward", words.second, time);
-  }
-
-  // The span keeps a pointer to it.
-  const char* phase_name(const std::string& phase) {
-    return phase.empty() ? "other" : phases_.insert(phase).first->c_str();
+        spans_.add(words.first == SpanName::forward ? SpanName::unit_forward : SpanName::unit_backward, words.second,
+                   time);
   }
 
   void add_collectives() {
@@ -170,15 +164,14 @@ class Timeline {
   const StepRecord& record_;
   const TimePrediction& time_;
   const DeviceProfile& device_;
-  std::set<std::string> phases_;
   Spans spans_;
   Traffic traffic_;
 };
 
 }  // namespace
 
-Json timeline_of(const StepRecord& record, const TimePrediction& time, const DeviceProfile& device) {
-  return Timeline(record, time, device).json();
+catalog::Timeline timeline_of(const StepRecord& record, const TimePrediction& time, const DeviceProfile& device) {
+  return Timeline(record, time, device).whole();
 }
 
 }  // namespace shade::plan

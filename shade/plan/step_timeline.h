@@ -11,6 +11,6 @@ namespace shade::plan {
 // {"step_ms", "spans", "collectives", "memory"}; a collective has a "stream" too, the link it occupies: "network",
 // "node" or "hosts". Phases and units are stretches of compute with the waits in them. Bounded in size: what can't be
 // seen at the scale of the step is left out of the spans, and neighbouring collectives that can't are one.
-Json timeline_of(const StepRecord& record, const TimePrediction& time, const DeviceProfile& device);
+catalog::Timeline timeline_of(const StepRecord& record, const TimePrediction& time, const DeviceProfile& device);
 
 }  // namespace shade::plan

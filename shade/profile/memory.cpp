@@ -26,7 +26,7 @@ PeakPlace place_of(Bytes bytes, MemoryKind kind, int64_t unit) {
     place.within = span->name();
     place.index = span->index();
   }
-  if (place.within == place.phase) place.within = nullptr;
+  if (place.within == place.phase) place.within = SpanName::other;
   return place;
 }
 

@@ -25,9 +25,9 @@ struct MemoryBreakdown {
 
 // Where the program was when the peak was reached. Spans and units are known while somebody listens to spans.
 struct PeakPlace {
-  const char* phase = nullptr;   // the outermost span: forward, first_backward, optimizer, ...
-  const char* within = nullptr;  // the innermost one, if it is another: norm, gather_wait, ...
-  int64_t index = -1;            // of that one: a weight, a unit
+  SpanName phase = SpanName::other;   // the outermost span
+  SpanName within = SpanName::other;  // the innermost one, if it is another
+  int64_t index = -1;                 // of the innermost one: a weight, a unit
   int64_t unit = -1;
   MemoryKind kind = MemoryKind::other;  // what the allocation that made the peak was for
   Bytes bytes;                          // its size

@@ -1,20 +1,14 @@
 #include "shade/profile/own_times.h"
 
 #include <algorithm>
-#include <string_view>
 #include <vector>
 
 namespace shade::profile {
-namespace {
-
-bool is_wait(const SpanRecord& record) { return std::string_view(record.name).ends_with("_wait"); }
-
-}  // namespace
 
 OwnTimes own_times(std::span<const SpanRecord> records) {
   std::vector<SpanRecord> spans;
   for (auto record = records.rbegin(); record != records.rend(); ++record)
-    if (!std::string_view(record->name).starts_with("unit_")) spans.push_back(*record);
+    if (!is_unit(record->name)) spans.push_back(*record);
   // The outer one first: of two with the same times the one that ended last. Spans of other threads that only overlap
   // are part of none.
   std::stable_sort(spans.begin(), spans.end(),
@@ -24,11 +18,11 @@ OwnTimes own_times(std::span<const SpanRecord> records) {
   for (const auto& span : spans) {
     while (!around.empty() && around.back().end < span.end) around.pop_back();
     const bool part = !around.empty();
-    if (part && is_wait(around.back()) && is_wait(span)) continue;
+    if (part && is_wait(around.back().name) && is_wait(span.name)) continue;
     const Millis time = span.end - span.begin;
-    out.phases[span.name] += time;
-    if (part) out.phases[around.back().name] -= time;
-    if (is_wait(span)) out.waits[part ? around.front().name : ""] += time;
+    out.phases[to_string(span.name)] += time;
+    if (part) out.phases[to_string(around.back().name)] -= time;
+    if (is_wait(span.name)) out.waits[to_string(part ? around.front().name : SpanName::other)] += time;
     around.push_back(span);
   }
   return out;

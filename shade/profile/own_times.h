@@ -11,7 +11,7 @@ namespace shade::profile {
 
 struct OwnTimes {
   std::map<std::string, Millis> phases;  // by name, each without the spans inside it; waits are phases of their own
-  std::map<std::string, Millis> waits;   // by the outermost phase that waited; "": outside any
+  std::map<std::string, Millis> waits;   // by the outermost phase that waited
 };
 
 // Of the spans of one step, in the order in which they ended. Units are no phases, and the wait of a collective belongs

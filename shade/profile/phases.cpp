@@ -78,11 +78,11 @@ std::map<std::string, Millis> Phases::by_name() const {
   const std::lock_guard lock(mutex_);
   settle();
   std::map<std::string, Millis> out;
-  for (const auto& record : records_) out[record.name] += record.end - record.begin;
+  for (const auto& record : records_) out[to_string(record.name)] += record.end - record.begin;
   return out;
 }
 
-std::map<int64_t, Millis> Phases::by_index(const std::string& name) const {
+std::map<int64_t, Millis> Phases::by_index(SpanName name) const {
   const std::lock_guard lock(mutex_);
   settle();
   std::map<int64_t, Millis> out;

@@ -32,7 +32,7 @@ class Phases : public SpanListener {
   void restart();  // forgets what it heard; 32 bytes a span add up in a long run
 
   std::map<std::string, Millis> by_name() const;
-  std::map<int64_t, Millis> by_index(const std::string& name) const;
+  std::map<int64_t, Millis> by_index(SpanName name) const;
   std::vector<SpanRecord> records() const;  // in the order in which they ended
 
  private:

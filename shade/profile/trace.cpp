@@ -209,7 +209,7 @@ void Trace::save(const std::string& name, Readers readers) {
   for (const auto& [span, thread] : spans_) {
     Json arguments = Json::object();
     if (span.index >= 0) arguments["index"] = span.index;
-    file.add({span.name, track_of(thread), span.begin, span.end, std::move(arguments)});
+    file.add({to_string(span.name), track_of(thread), span.begin, span.end, std::move(arguments)});
   }
   Lanes lanes;
   int64_t number = 0;

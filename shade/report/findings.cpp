@@ -9,6 +9,7 @@
 #include "shade/base/percent.h"
 #include "shade/base/strings.h"
 #include "shade/base/units.h"
+#include "shade/catalog/remedies.h"
 
 namespace shade::report {
 namespace {
@@ -237,52 +238,26 @@ void zero3_against_zero2(const Results& results, std::vector<Finding>& out) {
   out.push_back({"ZeRO-3 or ZeRO-2", words + over_all_pairs(pairs)});
 }
 
-// As options write it; empty: unknown.
-std::string setting_of(const ResultRow& row, const std::string& name) {
-  for (const auto* settings : {&row.settings, &row.privacy})
-    if (const auto found = settings->find(name); found != settings->end()) return found->second;
-  return "";
+// "a, b or c".
+std::string any_of(std::vector<std::string> words) {
+  if (words.size() < 2) return join(words, "");
+  const auto last = words.back();
+  words.pop_back();
+  return text(join(words, ", "), " or ", last);
 }
 
-struct Remedy {
-  std::string words, setting, value;  // dropped if the row has the setting at this value
-};
-
-// Nothing that is set already is advised.
-std::string remedies_text(const ResultRow& row, const std::vector<Remedy>& remedies) {
-  std::vector<std::string> out;
-  for (const auto& [words, setting, value] : remedies)
-    if (setting.empty() || setting_of(row, setting) != value) out.push_back(words);
-  if (out.size() < 2) return join(out, "");
-  const auto last = out.back();
-  out.pop_back();
-  return text(join(out, ", "), " or ", last);
+catalog::Settings all_settings(const ResultRow& row) {
+  auto out = row.settings;
+  out.insert(row.privacy.begin(), row.privacy.end());
+  out["dp"] = row.is_private() ? row.method : "none";
+  return out;
 }
 
-std::string remedy_for(const std::string& kind, const ResultRow& row) {
-  const Remedy smaller_batch{"a smaller --batch-size with --grad-accum for the same total", "batch_size", "1"};
-  const Remedy more_ranks{"more ranks", "", ""}, zero3{"--shard zero3", "shard", "zero3"};
-  if (kind == "activations")
-    return remedies_text(
-        row, {{"--checkpointing block", "checkpointing", "block"}, smaller_batch, {"a shorter sequence", "", ""}});
-  if (kind == "kept_for_private_step") return "--dp flash: two passes keep nothing between them, for a second backward";
-  if (kind == "gram_matrices")
-    return remedies_text(row, {{"--norm-algorithm input_length", "norm_algorithm", "input_length"},
-                               {"a smaller --tile-size", "", ""},
-                               smaller_batch});
-  if (kind == "norm_samples" || kind == "temporary") return remedies_text(row, {smaller_batch});
-  if (kind == "gathered_parameters")
-    return row.shard != "zero3" ? "--shard zero3"
-                                : remedies_text(row, {{"smaller units: --wrap module", "wrap", "module"},
-                                                      {"a lower --shard.in-flight", "in_flight", "1"}});
-  if (kind == "optimizer") {  // under ZeRO-2 and ZeRO-3 it is sharded already
-    const Remedy smaller_states{"--optim.state-dtype bf16", "state_dtype", "bf16"};
-    return row.shard == "none" || row.shard == "ddp" ? remedies_text(row, {more_ranks, zero3, smaller_states})
-                                                     : remedies_text(row, {more_ranks, smaller_states});
-  }
-  if (kind == "parameters" || kind == "gradients")
-    return remedies_text(row, {more_ranks, zero3, {"--offload", "offload", "true"}});
-  return "";
+// Of a kind of memory that a result names; empty: none is known, or the kind isn't.
+std::string less_memory(const std::string& named, const ResultRow& row) {
+  for (const auto& [name, kind] : names_of(MemoryKind{}))
+    if (name == named) return any_of(catalog::less_memory(kind, all_settings(row)));
+  return {};
 }
 
 void change_memory(const Results& results, std::vector<Finding>& out) {
@@ -291,7 +266,7 @@ void change_memory(const Results& results, std::vector<Finding>& out) {
   if (row->breakdown_mb.empty() || row->peak_mb <= 0) return;
   const auto largest = *std::max_element(row->breakdown_mb.begin(), row->breakdown_mb.end(),
                                          [](const auto& a, const auto& b) { return a.second < b.second; });
-  const auto remedy = remedy_for(largest.first, *row);
+  const auto remedy = less_memory(largest.first, *row);
   out.push_back({"To use less memory", text("the largest peak (", row->name, ", ", memory_text(row->peak_mb), ") is ",
                                             percent(100 * largest.second / row->peak_mb), " ", largest.first,
                                             remedy.empty() ? "." : text("; try ", remedy, "."))});
@@ -311,16 +286,14 @@ void change_time(const Results& results, std::vector<Finding>& out) {
                                             worst->name, "). Time goes into computing.")});
     return;
   }
-  std::vector<Remedy> remedies{{"a larger --batch-size", "", ""},
-                               {worst->grad_accum > 1 ? "a larger --grad-accum" : "--grad-accum", "", ""}};
-  if (worst->shard == "zero3") {
-    remedies.push_back({"--forward-prefetch", "forward_prefetch", "true"});
-    remedies.push_back({"--shard zero2 if the memory allows it", "", ""});
-  } else if (!worst->is_private()) {
-    remedies.push_back({"fewer bytes with --reduce-dtype bf16", "reduce_dtype", "bf16"});
-  }
-  out.push_back({"To use less time", text(waits, " of a step waits for traffic (", worst->name, "); try ",
-                                          remedies_text(*worst, remedies), ".")});
+  const auto& phases = worst->phases_ms;
+  const bool gathers = amount_of(phases, "gather_wait") >= amount_of(phases, "reduce_wait");
+  out.push_back(
+      {"To use less time", text(waits, " of a step waits for traffic (", worst->name, "); try ",
+                                join(catalog::less_time(gathers ? SpanName::gather_wait : SpanName::reduce_wait,
+                                                        /*square=*/false, all_settings(*worst)),
+                                     "; or "),
+                                ".")});
 }
 
 // What a plan says of rows by themselves; measured ones have run.

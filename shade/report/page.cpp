@@ -40,7 +40,7 @@ Json json_of(const Results& results, const AllSeries& series, const ResultRow& r
   out["breakdown_max"] = object_of(row.highest_mb);
   out["rank_peaks_mb"] = row.rank_peaks_mb;
   out["phases_ms"] = object_of(row.phases_ms);
-  if (!row.timeline.is_null()) out["timeline"] = row.timeline;
+  if (row.timeline) out["timeline"] = row.timeline->json();
   if (!row.peak_owner.empty()) out["peak_owner"] = row.peak_owner;
   if (row.fits) out["fits"] = *row.fits;
   if (const auto cost = cost_of(results, row)) {
@@ -64,12 +64,10 @@ Json colours_of(const Results& results) {
   Json memory = Json::object(), spans = Json::object();
   for (const auto& row : results.rows) {
     for (const auto& [kind, mb] : row.breakdown_mb) memory[kind] = colour_of_memory(kind);
-    for (const auto& [kind, mb] : row.course.kinds_mb) memory[kind] = colour_of_memory(kind);
-    if (row.timeline.is_null()) continue;
-    for (const auto* list : {"spans", "collectives"})
-      for (const auto& entry : row.timeline.at(list))
-        if (const auto name = entry.value("name", std::string()); !spans.contains(name))
-          spans[name] = colour_of_span(name);
+    for (const auto& [kind, mb] : row.course().kinds_mb) memory[kind] = colour_of_memory(kind);
+    if (!row.timeline) continue;
+    for (const auto& one : row.timeline->spans) spans[one.name] = colour_of_span(one.name);
+    for (const auto& one : row.timeline->collectives) spans[one.name] = colour_of_span(one.name);
   }
   return {{"memory", memory}, {"spans", spans}};
 }

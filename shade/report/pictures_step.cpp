@@ -25,39 +25,33 @@ struct Track {
   std::vector<Bit> bits;
 };
 
-double step_ms_of(const ResultRow& row) { return catalog::number_at(row.timeline, "step_ms"); }
-bool is_unit(const std::string& name) { return name.starts_with("unit_"); }
-bool is_wait(const std::string& name) { return name.ends_with("_wait"); }
+bool says_unit(const std::string& name) { return name.starts_with("unit_"); }
+bool says_wait(const std::string& name) { return name.ends_with("_wait"); }
 
 std::string spaced(std::string words) {
   std::replace(words.begin(), words.end(), '_', ' ');
   return words;
 }
 
-std::string track_of(const Json& collective) {
-  const auto stream = collective.value("stream", std::string());
+std::string track_of(const std::string& stream) {
   if (stream == "network") return "network";
   if (stream == "node") return "in the node";
   return stream == "hosts" ? "between hosts" : "collectives";
 }
 
 // In the order in which they are drawn; those without anything are left out.
-std::vector<Track> tracks_of(const Json& timeline) {
+std::vector<Track> tracks_of(const Timeline& timeline) {
   std::vector<Track> out{{"phases", {}},  {"units", {}},       {"waits", {}},        {"collectives", {}},
                          {"network", {}}, {"in the node", {}}, {"between hosts", {}}};
-  const auto add = [&](const std::string& track, const Json& entry, const char* of) {
+  const auto add = [&](const std::string& track, const auto& stretch, const std::string& of) {
     const auto found = std::find_if(out.begin(), out.end(), [&](const auto& one) { return one.name == track; });
-    found->bits.push_back({.from_ms = catalog::number_at(entry, "from_ms"),
-                           .to_ms = catalog::number_at(entry, "to_ms"),
-                           .name = entry.value("name", std::string()),
-                           .of = entry.value(of, std::string())});
+    found->bits.push_back({.from_ms = stretch.from_ms, .to_ms = stretch.to_ms, .name = stretch.name, .of = of});
   };
-  for (const auto& span : timeline.at("spans")) {
-    const auto name = span.value("name", std::string());
-    if (name == "comm_wait") continue;  // counted by the waits inside of it
-    add(is_unit(name) ? "units" : is_wait(name) ? "waits" : "phases", span, "of");
+  for (const auto& span : timeline.spans) {
+    if (span.name == "comm_wait") continue;  // counted by the waits inside of it
+    add(says_unit(span.name) ? "units" : says_wait(span.name) ? "waits" : "phases", span, span.of);
   }
-  for (const auto& collective : timeline.at("collectives")) add(track_of(collective), collective, "label");
+  for (const auto& one : timeline.collectives) add(track_of(one.stream), one, one.label);
   std::erase_if(out, [](const Track& track) { return track.bits.empty(); });
   return out;
 }
@@ -86,7 +80,7 @@ void add_track(Canvas& canvas, Track track, double step_ms) {
     // A seam between neighbours, unless it were all there is.
     const double x1 = std::max(x0 + 0.8, x(bit.to_ms) - 0.6);
     canvas.box(x0, y + 1, x1, y + kLane - 1, colour_of_span(bit.name));
-    const auto words = is_unit(bit.name) ? bit.of : spaced(bit.name);
+    const auto words = says_unit(bit.name) ? bit.of : spaced(bit.name);
     if (text_width(words, kTextPx) + 6 < x1 - x0) canvas.text(x0 + 3, y + kLane / 2, words);
   }
   canvas.skip(static_cast<double>(lanes) * kLane + 6);
@@ -104,9 +98,9 @@ void add_legend(Canvas& canvas, const std::vector<const ResultRow*>& rows, const
   std::vector<std::pair<std::string, std::string>> entries;
   std::set<std::string> seen;
   for (const auto* row : rows) {
-    for (const auto& track : tracks_of(row->timeline)) {
+    for (const auto& track : tracks_of(*row->timeline)) {
       for (const auto& bit : track.bits) {
-        const auto words = is_wait(bit.name) ? "waiting for a collective" : spaced(bit.name);
+        const auto words = says_wait(bit.name) ? "waiting for a collective" : spaced(bit.name);
         if (seen.insert(words).second) entries.emplace_back(words, colour_of_span(bit.name));
       }
     }
@@ -120,7 +114,8 @@ void add_legend(Canvas& canvas, const std::vector<const ResultRow*>& rows, const
 
 void add_memory(Canvas& canvas, const ResultRow& row, double step_ms, const Shared& shared) {
   const auto& [largest, time, unit, kinds] = shared;
-  const bool known = row.course.ms.size() > 1 && !kinds.empty();
+  const auto& course = row.course();
+  const bool known = course.ms.size() > 1 && !kinds.empty();
   Panel panel{.left = kFirstPx,
               .top = canvas.y() + 4,
               .right = kLastPx,
@@ -133,7 +128,7 @@ void add_memory(Canvas& canvas, const ResultRow& row, double step_ms, const Shar
   }
   panel.script = text("set border ", known ? 3 : 1, "\nset grid ytics\n", tics('x', round_steps(0, panel.x1, 10)),
                       known ? tics('y', round_steps(0, panel.y1, 3)) : "unset ytics\n",
-                      known ? stacked_course(row.course, kinds, unit, time) : "plot NaN\n");
+                      known ? stacked_course(course, kinds, unit, time) : "plot NaN\n");
   canvas.panel(panel);
   canvas.x_label(panel, text("time since the start of the step (", time.name, ")"));
 }
@@ -143,13 +138,13 @@ std::vector<const ResultRow*> shown_rows(const Results& results, const AllSeries
   constexpr size_t kMost = 4;
   const ResultRow* slowest = nullptr;
   for (const auto& row : results.rows)
-    if (!row.timeline.is_null() && (slowest == nullptr || row.time_ms > slowest->time_ms)) slowest = &row;
+    if (row.timeline && (slowest == nullptr || row.time_ms > slowest->time_ms)) slowest = &row;
   std::vector<const ResultRow*> out;
   for (const auto& row : results.rows)
-    if (!row.timeline.is_null() && place_of(row) == place_of(*slowest)) out.push_back(&row);
+    if (row.timeline && place_of(row) == place_of(*slowest)) out.push_back(&row);
   std::stable_sort(out.begin(), out.end(),
                    [&](const auto* a, const auto* b) { return series.number(*a) < series.number(*b); });
-  std::erase_if(out, [](const auto* row) { return step_ms_of(*row) <= 0; });
+  std::erase_if(out, [](const auto* row) { return row->timeline->step_ms <= 0; });
   if (out.size() > kMost) out.resize(kMost);
   return out;
 }
@@ -159,10 +154,11 @@ Shared shared_by(const std::vector<const ResultRow*>& rows) {
   double longest_ms = 0;
   std::vector<const Course*> courses;
   for (const auto* row : rows) {
-    longest_ms = std::max(longest_ms, step_ms_of(*row));
-    if (row->course.ms.size() < 2) continue;
-    out.largest_mb = std::max(out.largest_mb, highest_of(row->course).mb);
-    courses.push_back(&row->course);
+    longest_ms = std::max(longest_ms, row->timeline->step_ms);
+    const auto& course = row->course();
+    if (course.ms.size() < 2) continue;
+    out.largest_mb = std::max(out.largest_mb, highest_of(course).mb);
+    courses.push_back(&course);
   }
   out.time = time_unit(longest_ms);
   out.memory = memory_unit(out.largest_mb);
@@ -179,11 +175,11 @@ Picture step_timeline(const Results& results) {
   const auto shared = shared_by(rows);
   add_legend(canvas, rows, shared.kinds);
   for (const auto* row : rows) {
-    const double step_ms = step_ms_of(*row);
+    const double step_ms = row->timeline->step_ms;
     canvas.line(text(row->name, ": ", shared.time.words(step_ms),
                      row->moves_bytes() ? text(", of which it waits ", shared.time.words(row->waits_ms())) : ""),
                 13);
-    for (const auto& track : tracks_of(row->timeline)) add_track(canvas, track, step_ms);
+    for (const auto& track : tracks_of(*row->timeline)) add_track(canvas, track, step_ms);
     add_memory(canvas, *row, step_ms, shared);
     canvas.skip(10);
   }

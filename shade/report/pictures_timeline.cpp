@@ -20,7 +20,7 @@ using Rows = std::vector<const ResultRow*>;
 Rows of_largest_shape(const Results& results, const AllSeries& series) {
   Rows out;
   const ResultRow* largest = nullptr;
-  const auto known = [](const ResultRow& row) { return !row.snapshots.empty() || row.course.ms.size() > 1; };
+  const auto known = [](const ResultRow& row) { return !row.snapshots.empty() || row.course().ms.size() > 1; };
   for (const auto& row : results.rows)
     if (known(row) && (largest == nullptr || row.peak_mb > largest->peak_mb)) largest = &row;
   for (const auto& row : results.rows)
@@ -68,11 +68,11 @@ void add_courses(Canvas& canvas, const Rows& all, const AllSeries& series) {
   std::vector<const Course*> courses;
   double largest = 0, longest_ms = 0;
   for (const auto* row : all) {
-    if (row->course.ms.size() < 2 || row->course.kinds_mb.empty()) continue;
+    if (row->course().ms.size() < 2 || row->course().kinds_mb.empty()) continue;
     rows.push_back(row);
-    courses.push_back(&row->course);
-    largest = std::max(largest, highest_of(row->course).mb);
-    longest_ms = std::max(longest_ms, row->course.ms.back());
+    courses.push_back(&row->course());
+    largest = std::max(largest, highest_of(row->course()).mb);
+    longest_ms = std::max(longest_ms, row->course().ms.back());
   }
   const auto kinds = visible_kinds(courses, largest);
   if (kinds.empty()) return;
@@ -89,7 +89,7 @@ void add_courses(Canvas& canvas, const Rows& all, const AllSeries& series) {
   constexpr double kLeft = 60, kApart = 490;
   for (size_t i = 0; i < rows.size(); ++i) {
     const double top = canvas.y() + 24, left = kLeft + static_cast<double>(i % 2) * kApart;
-    const auto& course = rows[i]->course;
+    const auto& course = rows[i]->course();
     Panel panel{.left = left,
                 .top = top,
                 .right = left + wide,

@@ -105,14 +105,6 @@ std::string word_or(const Json& json, const char* key, std::string otherwise) {
   return json[key].get<std::string>();
 }
 
-Amounts amounts_of(const Json& json, const char* key) {
-  Amounts out;
-  if (!json.contains(key)) return out;
-  if (!json[key].is_object()) throw Error(text("'", key, "' is not an object of numbers"));
-  for (const auto& [name, value] : json[key].items()) out.emplace_back(name, number_at(json[key], name));
-  return out;
-}
-
 // What says nothing about the shape of the work.
 bool is_about_measuring(const std::string& name) {
   static const std::set<std::string> kNames{"seq_length", "num_iter", "warmup_iter", "trace", "tensorboard",   "seed",
@@ -162,11 +154,9 @@ void read_figures(ResultRow& row, const Json& json) {
   }
   for (auto* limit : {&row.low_ms, &row.high_ms})
     if (*limit && !(**limit > 0)) throw Error("the interval of 'median_time_ms' is not positive");
-  row.breakdown_mb = amounts_of(json, "breakdown");
-  row.highest_mb = amounts_of(json, "breakdown_max");
   if (json.contains("memory_by_rank") && json["memory_by_rank"].is_array())
     for (const auto& rank : json["memory_by_rank"]) row.rank_peaks_mb.push_back(number_at(rank, "peak_memory_mb"));
-  row.phases_ms = amounts_of(json, "phases_ms");
+  catalog::read_parts(row, json);
 }
 
 void read_snapshots(ResultRow& row, const Json& json) {
@@ -185,27 +175,7 @@ void read_snapshots(ResultRow& row, const Json& json) {
 void read_timeline(ResultRow& row, const Json& json) {
   if (json.contains("peak_owner") && json["peak_owner"].is_object())
     row.peak_owner = word_or(json["peak_owner"], "words", "");
-  if (!json.contains("timeline") || !json["timeline"].is_object()) return;
-  const auto& timeline = json["timeline"];
-  const double step_ms = number_at(timeline, "step_ms");
-  for (const auto* list : {"spans", "collectives"}) {
-    if (!timeline.contains(list) || !timeline[list].is_array())
-      throw Error(text("'timeline.", list, "' is not a list"));
-    for (const auto& entry : timeline[list]) {
-      for (const auto* key : {"name", "of", "label", "stream"}) (void)word_or(entry, key, "");
-      if (number_at(entry, "from_ms") > number_at(entry, "to_ms") || number_at(entry, "to_ms") > 1.5 * step_ms)
-        throw Error(text("'timeline.", list, "' holds a stretch that ends before it begins or after its step"));
-    }
-  }
-  row.timeline = timeline;
-  if (!timeline.contains("memory") || !timeline["memory"].is_object()) return;
-  const auto& memory = timeline["memory"];
-  const auto& times = row.course.ms = memory.value("ms", std::vector<double>{});
-  for (const auto& [kind, values] : memory.items()) {
-    if (!values.is_array() || values.size() != times.size())
-      throw Error(text("'timeline.memory.", kind, "' has not one number for each of 'ms'"));
-    if (kind != "ms") row.course.kinds_mb.emplace_back(kind, values.get<std::vector<double>>());
-  }
+  row.timeline = catalog::timeline_in(json);
 }
 
 const Json& section_of(const Json& json, const char* name) {
@@ -312,12 +282,6 @@ void read_repeats(Results& results, const std::filesystem::path& folder) {
 }
 
 }  // namespace
-
-double amount_of(const Amounts& amounts, const std::string& name) {
-  for (const auto& [key, value] : amounts)
-    if (key == name) return value;
-  return 0;
-}
 
 std::string ResultRow::shape_without(const std::vector<std::string>& left_out) const {
   std::vector<std::string> words;

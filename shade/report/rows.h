@@ -11,13 +11,17 @@
 
 #include "shade/base/json.h"
 #include "shade/catalog/figures.h"
+#include "shade/catalog/parts.h"
+#include "shade/catalog/remedies.h"
 #include "shade/report/time_ratio.h"
 
 namespace shade::report {
 
-using Amounts = std::vector<std::pair<std::string, double>>;        // in the order of the file
-double amount_of(const Amounts& amounts, const std::string& name);  // 0: it isn't there
-using Settings = std::map<std::string, std::string>;
+using catalog::amount_of;
+using catalog::Amounts;
+using catalog::Course;
+using catalog::Settings;
+using catalog::Timeline;
 void add_settings(Settings& to, const Json& section);  // what of it is a value, and not about measuring
 
 struct Snapshot {
@@ -25,15 +29,9 @@ struct Snapshot {
   double allocated_mb = 0, highest_mb = 0;  // now; so far
 };
 
-// The course of memory in a step: MiB of each kind at moments since its begin.
-struct Course {
-  std::vector<double> ms;
-  std::vector<std::pair<std::string, std::vector<double>>> kinds_mb;
-};
-
 // One experiment. `mode` is the word of its file; `method` the same without what the strategy adds to it, so that
 // ghost and ghost_fsdp have one colour.
-struct ResultRow : catalog::Figures {
+struct ResultRow : catalog::Figures, catalog::Parts {
   std::string file, mode, method, model, shard, log_key;
   std::string model_name;  // what it may be called: "llama 256 x 2, shape of llama3-8b"
   std::string preset;      // "dit at scale small"; empty: none
@@ -42,12 +40,9 @@ struct ResultRow : catalog::Figures {
   Settings environment;
   int64_t seq_length = 0, batch_size = 0, ranks = 1, grad_accum = 1;
   std::optional<TimeRatio> ratio;
-  Amounts breakdown_mb, phases_ms;
-  Amounts highest_mb;                 // each category at its own highest moment
   std::vector<double> rank_peaks_mb;  // by rank
   std::vector<Snapshot> snapshots;    // of rank 0
-  Json timeline;                      // of one step (measure/timeline.h); null: unknown
-  Course course;                      // the memory of that step
+  std::optional<Timeline> timeline;   // of one step; empty: unknown
   std::string peak_owner;             // in words
   std::string planned_for;            // the device profile of a planned row; empty: it was measured
   std::optional<bool> fits;           // of a planned row: within the memory of its device
@@ -58,6 +53,10 @@ struct ResultRow : catalog::Figures {
   std::string name;                                        // mode and group
 
   std::string shape_without(const std::vector<std::string>& left_out) const;
+  const Course& course() const {  // of the memory in that step
+    static const Course kUnknown;
+    return timeline ? timeline->memory : kUnknown;
+  }
   bool failed() const { return !failure.empty(); }
   bool is_private() const { return method != "no_dp"; }
   bool moves_bytes() const { return sent_bytes.value_or(0) > 0; }

@@ -122,7 +122,7 @@ void Runtime::hold(size_t unit, nn::Pass pass) {
   auto& u = *units_[unit];
   if (u.weights() == ShardedUnit::Weights::sharded) u.gather();
   if (u.weights() == ShardedUnit::Weights::gathering) {
-    const Span span("gather_wait", static_cast<int64_t>(unit));
+    const Span span(SpanName::gather_wait, static_cast<int64_t>(unit));
     auto record = overlap_of(u.layout().name, u.await());
     record.pass = pass;
     record.used = Clock::now();
@@ -140,7 +140,8 @@ void Runtime::prefetch(const Order& order) {
 
 void Runtime::enter(nn::UnitId id, nn::Pass pass) {
   const auto unit = static_cast<size_t>(layout_.unit_of.at(static_cast<size_t>(id)));
-  in_unit_.enter(pass == nn::Pass::forward ? "unit_forward" : "unit_backward", static_cast<int64_t>(unit));
+  in_unit_.enter(pass == nn::Pass::forward ? SpanName::unit_forward : SpanName::unit_backward,
+                 static_cast<int64_t>(unit));
   if (pass == nn::Pass::forward) ++uses_[unit].entries;
   if (!reads(id, pass)) return;
   order(pass).seen.push_back(unit);
@@ -201,7 +202,7 @@ void Runtime::collect_until(Bytes limit) {
     return sum;
   };
   while (!reducing_.empty() && (limit.count == 0 || (reducing_.size() > 1 && under_way() > limit.count))) {
-    const Span span("reduce_wait", static_cast<int64_t>(reducing_.front()));
+    const Span span(SpanName::reduce_wait, static_cast<int64_t>(reducing_.front()));
     units_[reducing_.front()]->collect();
     reducing_.pop_front();
   }

@@ -22,19 +22,19 @@ DeviceProfile round_device() {
 }
 
 StepEvent product(double teraflops, double gigabytes = 0) {
-  return {.phase = "forward", .name = "mm", .flops = teraflops * 1e12, .bytes_read = gigabytes * 1e9};
+  return {.phase = SpanName::forward, .name = "mm", .flops = teraflops * 1e12, .bytes_read = gigabytes * 1e9};
 }
 
 StepEvent gather(double gigabytes, int ranks = 2, const char* group = "gather") {
   return {.kind = EventKind::collective,
-          .phase = "forward",
+          .phase = SpanName::forward,
           .collective = {.kind = Collective::all_gather,
                          .group = group,
                          .ranks = ranks,
                          .payload = {static_cast<int64_t>(gigabytes * 1e9)}}};
 }
 
-StepEvent wait_for(size_t index, const char* phase = "forward") {
+StepEvent wait_for(size_t index, SpanName phase = SpanName::forward) {
   return {.kind = EventKind::wait, .phase = phase, .waits_for = index};
 }
 
@@ -48,7 +48,7 @@ TimePrediction predict(std::vector<StepEvent> events, const DeviceProfile& devic
 
 TEST(Cost, ComputeAddsUp) {
   auto backward = product(2);
-  backward.phase = "backward";
+  backward.phase = SpanName::backward;
   const auto found = predict({product(1), backward});
   EXPECT_DOUBLE_EQ(found.step.count(), 3);
   EXPECT_DOUBLE_EQ(found.compute.count(), 3);
@@ -142,7 +142,8 @@ TEST(Cost, CollectiveThatNothingWaitsForEndsTheStep) {
 TEST(Cost, SmallOperatorsWaitForTheHost) {
   auto device = round_device();
   device.launch = Seconds(1e-3);
-  std::vector<StepEvent> events(100, StepEvent{.phase = "norm", .name = "add", .bytes_read = 1e3});  // a microsecond
+  std::vector<StepEvent> events(100,
+                                StepEvent{.phase = SpanName::norm, .name = "add", .bytes_read = 1e3});  // a microsecond
   const auto found = predict(events, device);
   EXPECT_NEAR(found.step.count(), 0.1, 2e-6);
   EXPECT_NEAR(found.idle.count(), 0.1 - 99e-6, 2e-6);

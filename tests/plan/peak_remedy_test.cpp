@@ -1,4 +1,4 @@
-#include "shade/plan/peak_remedy.h"
+#include "shade/plan/step_record.h"
 
 #include <gtest/gtest.h>
 
@@ -20,33 +20,28 @@ TEST(PeakRemedy, NamesTheLargestPart) {
 }
 
 TEST(PeakRemedy, GoesOnWhereAnOptionIsInUse) {
-  measure::Experiment experiment;
-  experiment.bench.batch_size = 2;
   const auto activations = record({{MemoryKind::activations, 3}, {MemoryKind::parameters, 1}});
-  EXPECT_EQ(peak_remedy(activations, experiment), "--checkpointing block");
-  experiment.model.checkpointing = models::Checkpointing::block;
-  EXPECT_EQ(peak_remedy(activations, experiment), "a smaller --batch-size");
-  experiment.bench.batch_size = 1;
-  EXPECT_EQ(peak_remedy(activations, experiment), "a shorter --seq-length");
+  Json options{{"model", {{"checkpointing", "none"}}}, {"bench", {{"batch_size", 2}}}};
+  EXPECT_EQ(peak_remedy(activations, options), "--checkpointing block");
+  options["model"]["checkpointing"] = "block";
+  EXPECT_EQ(peak_remedy(activations, options), "a smaller --batch-size with --grad-accum for the same total");
+  options["bench"]["batch_size"] = 1;
+  EXPECT_EQ(peak_remedy(activations, options), "a shorter --seq-length");
 }
 
 TEST(PeakRemedy, FollowsTheStrategy) {
-  measure::Experiment experiment;
   const auto states = record({{MemoryKind::optimizer, 3}}, 2);
-  experiment.shard.shard = catalog::Strategy::ddp;
-  EXPECT_EQ(peak_remedy(states, experiment), "--shard zero3");
-  experiment.shard.shard = catalog::Strategy::zero3;
-  EXPECT_EQ(peak_remedy(states, experiment), "--offload");
-  EXPECT_EQ(peak_remedy(record({{MemoryKind::optimizer, 3}}, 1), experiment), "--offload") << "one rank shards nothing";
+  EXPECT_EQ(peak_remedy(states, {{"shard", {{"shard", "ddp"}}}}), "--shard zero3");
+  EXPECT_EQ(peak_remedy(states, {{"shard", {{"shard", "FULL_SHARD"}}}}), "--offload") << "by any of its names";
+  EXPECT_EQ(peak_remedy(record({{MemoryKind::optimizer, 3}}, 1), {{"shard", {{"shard", "none"}}}}), "--offload")
+      << "one rank shards nothing";
 }
 
 TEST(PeakRemedy, TakesTheNextPartWhereNothingHelps) {
-  measure::Experiment experiment;
-  experiment.dp.dp = catalog::MethodName::ghost;
-  experiment.dp.clip.norm_algorithm = privacy::NormAlgorithm::instantiate;
-  EXPECT_EQ(peak_remedy(record({{MemoryKind::gram, 3}, {MemoryKind::activations, 1}}), experiment),
+  const Json options{{"dp", {{"dp", "auto"}}}, {"bench", {{"batch_size", 1}}}};
+  EXPECT_EQ(peak_remedy(record({{MemoryKind::norms, 3}, {MemoryKind::activations, 1}}), options),
             "--checkpointing block");
-  EXPECT_EQ(peak_remedy(record({{MemoryKind::gram, 3}}), experiment), "");
+  EXPECT_EQ(peak_remedy(record({{MemoryKind::norms, 3}}), options), "");
 }
 
 }  // namespace

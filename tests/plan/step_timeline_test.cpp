@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "shade/measure/mib.h"
+#include "shade/base/units.h"
 
 namespace shade::plan {
 namespace {
@@ -15,7 +15,7 @@ DeviceProfile plain_device() {
   return out;
 }
 
-StepEvent product(const std::string& phase, const std::string& owner) {
+StepEvent product(SpanName phase, const std::string& owner) {
   return {.kind = EventKind::compute,
           .phase = phase,
           .owner = owner,
@@ -31,7 +31,7 @@ StepEvent product(const std::string& phase, const std::string& owner) {
 }
 
 StepEvent gather(const std::string& owner, int ranks) {
-  StepEvent out{.kind = EventKind::collective, .phase = "forward", .name = "gather " + owner};
+  StepEvent out{.kind = EventKind::collective, .phase = SpanName::forward, .name = "gather " + owner};
   out.collective = {.kind = comm::Collective::all_gather,
                     .group = text("g", ranks),
                     .axis = "shard",
@@ -45,12 +45,13 @@ StepEvent gather(const std::string& owner, int ranks) {
 StepRecord small_step() {
   StepRecord out{.ranks = 64};
   out.events = {gather("layers.0", 64)};
-  out.events.push_back({.kind = EventKind::wait, .phase = "forward", .name = "gather layers.0", .waits_for = 0});
+  out.events.push_back(
+      {.kind = EventKind::wait, .phase = SpanName::forward, .name = "gather layers.0", .waits_for = 0});
   out.events.push_back(gather("layers.1", 8));
-  out.events.push_back(product("forward", "layers.0"));
-  out.events.push_back(product("forward", "layers.1"));
-  out.events.push_back(product("backward", "layers.1"));
-  out.events.push_back(product("backward", "layers.0"));
+  out.events.push_back(product(SpanName::forward, "layers.0"));
+  out.events.push_back(product(SpanName::forward, "layers.1"));
+  out.events.push_back(product(SpanName::backward, "layers.1"));
+  out.events.push_back(product(SpanName::backward, "layers.0"));
   for (size_t i = 0; i <= out.events.size(); ++i) {
     profile::MemoryBreakdown memory;
     memory.of(MemoryKind::activations) = memory.total = Bytes{static_cast<int64_t>((i == 5 ? 9 : i) << 20)};
@@ -63,7 +64,7 @@ TEST(StepTimeline, HasPhasesUnitsWaitsStreamsAndMemory) {
   const auto record = small_step();
   const auto device = plain_device();
   const auto time = predict_time(record, device);
-  const auto json = timeline_of(record, time, device);
+  const auto json = timeline_of(record, time, device).json();
   EXPECT_NEAR(json["step_ms"].get<double>(), Millis(time.step).count(), 1e-3);
   std::vector<std::string> names;
   double waits = 0;
@@ -97,11 +98,11 @@ TEST(StepTimeline, IsBounded) {
     one.collective.payload = one.collective.wire = Bytes{1024};
     record.events.push_back(one);
     record.events.push_back(
-        {.kind = EventKind::wait, .phase = "forward", .name = one.name, .waits_for = record.events.size() - 1});
-    record.events.push_back(product("forward", text("layers.", i)));
+        {.kind = EventKind::wait, .phase = SpanName::forward, .name = one.name, .waits_for = record.events.size() - 1});
+    record.events.push_back(product(SpanName::forward, text("layers.", i)));
   }
   const auto device = plain_device();
-  const auto json = timeline_of(record, predict_time(record, device), device);
+  const auto json = timeline_of(record, predict_time(record, device), device).json();
   EXPECT_LE(json["collectives"].size(), 2000u);
   EXPECT_LE(json["spans"].size(), 2000u);
   double sent = 0;

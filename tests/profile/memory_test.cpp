@@ -108,33 +108,33 @@ TEST(TensorMemory, NamesWhoMadeThePeak) {
   const Phases phases;  // somebody listens
   UnitSpan unit;
   TensorMemory::reset_peak();
-  EXPECT_EQ(TensorMemory::peak_place().phase, nullptr);
-  const Span outer("backward");
-  unit.enter("unit_backward", 3);
+  EXPECT_EQ(TensorMemory::peak_place().phase, SpanName::other);
+  const Span outer(SpanName::backward);
+  unit.enter(SpanName::unit_backward, 3);
   at::Tensor kept;
   {
-    const Span inner("norm", 17);
+    const Span inner(SpanName::norm, 17);
     const MemoryScope scope(MemoryKind::norms);
     kept = at::empty({100000}, at::kFloat);
   }
   unit.leave();
   {
-    const Span later("noise");
+    const Span later(SpanName::noise);
     const auto smaller = at::empty({1}, at::kFloat);  // a higher peak, by 4 bytes
-    EXPECT_STREQ(TensorMemory::peak_place().within, "noise");
+    EXPECT_EQ(TensorMemory::peak_place().within, SpanName::noise);
     EXPECT_EQ(TensorMemory::peak_place().unit, -1);
   }
   kept.reset();
   TensorMemory::reset_peak();
-  unit.enter("unit_backward", 3);
+  unit.enter(SpanName::unit_backward, 3);
   {
-    const Span inner("norm", 17);
+    const Span inner(SpanName::norm, 17);
     const MemoryScope scope(MemoryKind::norms);
     kept = at::empty({100000}, at::kFloat);
   }
   const auto place = TensorMemory::peak_place();
-  EXPECT_STREQ(place.phase, "backward");
-  EXPECT_STREQ(place.within, "norm");
+  EXPECT_EQ(place.phase, SpanName::backward);
+  EXPECT_EQ(place.within, SpanName::norm);
   EXPECT_EQ(place.index, 17);
   EXPECT_EQ(place.unit, 3);
   EXPECT_EQ(place.kind, MemoryKind::norms);
@@ -159,12 +159,12 @@ TEST(TensorMemory, UnitsOfTwoModelsAreToldApart) {
   auto other = std::make_unique<UnitSpan>();
   {
     const Phases phases;
-    mine.enter("unit_forward", 3);
+    mine.enter(SpanName::unit_forward, 3);
     EXPECT_EQ(elsewhere(), 3) << "a thread of neither model works for the only one there is";
     std::latch entered(1), seen(1);
     int64_t of_other = 0;
     std::thread runner([&] {
-      other->enter("unit_forward", 8);
+      other->enter(SpanName::unit_forward, 8);
       of_other = unit_of_peak();
       entered.count_down();
       seen.wait();

@@ -8,18 +8,18 @@
 namespace shade::profile {
 namespace {
 
-SpanRecord span(const char* name, int from_ms, int to_ms) {
+SpanRecord span(SpanName name, int from_ms, int to_ms) {
   const auto at = [](int ms) { return Clock::time_point(std::chrono::milliseconds(1000 + ms)); };
   return {name, -1, at(from_ms), at(to_ms)};
 }
 
 // A sharded step of two passes, in the order in which spans end.
 const std::vector<SpanRecord> kStep{
-    span("comm_wait", 1, 3),      span("gather_wait", 1, 3),       span("unit_forward", 0, 9),
-    span("forward", 0, 10),       span("gather_wait", 10, 40),     span("norm", 41, 43),
-    span("norm", 43, 48),         span("first_backward", 10, 52),  span("gather_wait", 52, 55),
-    span("coefficients", 55, 56), span("second_backward", 52, 60), span("comm_wait", 60, 62),
-    span("reduce_wait", 60, 63),  span("reduce", 60, 63),          span("comm_wait", 64, 66)};
+    span(SpanName::comm_wait, 1, 3),      span(SpanName::gather_wait, 1, 3),       span(SpanName::unit_forward, 0, 9),
+    span(SpanName::forward, 0, 10),       span(SpanName::gather_wait, 10, 40),     span(SpanName::norm, 41, 43),
+    span(SpanName::norm, 43, 48),         span(SpanName::first_backward, 10, 52),  span(SpanName::gather_wait, 52, 55),
+    span(SpanName::coefficients, 55, 56), span(SpanName::second_backward, 52, 60), span(SpanName::comm_wait, 60, 62),
+    span(SpanName::reduce_wait, 60, 63),  span(SpanName::reduce, 60, 63),          span(SpanName::comm_wait, 64, 66)};
 
 TEST(OwnTimes, EveryPhaseLosesItsOwnWaitAlone) {
   const auto own = own_times(kStep);
@@ -32,7 +32,7 @@ TEST(OwnTimes, EveryPhaseLosesItsOwnWaitAlone) {
                                             {"first_backward", Millis(30)},
                                             {"second_backward", Millis(3)},
                                             {"reduce", Millis(3)},
-                                            {"", Millis(2)}};
+                                            {"other", Millis(2)}};
   EXPECT_EQ(own.waits, waits);
 }
 
@@ -45,7 +45,7 @@ TEST(OwnTimes, CountEveryMomentOnce) {
 }
 
 TEST(OwnTimes, SpansThatOverlapAreNoPartsOfEachOther) {
-  const std::vector<SpanRecord> two{span("data", 0, 10), span("forward", 5, 20)};
+  const std::vector<SpanRecord> two{span(SpanName::data, 0, 10), span(SpanName::forward, 5, 20)};
   EXPECT_EQ(own_times(two).phases.at("data"), Millis(10));
   EXPECT_EQ(own_times(two).phases.at("forward"), Millis(15));
 }

@@ -13,16 +13,16 @@ namespace {
 TEST(Phases, AddUpByNameAndByIndex) {
   Phases phases;
   for (int i = 0; i < 4; ++i) {
-    const Span outer("outer");
-    const Span inner("inner", i % 2);
+    const Span outer(SpanName::backward);
+    const Span inner(SpanName::norm, i % 2);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   const auto names = phases.by_name();
-  EXPECT_GE(names.at("outer").count(), 20);
-  EXPECT_GE(names.at("outer"), names.at("inner")) << "phases nest";
-  const auto indices = phases.by_index("inner");
+  EXPECT_GE(names.at("backward").count(), 20);
+  EXPECT_GE(names.at("backward"), names.at("norm")) << "phases nest";
+  const auto indices = phases.by_index(SpanName::norm);
   ASSERT_EQ(indices.size(), 2u);
-  EXPECT_NEAR((indices.at(0) + indices.at(1)).count(), names.at("inner").count(), 1e-9);
+  EXPECT_NEAR((indices.at(0) + indices.at(1)).count(), names.at("norm").count(), 1e-9);
   phases.restart();
   EXPECT_TRUE(phases.by_name().empty());
 }
@@ -31,7 +31,7 @@ TEST(Phases, HearNothingOnceGone) {
   {
     Phases phases;
   }
-  const Span span("unheard");
+  const Span span(SpanName::noise);
   Phases later;
   EXPECT_TRUE(later.by_name().empty());
 }
@@ -39,17 +39,17 @@ TEST(Phases, HearNothingOnceGone) {
 TEST(Phases, RememberEveryUnitFromEnterToLeave) {
   Phases phases;
   UnitSpan unit;
-  unit.enter("unit_forward", 2);
-  unit.enter("unit_forward", 5);  // nested
+  unit.enter(SpanName::unit_forward, 2);
+  unit.enter(SpanName::unit_forward, 5);  // nested
   unit.leave();
   EXPECT_TRUE(phases.records().empty()) << "still in the outer one";
   unit.leave();
   unit.leave();  // once too often is nothing
-  unit.enter("unit_forward", 7);
+  unit.enter(SpanName::unit_forward, 7);
   unit.reset();  // given up
   const auto records = phases.records();
   ASSERT_EQ(records.size(), 1u);
-  EXPECT_STREQ(records[0].name, "unit_forward");
+  EXPECT_EQ(records[0].name, SpanName::unit_forward);
   EXPECT_EQ(records[0].index, 2);
   EXPECT_LE(records[0].begin, records[0].end);
 }
@@ -62,7 +62,7 @@ TEST(Phases, SpansCostNanosecondsUnheardAndLittleHeard) {
     double best = 1e9;
     for (int round = 0; round < 5; ++round) {
       const auto begin = Clock::now();
-      for (int i = 0; i < kSpans / 5; ++i) const Span span("x", i);
+      for (int i = 0; i < kSpans / 5; ++i) const Span span(SpanName::norm, i);
       best = std::min(best, Seconds(Clock::now() - begin).count() * 5 / kSpans);
     }
     return best * 1e9;

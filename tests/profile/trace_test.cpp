@@ -35,31 +35,31 @@ TEST(Trace, AndPhasesHearTheSameSpans) {
   Trace trace({.rank = 3, .ranks = 4});
   Phases after;
   {
-    const Span outer("outer");
-    const Span inner("inner", 7);
+    const Span outer(SpanName::backward);
+    const Span inner(SpanName::norm, 7);
     at::mm(at::rand({8, 8}), at::rand({8, 8}));
   }
   const auto now = Clock::now();
   trace.step(5, now - std::chrono::milliseconds(20), now);
   trace.save(path);
   {
-    const Span unheard("after the trace");
+    const Span unheard(SpanName::noise);
   }
-  EXPECT_TRUE(before.by_name().contains("inner"));
-  EXPECT_EQ(before.by_index("inner"), after.by_index("inner"));
+  EXPECT_TRUE(before.by_name().contains("norm"));
+  EXPECT_EQ(before.by_index(SpanName::norm), after.by_index(SpanName::norm));
   std::map<std::string, Json> written;
   const auto file = read_json(path);
   for (const auto& event : file.at("traceEvents")) written[event.at("name").get<std::string>()] = event;
-  EXPECT_EQ(written.at("inner").at("args").at("index"), 7);
-  EXPECT_NEAR(written.at("inner").at("dur").get<double>(), before.by_name().at("inner").count() * 1e3, 1e-3);
+  EXPECT_EQ(written.at("norm").at("args").at("index"), 7);
+  EXPECT_NEAR(written.at("norm").at("dur").get<double>(), before.by_name().at("norm").count() * 1e3, 1e-3);
   EXPECT_NEAR(written.at("ProfilerStep#5").at("dur").get<double>(), 20e3, 1e-3);
-  EXPECT_FALSE(written.contains("after the trace"));
+  EXPECT_FALSE(written.contains("noise"));
   EXPECT_EQ(file.at("distributedInfo").at("rank"), 3);
   // The clocks of Kineto and of spans agree: the operator lies in the span that it was called in.
   const auto begin = [&](const std::string& name) { return written.at(name).at("ts").get<double>(); };
   const auto end = [&](const std::string& name) { return begin(name) + written.at(name).at("dur").get<double>(); };
-  EXPECT_GT(begin("aten::mm"), begin("inner") - 100);
-  EXPECT_LT(end("aten::mm"), end("inner") + 100);
+  EXPECT_GT(begin("aten::mm"), begin("norm") - 100);
+  EXPECT_LT(end("aten::mm"), end("norm") + 100);
   std::filesystem::remove(path);
 }
 

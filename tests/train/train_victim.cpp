@@ -19,13 +19,13 @@ using namespace shade;
 
 class Killer : public SpanListener {
  public:
-  Killer(std::string span, int64_t count) : span_(std::move(span)), left_(count) { Span::listen(this); }
+  Killer(SpanName span, int64_t count) : span_(span), left_(count) { Span::listen(this); }
   void ended(const SpanRecord& record) noexcept override {
     if (span_ == record.name && --left_ == 0) ::kill(::getpid(), SIGKILL);
   }
 
  private:
-  std::string span_;
+  SpanName span_;
   std::atomic<int64_t> left_;
 };
 
@@ -49,7 +49,8 @@ int run(const std::vector<std::string>& words) {
   auto world = comm::World::connect(comm::place_from_environment(), recipe.comm,
                                     {.overdue = [](const comm::Loss& loss) { std::_Exit(loss.exit_status()); }});
   std::optional<Killer> killer;
-  if (words.size() == 5 && std::stoi(words[2]) == world.rank()) killer.emplace(words[3], std::stoll(words[4]));
+  if (words.size() == 5 && std::stoi(words[2]) == world.rank())
+    killer.emplace(parse_name<SpanName>(words[3]), std::stoll(words[4]));
   try {
     train::Trainer trainer(world, train::resolve(recipe, config.stated(), world.size()), nullptr, {.quiet = true});
     trainer.run();

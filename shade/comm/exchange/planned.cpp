@@ -66,7 +66,7 @@ class Planned : public Transport {
     held_->clear();  // a lane does one operation at a time
     const bool values = op.output.defined() && !op.output.is_meta();
     {
-      const Span span("exchange");
+      const Span span(SpanName::exchange);
       const MemoryScope scope(MemoryKind::communication);  // as a lane has it
       const at::NoGradGuard no_graph;
       auto shapes = op;

@@ -66,13 +66,13 @@ void add_squares(const nn::OwnGrad& grad, const NormOptions&, SampleNorms& norms
 }  // namespace
 
 void add_norms(const nn::LayerGrad& grad, const NormOptions& options, SampleNorms& norms) {
-  const Span span("norm", weights_of(grad).front()->id());
+  const Span span(SpanName::norm, weights_of(grad).front()->id());
   const MemoryScope scope(MemoryKind::temporary);
   std::visit([&](const auto& kind) { add_squares(kind, options, norms); }, grad);
 }
 
 void add_norms(const nn::LinearGrad& grad, const SampleGradients& gradients, SampleNorms& norms) {
-  const Span span("norm", grad.weight->id());
+  const Span span(SpanName::norm, grad.weight->id());
   const MemoryScope scope(MemoryKind::temporary);
   if (grad.looked_up_BT.defined()) norms.tied(*grad.weight).add(grad, gradients.gradients_B);
   norms.add(*grad.weight, squares_of(gradients.gradients_B));

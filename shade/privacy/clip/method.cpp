@@ -106,7 +106,7 @@ at::Tensor ClippingMethod::objective(const at::Tensor& losses_B, size_t) {
 
 const at::Tensor& ClippingMethod::coefficients(size_t group) {
   auto& c_B = coefficients_[group];
-  const Span span("coefficients");
+  const Span span(SpanName::coefficients);
   if (c_B.defined()) return c_B;
   norms_.require_complete(group);
   return c_B = clipper_.coefficients(norms_.squares(group)).masked_fill_(bad_B_, 0);

@@ -41,7 +41,7 @@ void OnePass::keep(const nn::LinearGrad& grad, size_t group) {
     return keep(Kept(nn::LayerGrad(grad)), group);
   }
   const MemoryScope scope(MemoryKind::kept);
-  const Span span("sample_gradients", grad.weight->id());
+  const Span span(SpanName::sample_gradients, grad.weight->id());
   SampleGradients weight{sample_gradients(grad.a_BTD, grad.g_BTP), grad.weight, grad.row, grad.last};
   add_norms(grad, weight, norms_);
   keep(Kept(std::move(weight)), group);
@@ -64,7 +64,7 @@ void OnePass::keep(const nn::ScaleShiftGrad& grad, size_t group) {
 // Its gradients may depend on weights, which are gone in the second phase: they are kept by every method.
 void OnePass::keep(const nn::OwnGrad& grad, size_t group) {
   const MemoryScope scope(MemoryKind::kept);
-  const Span span("sample_gradients", grad.rule->weights().front()->id());
+  const Span span(SpanName::sample_gradients, grad.rule->weights().front()->id());
   for (auto& each : own_gradients(grad)) {
     chooser_.keeps(each.gradients_B);
     norms_.add(*each.weight, squares_of(each.gradients_B));
@@ -91,7 +91,7 @@ void OnePass::take(nn::LayerGrad grad) {
 
 // The second phase of a group: clipped sums, in backward order, each unit's reduction begun as it is complete.
 void OnePass::settle(size_t group) {
-  const Span span("second_phase");
+  const Span span(SpanName::second_phase);
   const MemoryScope scope(MemoryKind::temporary);
   const auto& c_B = coefficients(group);
   auto entries = std::exchange(kept_[group], {});

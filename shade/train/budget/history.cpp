@@ -103,7 +103,7 @@ std::optional<checkpoint::Origin> History::origin(int64_t step) const {
 }
 
 void History::spend(int64_t step, const checkpoint::SumDigest& sum) {
-  const Span span("ledger");
+  const Span span(SpanName::ledger);
   checkpoint::together(control_, "writing the ledger", [&] {
     if (ledger_) ledger_->spend(step, sum);
   });

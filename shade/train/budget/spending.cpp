@@ -175,7 +175,7 @@ void DataSpending::remember_end() {
 
 bool DataSpending::reserve(int64_t step) {
   if (step < reserved_) return true;
-  const Span span("ledger");
+  const Span span(SpanName::ledger);
   const auto block = std::max<int64_t>(1, (last_ - made_ + kBlocks - 1) / kBlocks);
   const auto wanted = std::max(step + 1, std::min(last_, step + block)) - made_;
   reserved_ = made_ + std::stoll(checkpoint::from_rank0(control_, "reserving steps in the data ledger", [&] {

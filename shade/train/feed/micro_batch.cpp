@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "shade/base/error.h"
+#include "shade/catalog/remedies.h"
 #include "shade/profile/device.h"
 #include "shade/profile/host_memory.h"
 
@@ -64,9 +65,7 @@ MicroBatchChoice choose_micro_batch(const comm::Group& group, int64_t most, cons
     const auto peak = out.trials.emplace_back(trial_of(group, device, samples, attempt)).peak;
     if (peak > limit) {
       SHADE_REQUIRE(samples > 1, "one sample needs ", to_string(peak), " of tensors on a rank; the limit is ",
-                    to_string(limit),
-                    ": raise --memory-limit, shorten --seq-length, shard more (--shard zero3) or set "
-                    "--checkpointing block");
+                    to_string(limit), ": shard more (--shard zero3), ", catalog::kLessPerSample);
       break;
     }
     out.samples = samples;
@@ -87,9 +86,7 @@ void require_records_fit(const comm::Group& group, int64_t records, const Memory
     const bool absurd = some >= kTelling && foretold(trials, records).count / kFar > limit.count;
     SHADE_REQUIRE(peak <= limit && (some == records || (!absurd && foretold(trials, next) <= limit)), "one user with ",
                   records, " records needs more than ", to_string(limit), " of tensors, the limit of a rank; about ",
-                  fitting(trials, limit),
-                  " fit: lower --max-records-per-user, shorten --seq-length, raise --memory-limit or set "
-                  "--checkpointing block");
+                  fitting(trials, limit), " fit: lower --max-records-per-user, ", catalog::kLessPerSample);
     if (some == records) break;
   }
   profile::reset_peak_memory(of_rank.device);

@@ -72,7 +72,7 @@ void Checkpoints::compare(const Saved& saved) {
 void Checkpoints::save(bool wait) {
   const auto step = job_->steps();
   if (saved_ == step || step == 0) return wait ? store_.wait() : void();
-  const Span span("save");
+  const Span span(SpanName::save);
   Saved words{.identity = identity_.digest,
               .data = identity_.data,
               .micro_batch = job_->micro_batch(),

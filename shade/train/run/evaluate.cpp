@@ -25,7 +25,7 @@ bool stops(const comm::Group& group, const std::function<bool()>& stop) {
 std::optional<Evaluation> evaluate(models::Model& model, shard::Runtime& runtime, const data::Dataset& dataset,
                                    const std::vector<int64_t>& records, const MicroShapes& shapes,
                                    const std::function<bool()>& stop) {
-  const Span span("evaluate");
+  const Span span(SpanName::evaluate);
   const MemoryScope scope(MemoryKind::activations);
   const auto& control = runtime.groups().control;
   Tally tally(runtime.device());

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "shade/base/error.h"
+#include "shade/catalog/remedies.h"
 #include "shade/io/weight_folder.h"
 #include "shade/models/weights.h"
 #include "shade/nn/adapter.h"
@@ -61,9 +62,8 @@ ModelStates model_states(const models::ModelSize& size, const StatesPlan& plan) 
 void require_memory(const ModelStates& states, Bytes available) {
   SHADE_REQUIRE(states.total() <= available, "the model states need ", to_string(states.total()),
                 " on this host (weights ", to_string(states.weights), ", gradients ", to_string(states.gradients),
-                ", optimizer ", to_string(states.optimizer), "), and ", to_string(available),
-                " are available; use more hosts, shard more (--shard zero3), offload (--offload), train adapters alone "
-                "(--lora-rank) or choose a smaller model");
+                ", optimizer ", to_string(states.optimizer), "), and ", to_string(available), " are available; ",
+                catalog::kLessState);
 }
 
 void require_memory(const ModelStates& states) {

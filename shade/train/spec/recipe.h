@@ -116,9 +116,7 @@ struct TrainConfig {
                    "subtract the noise",
            .flags = {"--keep-key"},
            .needs = {{"dp.dp"}}});
-    work.declare_seed(f);
-    work.declare_threads(f);
-    work.declare_peak(f);
+    work.declare_shared(f);
   }
 };
 

@@ -154,18 +154,15 @@ struct WorkConfig {
     f.add("records", records,
           {.help = "number of synthetic records", .min = 1, .flags = {"--records"}, .needs = {{"train.synthetic"}}});
   }
-  void declare_seed(Fields& f) {
-    f.add("seed", seed,
-          {.help = "seed of the random weights, and of the batches in runs that are not private", .flags = {"--seed"}});
-  }
-  void declare_threads(Fields& f) {
+  // Of every verb that trains or measures training: one that is added here is an option of each, in its section.
+  void declare_shared(Fields& f) {
     f.add("threads", threads,
           {.help = "compute threads per rank; 0: libtorch's choice, or 1 if there are several ranks",
            .min = 0,
            .max = 4096,
            .flags = {"--threads"}});
-  }
-  void declare_peak(Fields& f) {
+    f.add("seed", seed,
+          {.help = "seed of the random weights, and of the batches in runs that are not private", .flags = {"--seed"}});
     f.add("peak_gflops", peak_gflops,
           {.help = "stated peak performance of the hardware per rank, the reference of mfu; 0: unknown, and gemm_share "
                    "is reported instead, the share of a matrix product timed at the start",

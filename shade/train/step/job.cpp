@@ -218,13 +218,21 @@ Step Job::rehearsal() {
   return Step(*options_.model, *runtime_, *optimizer_, optim::make_schedule(options_.optimizer), options);
 }
 
-std::string Job::name_of(std::string_view span, int64_t index) {
+std::string Job::name_of(SpanName span, int64_t index) {
   if (index < 0) return {};
-  if (span == "norm" || span == "sample_gradients")
-    return model().parameters().weights()[static_cast<size_t>(index)].name();
-  if (span.starts_with("unit") || span == "gather_wait" || span == "reduce_wait")
-    return runtime_->units()[static_cast<size_t>(index)]->layout().name;
+  if (counts_weights(span)) return model().parameters().weights()[static_cast<size_t>(index)].name();
+  if (counts_units(span)) return runtime_->units()[static_cast<size_t>(index)]->layout().name;
   return {};
+}
+
+catalog::PeakOwner Job::owner_of(const profile::PeakPlace& place) {
+  const bool inside = place.within != SpanName::other;
+  return {.phase = place.phase,
+          .within = place.within,
+          .unit = name_of(SpanName::unit_forward, place.unit),
+          .layer = name_of(inside ? place.within : place.phase, place.index),
+          .kind = place.kind,
+          .bytes = place.bytes};
 }
 
 Json Job::words() {

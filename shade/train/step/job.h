@@ -11,11 +11,13 @@
 #include <optional>
 
 #include "shade/base/json.h"
+#include "shade/catalog/parts.h"
 #include "shade/comm/group.h"
 #include "shade/comm/world.h"
 #include "shade/data/dataset.h"
 #include "shade/optim/config.h"
 #include "shade/privacy/accounting/accountant.h"
+#include "shade/profile/memory.h"
 #include "shade/train/feed/held_out.h"
 #include "shade/train/feed/loader.h"
 #include "shade/train/step/step.h"
@@ -109,8 +111,9 @@ class Job {
   };
   const Loading& loading() const { return loading_; }
   std::string describe_batches();
-  // What a span's index means (base/span.h): the weight of a norm, the unit of a wait or of a walk; empty: nothing.
-  std::string name_of(std::string_view span, int64_t index);
+  // The weight or unit that a span's index counts (base/span.h); empty: nothing.
+  std::string name_of(SpanName span, int64_t index);
+  catalog::PeakOwner owner_of(const profile::PeakPlace& place);  // with those names
   // All that decides the bits of its steps beside first weights, keys and the machine (train/budget/identity.h), before
   // the first one. Some of it follows from the records: it is to be hashed with a key, and written nowhere.
   Json words();

@@ -176,7 +176,7 @@ void Step::require_separate(std::span<const nn::Batch> batches) {
   separate_ = on_all_ranks(shown);
 }
 
-void Step::backward(const char* phase, const at::Tensor& objective, shard::BackwardOptions options) {
+void Step::backward(SpanName phase, const at::Tensor& objective, shard::BackwardOptions options) {
   const Span span(phase);
   const MemoryScope scope(MemoryKind::temporary);
   runtime_->begin_backward(options);
@@ -194,7 +194,7 @@ at::Tensor Step::micro_step(const nn::Batch& present) {
   method_->begin(batch.samples(), batch.samples() - present.samples());
   at::Tensor losses_B;
   {
-    const Span span("forward");
+    const Span span(SpanName::forward);
     const MemoryScope scope(MemoryKind::activations);
     runtime_->begin_forward();
     losses_B = nn::sample_losses(model_->losses(batch), batch);
@@ -204,9 +204,9 @@ at::Tensor Step::micro_step(const nn::Batch& present) {
                            /*finite_alone=*/is_private());
   const auto passes = method_->passes();
   for (size_t i = 0; i < passes.size(); ++i)
-    backward(passes.size() == 1 ? "backward"
-             : i == 0           ? "first_backward"
-                                : "second_backward",
+    backward(passes.size() == 1 ? SpanName::backward
+             : i == 0           ? SpanName::first_backward
+                                : SpanName::second_backward,
              method_->objective(losses_B, i), {.final_on_leave = passes[i].gradients, .last_use = passes[i].last});
   losses_B.reset();
   method_->finish();
@@ -252,7 +252,7 @@ at::Tensor Step::sum_gradients(std::span<const nn::Batch> micro_batches) {
     sum = sum.defined() ? sum + loss : loss;
   }
   {
-    const Span span("reduce");
+    const Span span(SpanName::reduce);
     runtime_->wait();
   }
   return sum;
@@ -286,7 +286,7 @@ void Step::add_noise() {
 }
 
 void Step::add_noise(std::span<const shard::LocalShard> shards, HostSums& sums) const {
-  const Span span("noise");
+  const Span span(SpanName::noise);
   const double deviation = noise_deviation();
   const auto values = sums.values();
   for (size_t i = 0; i < shards.size(); ++i)
@@ -332,7 +332,7 @@ io::Digest Step::digest_of_sum(int64_t step, std::span<const shard::LocalShard> 
   const auto device = runtime_->device();
   const bool planned = device.is_meta() && !shards.empty() && !nn::few_launches(shards.front().gradient);  // for a CPU
   if (!device.is_cpu() && !planned) return {};  // checkpoint::kNotKnown: such a step is never made again
-  const Span span("hash");
+  const Span span(SpanName::hash);
   return sum_digest(options_.key(step), shards, {below, clipper().clip_norm()}, runtime_->groups().control);
 }
 
@@ -409,7 +409,7 @@ StepRecord Step::run(std::span<const nn::Batch> micro_batches, std::optional<dou
   if (is_private()) release(shards, *sums, all.below, *divisor, record);
   const ScopedFlag released(*released_, is_private());
   if (is_private() || record.samples.samples > 0) {
-    const Span span("optimizer");
+    const Span span(SpanName::optimizer);
     const MemoryScope scope(MemoryKind::optimizer);
     optimizer_->step(slots_of(runtime_->shards()), record.learning_rate, scale, noise);
   } else {  // momentum and weight decay would move the weights
@@ -427,7 +427,7 @@ void Step::release(std::span<const shard::LocalShard> shards, HostSums& sums, do
   begin_noise(step);
   if (options_.before_noise) options_.before_noise(step, digest_of_sum(step, shards, below));
   if (runtime_->device().is_cpu() || runtime_->device().is_meta()) {  // a piece at a time, while it is in a cache
-    const Span span("noise");
+    const Span span(SpanName::noise);
     const double deviation = noise_deviation();
     runtime_->narrow_gradients([&](const at::Tensor& piece, const nn::Weight& weight, int64_t begin) {
       noise_->add(piece, deviation, step, weight.id(), begin);

@@ -122,7 +122,7 @@ class Step {
   void release(std::span<const shard::LocalShard> shards, HostSums& sums, double below, double divisor,
                StepRecord& record);
   void require_distinct(std::span<const nn::Batch> micro_batches) const;
-  void backward(const char* phase, const at::Tensor& objective, shard::BackwardOptions options);
+  void backward(SpanName phase, const at::Tensor& objective, shard::BackwardOptions options);
   void require_separate(std::span<const nn::Batch> batches);
   void require_whole() const;
   bool taps_model() const { return model_->parameters().wiring.tap == method_.get(); }  // no later Step took it over
