@@ -13,7 +13,7 @@ if(NOT arrow_library OR NOT parquet_library)
 endif()
 
 set(arrow_sources data/arrow/cells.cpp data/arrow/ipc_batches.cpp data/arrow/parquet_batches.cpp data/arrow/table_rows.cpp
-  base/visible_text.cpp io/untrusted_text.cpp)
+  base/visible_text.cpp io/strict_json.cpp)
 list(TRANSFORM arrow_sources PREPEND "${PROJECT_SOURCE_DIR}/shade/")
 add_library(shade_arrow SHARED ${arrow_sources})
 target_include_directories(shade_arrow SYSTEM PRIVATE "${SHADE_ARROW}/include")

@@ -7,7 +7,7 @@
 #include "shade/data/csv_rows.h"
 #include "shade/data/records.h"
 #include "shade/io/errors.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/io/strict_json.h"
 
 namespace {
 

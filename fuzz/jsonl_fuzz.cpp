@@ -9,7 +9,7 @@
 #include "shade/data/classes.h"
 #include "shade/data/records.h"
 #include "shade/io/errors.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/io/strict_json.h"
 
 namespace {
 

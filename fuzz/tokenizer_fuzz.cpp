@@ -8,7 +8,7 @@
 #include "shade/data/tokenizer/bpe_tokenizer.h"
 #include "shade/data/tokenizer/byte_level.h"
 #include "shade/io/errors.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/io/strict_json.h"
 
 namespace {
 

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "shade/base/error.h"
+#include "shade/base/files.h"
 #include "shade/base/input_text.h"
-#include "shade/base/output_file.h"
 
 namespace shade {
 

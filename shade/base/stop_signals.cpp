@@ -13,6 +13,7 @@
 #include "shade/base/error.h"
 
 namespace shade {
+
 namespace {
 
 constexpr std::array kSignals{SIGTERM, SIGINT};

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <cerrno>
 #include <functional>
 #include <thread>
 
@@ -27,5 +28,14 @@ class StopSignals {
   std::array<int, 2> pipe_{};  // from the handler to the thread
   std::thread answerer_;
 };
+
+// System calls that a signal interrupted are made again: no error of the file.
+
+template <class Call>
+auto uninterrupted(Call&& call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
 
 }  // namespace shade

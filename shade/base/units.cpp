@@ -10,6 +10,7 @@
 #include "shade/base/strings.h"
 
 namespace shade {
+
 namespace {
 
 struct Unit {
@@ -104,5 +105,15 @@ std::string rounded_up(double value) {
   const double unit = std::pow(10.0, std::min(-4.0, std::floor(std::log10(value)) - 3));
   return significant(std::ceil(value / unit) * unit, std::max(4, static_cast<int>(std::ceil(std::log10(value))) + 4));
 }
+
+std::string percent(double value) {
+  if (std::abs(value) < 0.005) return "0 %";
+  if (std::abs(value) >= 1 || !std::isfinite(value)) return significant(value) + " %";
+  std::array<char, 16> out{};
+  std::snprintf(out.data(), out.size(), "%.2f %%", value);
+  return out.data();
+}
+
+std::string signed_percent(double value) { return (value >= 0.005 ? "+" : "") + percent(value); }
 
 }  // namespace shade

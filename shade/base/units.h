@@ -52,4 +52,9 @@ std::string significant(double value, int digits = 3);
 // more than was computed.
 std::string rounded_up(double value);
 
+// Values in per cent as text: three digits, but no more than two after the point.
+
+std::string percent(double value);         // "123 %", "1.23 %", "0.08 %", "0 %"
+std::string signed_percent(double value);  // "+12.3 %", "-4.00 %", "0 %"
+
 }  // namespace shade

@@ -3,7 +3,7 @@
 namespace shade::catalog {
 
 std::span<const Name<MethodName>> names_of(MethodName) {
-  static const auto kWords = words_of<MethodInfo>(kMethods);
+  static const auto kWords = names_in<MethodInfo>(kMethods);
   return kWords;
 }
 

@@ -62,7 +62,7 @@ void read_parts(Parts& to, const Json& from) {
   }
 }
 
-std::string PeakOwner::words() const {
+std::string PeakOwner::describe() const {
   auto words = text(to_string(bytes), " of ", to_string(kind));
   std::replace(words.begin(), words.end(), '_', ' ');
   if (phase != SpanName::other) words += " in " + to_string(phase);
@@ -74,7 +74,7 @@ std::string PeakOwner::words() const {
 
 Json PeakOwner::json() const {
   const auto word = [](SpanName name) { return name == SpanName::other ? "" : to_string(name); };
-  return {{"words", words()},     {"category", to_string(kind)}, {"mb", std::round(mib(bytes) * 1e3) / 1e3},
+  return {{"words", describe()},  {"category", to_string(kind)}, {"mb", std::round(mib(bytes) * 1e3) / 1e3},
           {"phase", word(phase)}, {"within", word(within)},      {"layer", layer},
           {"unit", unit}};
 }

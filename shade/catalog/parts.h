@@ -43,7 +43,7 @@ struct PeakOwner {
   MemoryKind kind = MemoryKind::other;
   Bytes bytes;
 
-  std::string words() const;  // "12.0 MiB of activations in forward, unit layers.3"
+  std::string describe() const;  // "12.0 MiB of activations in forward, unit layers.3"
   Json json() const;
 };
 

@@ -35,7 +35,7 @@ const Row* find_row(std::span<const Row> rows, std::string_view word) {
 
 // All names, then all aliases: what names_of() gives.
 template <class Row>
-auto words_of(std::span<const Row> rows) {
+auto names_in(std::span<const Row> rows) {
   std::vector<Name<decltype(Row::value)>> out;
   for (const auto& row : rows) out.push_back({row.name, row.value});
   for (const auto& row : rows)

@@ -3,7 +3,7 @@
 namespace shade::catalog {
 
 std::span<const Name<Strategy>> names_of(Strategy) {
-  static const auto kWords = words_of<StrategyInfo>(kStrategies);
+  static const auto kWords = names_in<StrategyInfo>(kStrategies);
   return kWords;
 }
 

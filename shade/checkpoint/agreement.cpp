@@ -53,7 +53,7 @@ void together(const comm::Group& group, const std::string& what, const std::func
   if (most == 0) return;
   // The same words of several ranks are said once.
   std::vector<std::pair<std::string, std::vector<int>>> found;
-  const auto faults = comm::gather_words(group, fault, static_cast<size_t>(most), what);
+  const auto faults = comm::gather_texts(group, fault, static_cast<size_t>(most), what);
   for (int rank = 0; rank < group.size(); ++rank) {
     const auto& words = faults[static_cast<size_t>(rank)];
     if (words.empty()) continue;

@@ -15,7 +15,7 @@
 #include "shade/base/descriptor.h"
 #include "shade/base/error.h"
 #include "shade/base/explain.h"
-#include "shade/base/interrupted.h"
+#include "shade/base/stop_signals.h"
 #include "shade/checkpoint/folder.h"
 #include "shade/io/errors.h"
 

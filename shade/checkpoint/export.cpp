@@ -9,7 +9,7 @@
 #include "shade/checkpoint/agreement.h"
 #include "shade/checkpoint/owned.h"
 #include "shade/checkpoint/saved_weights.h"
-#include "shade/io/scalar_type.h"
+#include "shade/io/dtype.h"
 #include "shade/io/weight_folder_writer.h"
 #include "shade/nn/adapter.h"
 

@@ -10,7 +10,7 @@
 
 namespace shade::checkpoint {
 
-// Type, file size and adapters of an export.
+// Data type, file size and LoRA scale of an exported model.
 struct ExportOptions {
   at::ScalarType dtype = at::kFloat;  // of what is written
   Bytes max_shard = GiB(5);           // of tensor data per file; a larger tensor gets its own file

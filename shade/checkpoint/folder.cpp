@@ -11,15 +11,15 @@
 
 #include "shade/base/error.h"
 #include "shade/base/explain.h"
-#include "shade/base/interrupted.h"
+#include "shade/base/files.h"
 #include "shade/base/log.h"
-#include "shade/base/new_file.h"
 #include "shade/base/span.h"
+#include "shade/base/stop_signals.h"
 #include "shade/base/strings.h"
 #include "shade/checkpoint/manifest.h"
 #include "shade/io/errors.h"
-#include "shade/io/mapped_file.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/io/input_file.h"
+#include "shade/io/strict_json.h"
 
 namespace shade::checkpoint {
 namespace {

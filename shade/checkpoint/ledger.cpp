@@ -9,10 +9,10 @@
 
 #include "shade/base/error.h"
 #include "shade/base/explain.h"
-#include "shade/base/interrupted.h"
+#include "shade/base/stop_signals.h"
 #include "shade/checkpoint/folder.h"
 #include "shade/io/errors.h"
-#include "shade/io/mapped_file.h"
+#include "shade/io/input_file.h"
 
 namespace shade::checkpoint {
 namespace {

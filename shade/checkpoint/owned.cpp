@@ -9,7 +9,7 @@
 
 #include "shade/base/strings.h"
 #include "shade/io/errors.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/io/strict_json.h"
 #include "shade/nn/device.h"
 
 namespace shade::checkpoint {

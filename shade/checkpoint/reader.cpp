@@ -6,17 +6,17 @@
 
 #include "shade/base/error.h"
 #include "shade/checkpoint/owned.h"
+#include "shade/io/dtype.h"
 #include "shade/io/errors.h"
-#include "shade/io/mapped_file.h"
-#include "shade/io/scalar_type.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/io/input_file.h"
+#include "shade/io/strict_json.h"
 
 namespace shade::checkpoint {
 namespace {
 
 constexpr const char* kRemedy = "; the checkpoint is damaged";
 
-std::string_view words_of(std::span<const std::byte> bytes) {
+std::string_view text_in(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -38,7 +38,7 @@ int64_t elements_of(const SavedWeight& weight) {
 
 Manifest read_manifest(const std::filesystem::path& folder) {
   const auto map = io::MappedFile::open(folder / kManifestFile);
-  return parse(map->path(), words_of(map->bytes()));
+  return parse(map->path(), text_in(map->bytes()));
 }
 
 Reader::Reader(const std::filesystem::path& folder, const std::optional<io::Digest>& expected) : path_(folder) {
@@ -46,7 +46,7 @@ Reader::Reader(const std::filesystem::path& folder, const std::optional<io::Dige
   digest_ = io::digest_of(map->bytes());
   if (expected && digest_ != *expected)
     throw io::FormatError(text(map->path(), " is not the manifest that LATEST names", kRemedy));
-  manifest_ = parse(map->path(), words_of(map->bytes()));
+  manifest_ = parse(map->path(), text_in(map->bytes()));
   for (const auto& weight : manifest_.weights) {
     tensors_[{kWeightPart, weight.name}].elements = elements_of(weight);
     if (weight.trainable)

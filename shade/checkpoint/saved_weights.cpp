@@ -6,7 +6,7 @@
 
 #include "shade/base/error.h"
 #include "shade/checkpoint/owned.h"
-#include "shade/io/scalar_type.h"
+#include "shade/io/dtype.h"
 #include "shade/optim/ema.h"
 
 namespace shade::checkpoint {

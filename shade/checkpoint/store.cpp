@@ -8,20 +8,19 @@
 #include <utility>
 
 #include "shade/base/error.h"
+#include "shade/base/files.h"
 #include "shade/base/log.h"
-#include "shade/base/new_file.h"
-#include "shade/base/private_file.h"
 #include "shade/base/span.h"
 #include "shade/base/strings.h"
 #include "shade/checkpoint/agreement.h"
 #include "shade/checkpoint/owned.h"
 #include "shade/checkpoint/reader.h"
 #include "shade/comm/errors.h"
+#include "shade/io/dtype.h"
 #include "shade/io/errors.h"
-#include "shade/io/mapped_file.h"
+#include "shade/io/input_file.h"
 #include "shade/io/safetensors_header.h"
 #include "shade/io/safetensors_writer.h"
-#include "shade/io/scalar_type.h"
 #include "shade/nn/device.h"
 
 namespace shade::checkpoint {

@@ -10,9 +10,8 @@
 
 #include "shade/base/config.h"
 #include "shade/base/error.h"
+#include "shade/base/files.h"
 #include "shade/base/input_text.h"
-#include "shade/base/output_file.h"
-#include "shade/base/private_file.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"

@@ -12,8 +12,8 @@
 #include "shade/base/units.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/bench_line.h"
-#include "shade/cli/memory_warning.h"
-#include "shade/cli/origin.h"
+#include "shade/cli/memory.h"
+#include "shade/cli/version.h"
 #include "shade/measure/bench.h"
 #include "shade/train/run/model_states.h"
 
@@ -41,7 +41,7 @@ void add_memory(Table& table, const measure::BenchResult& result) {
     const auto now = to_string(at_peak.of(kind)), highest = to_string(most.of(kind));
     table.add({text("  ", name), highest == now ? now : text(now, ", at most ", highest)});
   }
-  if (result.peak_owner) table.add({"  reached by", result.peak_owner->words()});
+  if (result.peak_owner) table.add({"  reached by", result.peak_owner->describe()});
   if (result.ranks == 1) return;
   std::vector<std::string> ranks;
   for (const auto& rank : result.memory) ranks.push_back(to_string(rank.at_peak.total));

@@ -8,9 +8,9 @@
 #include <map>
 
 #include "shade/base/config.h"
+#include "shade/base/files.h"
 #include "shade/base/log.h"
-#include "shade/base/nearby_path.h"
-#include "shade/base/output_file.h"
+#include "shade/base/program_path.h"
 #include "shade/base/strings.h"
 #include "shade/cli/describe.h"
 #include "shade/cli/help_formatter.h"

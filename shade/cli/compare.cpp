@@ -11,8 +11,8 @@
 #include "shade/catalog/figures.h"
 #include "shade/cli/driver.h"
 #include "shade/cli/matrix_verbs.h"
-#include "shade/cli/origin.h"
 #include "shade/cli/planned.h"
+#include "shade/cli/version.h"
 #include "shade/report/findings.h"
 #include "shade/report/report.h"
 
@@ -78,7 +78,7 @@ void print(const std::vector<measure::MatrixRow>& rows, const measure::MatrixOut
     else
       cells.insert(cells.end(), {to_string(Bytes{result.at("communication").at("bytes").get<int64_t>()}),
                                  text(significant(100 * result.at("load").at("others").get<double>(), 2), " %"),
-                                 outcome.ratios[i] ? outcome.ratios[i]->words() : ""});
+                                 outcome.ratios[i] ? outcome.ratios[i]->describe() : ""});
     table.add(std::move(cells));
   }
   std::printf("%s%s%s", table.str().c_str(), reasons.empty() ? "" : "\nfailed\n", visible_lines(reasons).c_str());

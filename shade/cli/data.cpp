@@ -2,16 +2,16 @@
 #include <cstdio>
 #include <numeric>
 
-#include "shade/base/percent.h"
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
+#include "shade/base/units.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
 #include "shade/data/config.h"
 #include "shade/data/sample_corpus.h"
 #include "shade/data/statistics.h"
 #include "shade/data/unused_fields.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/io/strict_json.h"
 #include "shade/privacy/event.h"
 
 namespace shade::cli {

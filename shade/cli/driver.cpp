@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "shade/base/descriptor.h"
-#include "shade/base/interrupted.h"
+#include "shade/base/stop_signals.h"
 #include "shade/cli/verb.h"
 #include "shade/comm/job/forget_place.h"
 

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "shade/base/error.h"
-#include "shade/base/output_file.h"
+#include "shade/base/files.h"
 #include "shade/base/temporary_folder.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"

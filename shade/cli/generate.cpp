@@ -7,8 +7,8 @@
 
 #include "shade/base/config.h"
 #include "shade/base/error.h"
+#include "shade/base/files.h"
 #include "shade/base/input_text.h"
-#include "shade/base/output_file.h"
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
@@ -214,20 +214,20 @@ class Stream {
 
   void add(data::TokenId token) {
     tokens_.push_back(token);
-    words_ = serve::words_of(*tokenizer_, tokens_);
-    print_to(serve::settled_length(words_));
+    decoded_ = serve::decoded(*tokenizer_, tokens_);
+    print_to(serve::settled_length(decoded_));
   }
   void finish() {
-    print_to(words_.size());
+    print_to(decoded_.size());
     std::puts("");
     std::fflush(stdout);  // before the speed, which goes to standard error
   }
-  std::string words() const { return serve::valid_text(words_); }
+  std::string shown() const { return serve::valid_text(decoded_); }
 
  private:
   void print_to(size_t end) {
     if (end <= printed_) return;
-    const auto fresh = serve::valid_text(std::string_view(words_).substr(printed_, end - printed_));
+    const auto fresh = serve::valid_text(std::string_view(decoded_).substr(printed_, end - printed_));
     std::fputs((is_terminal(stdout) ? visible_lines(fresh) : fresh).c_str(), stdout);
     std::fflush(stdout);
     printed_ = end;
@@ -235,7 +235,7 @@ class Stream {
 
   const data::Tokenizer* tokenizer_;
   std::vector<data::TokenId> tokens_;
-  std::string words_;
+  std::string decoded_;
   size_t printed_ = 0;
 };
 
@@ -308,7 +308,7 @@ int Generate::run(const Arguments& arguments) {
     speed.rest += first == begin ? Seconds(0) : Seconds(end - first);
     auto& result = texts.emplace_back(prompts[i].json());
     result.update(
-        {{"text", stream.words()}, {"token_ids", made[0].tokens}, {"prompt_token_ids", ids}, {"ended", made[0].ended}});
+        {{"text", stream.shown()}, {"token_ids", made[0].tokens}, {"prompt_token_ids", ids}, {"ended", made[0].ended}});
   }
   std::fprintf(stderr, "%s\n", speed.str().c_str());
   if (line.json_file.empty()) return 0;

@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "shade/base/nearby_path.h"
-#include "shade/base/output_file.h"
+#include "shade/base/files.h"
+#include "shade/base/program_path.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"

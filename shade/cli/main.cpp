@@ -20,11 +20,11 @@
 #include "shade/base/visible_text.h"
 #include "shade/cli/before_libraries.h"
 #include "shade/cli/describe.h"
-#include "shade/cli/out_of_memory.h"
+#include "shade/cli/memory.h"
 #include "shade/cli/verb.h"
 #include "shade/cli/version.h"
 #include "shade/comm/errors.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/io/strict_json.h"
 
 namespace shade::cli {
 namespace {

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "shade/base/output_file.h"
+#include "shade/base/files.h"
 #include "shade/cli/describe.h"
 #include "shade/cli/version.h"
 

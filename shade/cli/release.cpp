@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "shade/base/error.h"
-#include "shade/base/output_file.h"
+#include "shade/base/files.h"
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"

@@ -6,9 +6,9 @@
 
 #include "shade/base/effect.h"
 #include "shade/base/error.h"
+#include "shade/base/files.h"
 #include "shade/base/log.h"
-#include "shade/base/nearby_path.h"
-#include "shade/base/output_file.h"
+#include "shade/base/program_path.h"
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"

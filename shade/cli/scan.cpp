@@ -99,7 +99,7 @@ int scan(MatrixLine& line) {
     std::printf("%zu length%s: a law needs three. Give more, e.g. --seq 512,1024,2048,4096\n", lengths.size(),
                 lengths.size() == 1 ? "" : "s");
   for (const auto& one : verdict.methods)
-    std::printf("bottleneck: %s\n  remedy: %s\n", visible(one.words()).c_str(), visible(one.remedy).c_str());
+    std::printf("bottleneck: %s\n  remedy: %s\n", visible(one.describe()).c_str(), visible(one.remedy).c_str());
   const auto json = verdict.json();
   const auto fault = report::write_growth_picture(json, results, line.options.folder);
   if (!fault.empty()) log::warning(fault);

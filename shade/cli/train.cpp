@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "shade/base/error.h"
+#include "shade/base/files.h"
 #include "shade/base/json.h"
-#include "shade/base/output_file.h"
 #include "shade/base/visible_text.h"
-#include "shade/cli/memory_warning.h"
-#include "shade/cli/origin.h"
+#include "shade/cli/memory.h"
+#include "shade/cli/version.h"
 #include "shade/comm/world.h"
 #include "shade/profile/trace.h"
 #include "shade/train/feed/records.h"

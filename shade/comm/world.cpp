@@ -267,7 +267,7 @@ World World::simulated(int rank, int size, CostModel cost, Counted counted) {
   state->journal = std::make_shared<Journal>();
   state->cost = cost;
   state->counted = counted;
-  state->secret = Secret::of(Secret::new_words());  // nothing leaves this process
+  state->secret = Secret::of(Secret::new_digits());  // nothing leaves this process
   return World(std::move(state));
 }
 

@@ -38,7 +38,7 @@ struct CommConfig {
   Seconds rendezvous_timeout{60};                // time that ranks wait for each other at the start
   Seconds stall_timeout{300};  // time after which the job ends if all ranks are alive and wait for each other
   std::string interface;       // network interface between hosts, e.g. eth0; empty: the one that leads to rank 0
-  SealMessages seal = SealMessages::automatic;  // NCCL's own messages are never encrypted: `on` refuses that backend
+  SealMessages seal = SealMessages::automatic;  // on: an error with nccl, which can't encrypt
   Bytes segment = MiB(4);                       // part of a reduction that is received while the previous part is added
 
   // Adds every field with its name, help, unit and range (base/config.h).

@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "shade/base/new_file.h"
-#include "shade/base/private_file.h"
+#include "shade/base/files.h"
 #include "shade/io/digest.h"
 
 namespace shade::data {

@@ -9,7 +9,7 @@
 #include "shade/base/error.h"
 #include "shade/base/input_text.h"
 #include "shade/base/strings.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/io/strict_json.h"
 
 namespace shade::data {
 namespace {

@@ -20,11 +20,11 @@ struct DataConfig {
   TextUnit text_unit = TextUnit::file;  // part of a .txt file that is a record
   FieldNames fields{};                  // empty: found by conventional names
   std::vector<std::string> classes;     // as read_classes reads them; empty: not stated
-  bool flip = false;                    // mirror half of the images in training, at random
+  bool flip = false;                    // mirror each image with probability 0.5, in training alone
   int64_t max_records = 0;              // number of records to read from the start of the data; 0: all
   std::string cache_folder;             // of the token cache, a copy of the data; empty: .shade in the data folder
 
-  // How texts are read. `chat` formats conversations as text; null: records with messages are refused.
+  // Options for reading records. `chat` formats conversations as text; null: records with messages are refused.
   RecordOptions record_options(const ChatTemplate* chat = nullptr) const {
     return {.unit = text_unit, .fields = fields, .chat_template = chat};
   }

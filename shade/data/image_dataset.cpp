@@ -16,8 +16,8 @@
 #include "shade/data/image_file.h"
 #include "shade/io/content_hash.h"
 #include "shade/io/digest.h"
-#include "shade/io/mapped_file.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/io/input_file.h"
+#include "shade/io/strict_json.h"
 
 namespace shade::data {
 namespace {

@@ -8,7 +8,7 @@
 #include "shade/data/byte_source.h"
 #include "shade/data/csv_rows.h"
 #include "shade/data/json_rows.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/io/strict_json.h"
 
 namespace shade::data {
 

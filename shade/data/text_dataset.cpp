@@ -6,7 +6,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/memory_scope.h"
-#include "shade/base/percent.h"
+#include "shade/base/units.h"
 #include "shade/data/token_store.h"
 #include "shade/io/content_hash.h"
 #include "shade/io/digest.h"

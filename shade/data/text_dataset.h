@@ -44,7 +44,7 @@ class DocumentStream {
   // Throws UsageError if `held_out` doesn't ascend or names no record of the store.
   DocumentStream(std::shared_ptr<const TokenStore> store, std::span<const int64_t> held_out);
 
-  // Length of a stream.
+  // Number of positions in a stream.
   uint64_t positions(Use use) const { return use == Use::held_out ? held_out_ : all_ - held_out_; }
 
   // Where a position of a stream falls.
@@ -97,7 +97,7 @@ struct TextOptions {
   int64_t seq_length = 128;             // T, positions of a sample, at least 2
   Task task = Task::lm;                 // classify needs labels, and records that are not packed
   Packing packing = Packing::records;   // packed: samples are windows
-  LossOn loss_on = LossOn::completion;  // lm: all counts the tokens of prompts as well
+  LossOn loss_on = LossOn::completion;  // lm: which tokens are predicted
   std::vector<std::string> classes{};   // classify: as stated; empty: not stated (number_classes)
   HeadClasses head{};                   // classify: of the model
 };
@@ -149,7 +149,7 @@ class TextDataset final : public Dataset {
   // Of its ids as a batch has them and of its class; of a packed window, of ids and labels.
   uint64_t content_of(int64_t record) const override;
 
-  const Tokenizer& tokenizer() const { return *tokenizer_; }  // gives bos, eos and padding
+  const Tokenizer& tokenizer() const { return *tokenizer_; }  // supplies bos, eos and padding ids
   const TokenStore& store() const { return *store_; }         // holds the tokens of all records, packed or not
   const TextOptions& options() const { return options_; }     // as passed to the constructor
 

@@ -5,8 +5,8 @@
 
 #include "shade/base/error.h"
 #include "shade/base/explain.h"
-#include "shade/base/nearby_path.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/base/program_path.h"
+#include "shade/io/strict_json.h"
 
 namespace shade::data {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "shade/base/error.h"
 #include "shade/base/explain.h"
+#include "shade/base/files.h"
 #include "shade/base/log.h"
-#include "shade/base/private_file.h"
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/data/token_store_writer.h"

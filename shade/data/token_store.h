@@ -3,7 +3,7 @@
 //   <cache>/<key>/tokens           ids of all records, one after another, in 1, 2 or 4 bytes each
 //                 records          for each record where its tokens end, and its class
 //                 counted          which tokens count in the loss, one bit each (data/token_store_writer.h), unless all
-//                 do users            for each record whose it is (data/users.h), if a field of users was named
+//                 users            for each record whose it is (data/users.h), if a field of users was named
 //                 manifest         what was read, counts, class names, checksums; written last, so it vouches for both
 //
 // The key is a hash of all that decides the content: the folder's path, the files' names, sizes and times, the

@@ -16,7 +16,7 @@ class Dataset;
 
 // 128 bits that follow from a user's name alone, by a collision-resistant hash.
 using UserId = std::array<uint64_t, 2>;
-// The id of the user of this name.
+// Returns the hash of a user's name: equal for equal names, in every data set.
 UserId user_id(std::string_view name);
 
 // Some records of a data set by user. Users are numbered in the order of their ids, so nothing of a user follows from
@@ -27,7 +27,7 @@ class Users {
   Users(const Dataset& data, std::span<const int64_t> records);
 
   int64_t size() const { return std::ssize(ids_); }  // number of users
-  // Ascends with the user's number.
+  // Id of a user by number, from 0 to size() - 1.
   const UserId& id(int64_t user) const { return ids_.at(static_cast<size_t>(user)); }
   std::span<const int64_t> records_of(int64_t user) const;  // ascending
 

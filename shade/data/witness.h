@@ -7,7 +7,7 @@
 #include <string>
 
 #include "shade/base/error.h"
-#include "shade/base/private_file.h"
+#include "shade/base/files.h"
 
 namespace shade::data {
 

@@ -14,9 +14,9 @@ namespace shade::io {
 using ContentHash = std::array<uint64_t, 2>;  // low 64 bits, high 64 bits
 using HashSecret = std::array<uint8_t, 192>;  // without it nothing can be told from a hash but equality
 
-// With the public secret of XXH3: anyone who has the bytes can compute it.
+// Hash with XXH3's default secret, which is public.
 ContentHash content_hash(std::span<const std::byte> bytes);
-// With a secret of the caller.
+// Hash with the caller's secret.
 ContentHash content_hash(std::span<const std::byte> bytes, const HashSecret& secret);
 
 }  // namespace shade::io

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "shade/io/mapped_file.h"
+#include "shade/io/input_file.h"
 
 namespace shade::io {
 
@@ -24,7 +24,7 @@ class Hasher {
  public:
   Hasher();
   Hasher& add(std::span<const std::byte> bytes);  // appends a part; returns *this
-  // The characters, without a terminator.
+  // Appends the characters, without a terminator.
   Hasher& add(std::string_view words) { return add(std::as_bytes(std::span(words))); }
   Digest digest();  // once, at the end
 
@@ -32,8 +32,8 @@ class Hasher {
   alignas(64) std::array<unsigned char, 384> state_{};
 };
 
-Digest digest_of(std::span<const std::byte> bytes);  // of bytes that are all there
-Digest digest_of(std::string_view words);            // of the characters, without a terminator
+Digest digest_of(std::span<const std::byte> bytes);  // digest of one block of bytes
+Digest digest_of(std::string_view words);            // digest of the characters, without a terminator
 
 std::string to_hex(const Digest& digest);                        // lower case
 std::optional<Digest> digest_from_hex(std::string_view digits);  // exactly what to_hex writes

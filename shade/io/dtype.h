@@ -5,7 +5,11 @@
 // less than a byte), F8_E8M0, F8_E4M3FNUZ, F8_E5M2FNUZ, C64 (nothing here computes with them).
 #pragma once
 
+#include <c10/core/ScalarType.h>
+
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include "shade/base/names.h"
 
@@ -28,5 +32,18 @@ constexpr int64_t size_of(Dtype dtype) {
   if (dtype < Dtype::i32) return 2;
   return dtype < Dtype::f64 ? 4 : 8;
 }
+
+// The element types of files in libtorch's words.
+
+at::ScalarType scalar_type(Dtype dtype);
+
+// Throws UsageError for types that files don't hold; `tensor` is the name for the message.
+Dtype dtype_of(at::ScalarType type, std::string_view tensor);
+
+// As config.json has it; transformers makes the model in this type, whatever the files hold. Throws UsageError for
+// types that weights don't have.
+const char* hf_name(at::ScalarType type);
+// The type of such a name, "torch.bfloat16" too; none if weights don't have it.
+std::optional<at::ScalarType> from_hf_name(std::string_view name);
 
 }  // namespace shade::io

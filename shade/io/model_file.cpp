@@ -8,9 +8,9 @@
 
 #include "shade/base/descriptor.h"
 #include "shade/base/error.h"
-#include "shade/base/interrupted.h"
+#include "shade/base/stop_signals.h"
 #include "shade/io/errors.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/io/strict_json.h"
 
 namespace shade::io {
 namespace {

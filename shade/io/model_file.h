@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "shade/base/json.h"
-#include "shade/io/mapped_file.h"
+#include "shade/io/input_file.h"
 
 namespace shade::io {
 

@@ -7,9 +7,9 @@
 #include <cstring>
 
 #include "shade/base/units.h"
+#include "shade/io/dtype.h"
 #include "shade/io/errors.h"
-#include "shade/io/scalar_type.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/io/strict_json.h"
 
 namespace shade::io {
 namespace {

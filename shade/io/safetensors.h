@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "shade/io/mapped_file.h"
+#include "shade/io/input_file.h"
 #include "shade/io/safetensors_header.h"
 
 namespace shade::io {

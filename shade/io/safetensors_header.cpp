@@ -9,7 +9,6 @@
 
 #include "shade/io/errors.h"
 #include "shade/io/strict_json.h"
-#include "shade/io/untrusted_text.h"
 
 namespace shade::io {
 namespace {

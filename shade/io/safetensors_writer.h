@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "shade/base/new_file.h"
+#include "shade/base/files.h"
 #include "shade/io/safetensors_header.h"
 
 namespace shade::io {

@@ -1,14 +1,16 @@
 #include "shade/io/strict_json.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include <algorithm>
 #include <set>
 #include <vector>
 
+#include "shade/base/visible_text.h"
 #include "shade/io/errors.h"
-#include "shade/io/untrusted_text.h"
 
 namespace shade::io {
+
 namespace {
 
 class StrictReader final : public nlohmann::json_sax<nlohmann::json> {
@@ -110,6 +112,20 @@ void read_strict_json(std::string_view json, std::string_view what, JsonVisitor&
   StrictReader reader(json, what, visitor);
   if (!nlohmann::json::sax_parse(json.begin(), json.end(), &reader))
     throw FormatError(text("the ", what, " is not valid JSON"));
+}
+
+std::optional<size_t> first_not_utf8(std::string_view words) {
+  for (size_t at = 0; at < words.size();) {
+    const auto length = utf8_length(words, at);
+    if (length == 0) return at;
+    at += length;
+  }
+  return std::nullopt;
+}
+
+std::string quote(std::string_view words) {
+  constexpr size_t kShown = 48;
+  return "'" + visible(words, kShown) + "'";
 }
 
 }  // namespace shade::io

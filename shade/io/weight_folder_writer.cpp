@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <system_error>
 
-#include "shade/io/untrusted_text.h"
+#include "shade/io/strict_json.h"
 
 namespace shade::io {
 namespace {

@@ -22,7 +22,7 @@
 #include "shade/nn/gradients.h"
 #include "shade/profile/memory.h"
 #include "shade/profile/trace.h"
-#include "shade/shard/choose_strategy.h"
+#include "shade/shard/config.h"
 #include "shade/train/feed/records.h"
 
 namespace shade::measure {

@@ -7,8 +7,8 @@
 
 #include "shade/base/config.h"
 #include "shade/base/effect.h"
+#include "shade/base/files.h"
 #include "shade/base/json.h"
-#include "shade/base/private_file.h"
 #include "shade/catalog/figures.h"
 #include "shade/catalog/parts.h"
 #include "shade/data/config.h"

@@ -49,7 +49,7 @@ std::string Ratio::verdict() const {
   return interval->low > 1 ? "slower" : interval->high < 1 ? "faster" : "not distinguishable";
 }
 
-std::string Ratio::words() const {
+std::string Ratio::describe() const {
   const auto of = reference.empty() ? "" : " x " + reference;
   if (!interval) return text(significant(value), of, " (", runs, runs == 1 ? " run" : " runs", ": no interval)");
   return text(significant(value), of, " (", significant(interval->low), " to ", significant(interval->high), ")",

@@ -28,9 +28,9 @@ struct Ratio {
   double error = kRatioError;        // what is left of 1 % after earlier looks
 
   bool distinguishable() const { return interval && (interval->low > 1 || interval->high < 1); }
-  bool precise() const;         // the interval is within 3 % of its middle
-  std::string verdict() const;  // "slower", "faster", "not distinguishable", "too few runs"
-  std::string words() const;    // "1.31 x no_dp (1.25 to 1.38)", "0.99 x no_dp (0.93 to 1.12), not distinguishable"
+  bool precise() const;          // the interval is within 3 % of its middle
+  std::string verdict() const;   // "slower", "faster", "not distinguishable", "too few runs"
+  std::string describe() const;  // "1.31 x no_dp (1.25 to 1.38)", "0.99 x no_dp (0.93 to 1.12), not distinguishable"
   Json json() const;
 };
 

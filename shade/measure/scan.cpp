@@ -132,7 +132,7 @@ Json FigureGrowth::json(const char* key, const char* unit) const {
   return out;
 }
 
-std::string Bottleneck::words() const {
+std::string Bottleneck::describe() const {
   return text(phase, " of ", method, ": ", verdict, ", ", significant(100 * share, 2), " % of a step at T = ", length);
 }
 
@@ -145,14 +145,14 @@ Json ScanVerdict::json() const {
   Json out{{"phases", Json::array()},
            {"memory", Json::array()},
            {"methods", Json::array()},
-           {"bottleneck", worst().words()},
+           {"bottleneck", worst().describe()},
            {"remedy", worst().remedy}};
   for (const auto& phase : phases) out["phases"].push_back(phase.json("phase", "ms"));
   for (const auto& kind : memory) out["memory"].push_back(kind.json("category", "mb"));
   for (const auto& one : methods)
     out["methods"].push_back({{"method", one.method},
                               {"phase", one.phase},
-                              {"bottleneck", one.words()},
+                              {"bottleneck", one.describe()},
                               {"share", one.share},
                               {"seq_length", one.length},
                               {"remedy", one.remedy}});

@@ -30,7 +30,7 @@ struct Bottleneck {
   double predicted_ms = 0;
   std::string verdict, remedy;
 
-  std::string words() const;  // "norms of ghost: O(T^2), 71 % of a step at T = 8192"
+  std::string describe() const;  // "norms of ghost: O(T^2), 71 % of a step at T = 8192"
 };
 
 struct ScanVerdict {

@@ -13,7 +13,6 @@
 #include "shade/models/flops.h"
 #include "shade/profile/device.h"
 #include "shade/profile/host_memory.h"
-#include "shade/profile/own_times.h"
 #include "shade/profile/peak_flops.h"
 #include "shade/profile/phases.h"
 #include "shade/profile/trace.h"

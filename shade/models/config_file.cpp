@@ -50,7 +50,7 @@ std::optional<ConfigFile> ConfigFile::object(const char* key) const {
   return ConfigFile(*value, source_);
 }
 
-std::vector<std::string> ConfigFile::words(const char* key) const {
+std::vector<std::string> ConfigFile::texts(const char* key) const {
   const auto* value = find(key);
   if (value == nullptr) return {};
   SHADE_REQUIRE(value->is_array(), source_, ": ", key, " is ", shown(*value), "; expected a list of texts");

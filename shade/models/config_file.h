@@ -29,7 +29,7 @@ class ConfigFile {
     return as<T>(key, *value);
   }
   std::optional<ConfigFile> object(const char* key) const;
-  std::vector<std::string> words(const char* key) const;  // a list of texts; empty if it is absent
+  std::vector<std::string> texts(const char* key) const;  // a list of texts; empty if it is absent
   size_t size() const { return json_->size(); }
   const std::string& source() const { return source_; }
 

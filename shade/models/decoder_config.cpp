@@ -213,7 +213,7 @@ int64_t sliding_window(const ConfigFile& file, int64_t layers) {
   if (!file.get("use_sliding_window", false)) return 0;
   constexpr int64_t kFirstLayer = 28;  // transformers' default
   const auto window = stated_window(file);
-  const auto types = file.words("layer_types");
+  const auto types = file.texts("layer_types");
   const bool slides = types.empty() ? file.get("max_window_layers", kFirstLayer) < layers
                                     : std::find(types.begin(), types.end(), "sliding_attention") != types.end();
   return slides ? window : 0;

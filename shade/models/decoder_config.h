@@ -11,7 +11,7 @@
 #include "shade/base/json.h"
 #include "shade/models/config_file.h"
 #include "shade/models/sizes.h"
-#include "shade/nn/rope.h"
+#include "shade/nn/positions.h"
 
 namespace shade::models {
 

@@ -43,9 +43,9 @@ inline std::span<const Name<LossMean>> names_of(LossMean) {
 
 // What is independent of the architecture.
 struct ModelOptions {
-  Task task = Task::automatic;                                 // one that the architecture can't learn is refused
+  Task task = Task::automatic;  // one that the architecture can't learn throws UsageError
   nn::AttentionKernel attention = nn::AttentionKernel::flash;  // of every attention layer
-  Checkpointing checkpointing = Checkpointing::none;           // what is kept for backward
+  Checkpointing checkpointing = Checkpointing::none;           // of every block
   std::optional<nn::LoraOptions> lora;                         // adapters on the chosen linears, everything else frozen
   std::vector<std::string> lora_targets{"q_proj", "v_proj"};   // names of linear layers that get an adapter
   LossMean loss_mean = LossMean::record;                       // lm
@@ -78,7 +78,7 @@ struct TextTraits {
 // What a model that learns from images of classes says of itself.
 struct ImageTraits {
   int64_t image_size = 0;    // pixels per side of a square image
-  int64_t channels = 0;      // 1 or 3
+  int64_t channels = 0;      // per pixel; a folder of images needs 1 or 3
   int64_t classes = 0;       // labels are below it; the label "no class" is equal to it
   double label_dropout = 0;  // how often a training label is replaced by "no class"
 };
@@ -109,7 +109,7 @@ class Model {
 
   // Folders of texts and of images are opened for models that have the trait.
   virtual std::optional<TextTraits> text_traits() const { return std::nullopt; }
-  // The same of images.
+  // The same for models that learn from images.
   virtual std::optional<ImageTraits> image_traits() const { return std::nullopt; }
 
   // What model FLOPs are made of (models/flops.h): at how many positions of a sample a weight is a factor of a matrix

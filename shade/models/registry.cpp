@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "shade/base/effect.h"
-#include "shade/base/nearby_path.h"
+#include "shade/base/program_path.h"
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
 #include "shade/io/model_file.h"

@@ -9,7 +9,7 @@
 
 namespace shade::models {
 
-// Names of known sizes, such as llama3-8b, whose weights begin at random.
+// Names of the built-in sizes, such as llama3-8b; models made from them have random weights.
 std::vector<std::string> model_names();
 
 // The folder that a name stands for; none if it names a size of model_names(), or nothing.
@@ -38,7 +38,7 @@ std::unique_ptr<Model> make_model(const std::string& name, const SizeOverrides& 
 // What the model learns from, in the words of base/effect.h; the same errors as make_model().
 std::string kind_of(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options);
 
-// Numbers of elements.
+// Numbers of elements in a model's weights.
 struct ModelSize {
   int64_t parameters = 0;  // of all weights
   int64_t trainable = 0;   // of those that are not frozen

@@ -7,8 +7,8 @@
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
+#include "shade/io/dtype.h"
 #include "shade/io/model_file.h"
-#include "shade/io/scalar_type.h"
 #include "shade/io/weight_folder.h"
 #include "shade/io/weight_folder_writer.h"
 #include "shade/nn/adapter.h"

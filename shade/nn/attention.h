@@ -23,7 +23,7 @@ inline std::span<const Name<AttentionKernel>> names_of(AttentionKernel) {
 // What a query sees, and how attention is computed.
 struct AttentionOptions {
   bool causal = false;                              // a position sees itself and those before it
-  AttentionKernel kernel = AttentionKernel::flash;  // decides memory and speed
+  AttentionKernel kernel = AttentionKernel::flash;  // both give the same result up to rounding
   // [B, T] true where a key may be seen; undefined: all. Causal attention over right-padded samples needs none: what
   // follows a position can't reach it, and what a padding position computes is never used.
   at::Tensor visible_BT;
@@ -45,11 +45,10 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 // For one batch of B texts, all of the same length. Its memory is that of `capacity` positions from the first on.
 class KvCache {
  public:
-  // `capacity`: the most positions that it can hold.
+  // `capacity`: largest number of positions that it can hold.
   explicit KvCache(int64_t capacity) : capacity_(capacity) {}
 
-  int64_t length() const { return length_; }      // positions that every layer has read
-  int64_t capacity() const { return capacity_; }  // positions
+  int64_t length() const { return length_; }  // positions that every layer has read
 
   // Appends what a layer made of the next T positions, k and v [B, T, H_kv, d], and returns all it has, [B, S, H_kv,
   // d], as views. Throws Error beyond the capacity.

@@ -23,7 +23,7 @@ struct Batch {
   at::Tensor documents_BT;
   at::Tensor images_BCHW;  // noisy images
   at::Tensor noise_BCHW;   // what a denoiser must predict
-  at::Tensor timesteps_B;  // int64, how far each image is noised, from 0
+  at::Tensor timesteps_B;  // int64, each image's step of the noise schedule, from 0
   at::Tensor x_BD;         // regression: inputs
   at::Tensor y_BD;         // regression: targets
   // Inputs of a custom model, by name; each has the row as its first dimension.

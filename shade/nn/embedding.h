@@ -8,12 +8,12 @@ namespace shade::nn {
 // A lookup table: a vector for each id.
 class Embedding {
  public:
-  // Shape and first values of the table.
+  // Shape and initial values of the table.
   struct Options {
     int64_t rows = 0;                // ids are below it
     int64_t width = 0;               // elements of a row
     int64_t padding = -1;            // this id's row gets no gradient; -1: none
-    Init init = Init::normal(0.02);  // how its elements begin
+    Init init = Init::normal(0.02);  // initial values
   };
   // Declares the table as `name`.weight.
   Embedding(Parameters& parameters, const std::string& name, Options options);
@@ -42,7 +42,7 @@ class Added {
   // Declares the vectors as the weight `name`.
   Added(Parameters& parameters, const std::string& name, std::vector<int64_t> shape, Init init);
   at::Tensor operator()(const at::Tensor& x_BTD) const;  // -> [B, T, D]
-  Weight& added() const { return *added_; }              // of the shape that was passed
+  Weight& added() const { return *added_; }              // [T, D] or [1, T, D]
   const Wiring& wiring() const { return *wiring_; }      // where backward reports gradients
 
  private:

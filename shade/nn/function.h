@@ -8,7 +8,7 @@
 
 namespace shade::nn {
 
-using Context = torch::autograd::AutogradContext;  // what forward leaves for backward
+using Context = torch::autograd::AutogradContext;  // what forward keeps for backward
 using Tensors = torch::autograd::variable_list;    // inputs, results or gradients; undefined: no gradient
 
 // A layer outlives the graphs it is in; backward finds it again through its address.
@@ -16,7 +16,7 @@ template <class Layer>
 void remember(Context* context, const Layer* layer) {
   context->saved_data["layer"] = reinterpret_cast<int64_t>(layer);
 }
-// The layer that forward remembered.
+// Returns the layer that forward passed to remember().
 template <class Layer>
 const Layer& recall(Context* context) {
   return *reinterpret_cast<const Layer*>(context->saved_data["layer"].toInt());

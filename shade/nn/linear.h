@@ -8,14 +8,14 @@ namespace shade::nn {
 // A linear layer, with or without a bias.
 class Linear {
  public:
-  // Shape and first values of the weights.
+  // Shape and initial values of the weights.
   struct Options {
     int64_t in = 0;                  // width of the input
     int64_t out = 0;                 // width of the output
-    bool bias = false;               // whether there is a b, which begins at 0
-    Init init = Init::normal(0.02);  // how W begins
+    bool bias = false;               // whether there is a bias, which begins at 0
+    Init init = Init::normal(0.02);  // initial values of W
   };
-  // Declares `name`.weight, and `name`.bias if there is one.
+  // Declares `name`.weight and, if there is a bias, `name`.bias.
   Linear(Parameters& parameters, const std::string& name, Options options);
 
   // An input that needs no gradient (a sinusoid) is fine: the layer's backward then hangs on the anchor.

@@ -22,9 +22,9 @@ class OwnLayer {
  public:
   // A weight of the layer.
   struct Declared {
-    std::string name;            // follows the layer's name and a point
-    std::vector<int64_t> shape;  // in which forward gets it
-    Init init;                   // how its elements begin
+    std::string name;            // e.g. exponent, of the weight power.exponent
+    std::vector<int64_t> shape;  // of the tensor that forward gets
+    Init init;                   // initial values
   };
   // Of differentiable operators; samples come first in every input and in the result, and none may depend on another.
   using Forward = std::function<at::Tensor(const Tensors& inputs, const Tensors& weights)>;
@@ -32,7 +32,7 @@ class OwnLayer {
   using SampleGradients = std::function<Tensors(const Tensors& inputs, const at::Tensor& g_B, const Tensors& weights)>;
   // Weights and functions of the layer.
   struct Options {
-    std::vector<Declared> weights;       // at least one, in the order in which functions get them
+    std::vector<Declared> weights;       // at least one; functions get them in this order
     Forward forward;                     // required; backward calls it too
     SampleGradients sample_gradients{};  // none: found by autograd, sample by sample
   };

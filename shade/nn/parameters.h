@@ -20,7 +20,7 @@ struct Unit {
   bool read_in_backward = true;  // false: its weights are not needed there (a lookup table)
 };
 
-// What a model declares: names, shapes and first values of weights. Their storage belongs to others (nn/weight.h).
+// The weights that a model declares, by name, shape and initial values; their storage is bound later (nn/weight.h).
 class Parameters {
  public:
   Parameters() = default;
@@ -32,10 +32,10 @@ class Parameters {
   // The reference stays valid. Throws Error if no unit was begun, or if there is a weight of that name.
   Weight& add(std::string name, std::vector<int64_t> shape, Init init);
 
-  std::deque<Weight>& weights() { return weights_; }              // by id, the order in which they were added
+  std::deque<Weight>& weights() { return weights_; }              // in the order of their ids
   const std::deque<Weight>& weights() const { return weights_; }  // the same, to read
-  const std::vector<Unit>& units() const { return units_; }       // by id
-  Weight* find(std::string_view name);                            // null: there is none of that name
+  const std::vector<Unit>& units() const { return units_; }       // in the order of their ids
+  Weight* find(std::string_view name);                            // null: no weight has that name
   int64_t count() const;                                          // elements of all weights
   int64_t count_trainable() const;                                // elements of weights that are not frozen
 

@@ -8,12 +8,12 @@ namespace shade::nn {
 // Cuts images into square patches and maps each to a vector.
 class PatchEmbedding {
  public:
-  // Shape and first values of the weights.
+  // Shape and initial values of the weights.
   struct Options {
-    int64_t channels = 3;            // of an image
-    int64_t patch = 8;               // pixels per side of a patch; divides those of an image
-    int64_t width = 0;               // of a patch's vector
-    Init init = Init::normal(0.02);  // of the weight; the bias begins at 0
+    int64_t channels = 3;            // of the images
+    int64_t patch = 8;               // pixels per side of a patch; an image's sides are multiples of it
+    int64_t width = 0;               // elements of a patch's vector
+    Init init = Init::normal(0.02);  // initial values of the weight; the bias begins at 0
   };
   // Declares `name`.weight and `name`.bias.
   PatchEmbedding(Parameters& parameters, const std::string& name, Options options);

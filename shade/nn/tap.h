@@ -47,7 +47,7 @@ struct LinearGrad {
   at::Tensor g_BTP;           // gradient of y
   const Weight* weight;       // null: only the bias is trainable
   const Weight* bias;         // null: none, or frozen
-  int64_t row = 0;            // the first row of `weight` that this is about
+  int64_t row = 0;            // first row of `weight` that g_BTP covers
   bool last = true;           // the last slice of this weight in this backward
   at::Tensor looked_up_BT{};  // a weight that is a lookup table too (tied): the ids this batch looked up
 };
@@ -94,12 +94,12 @@ class GradientTap {
 // A unit is what is gathered and released together; models mark where each begins and ends, in both directions.
 // Recomputation (activation checkpointing) happens between enter and leave of backward and is not announced.
 enum class Pass { forward, backward };
-// Is notified where a unit begins and ends in each direction; a sharding runtime is one.
+// Notified when a unit begins and ends; implemented by the sharding runtime.
 class UnitObserver {
  public:
   virtual ~UnitObserver() = default;
-  virtual void enter(UnitId unit, Pass pass) = 0;  // before the unit computes: its weights must be bound from now on
-  virtual void leave(UnitId unit, Pass pass) = 0;  // after it; backward: all layers of the unit have reported
+  virtual void enter(UnitId unit, Pass pass) = 0;  // before the unit's first operation in this pass
+  virtual void leave(UnitId unit, Pass pass) = 0;  // after its last one
 };
 
 // The gradient of samples that have `rows` rows each (nn::Batch::rows_per_sample), from that of rows. The positions of
@@ -111,7 +111,7 @@ LayerGrad by_sample(LayerGrad grad, int64_t rows);
 // What a model's layers are connected to. Set between micro-steps; null: not connected.
 struct Wiring {
   GradientTap* tap = nullptr;     // receives gradients of weights
-  UnitObserver* units = nullptr;  // is notified of units
+  UnitObserver* units = nullptr;  // notified when units begin and end
   int64_t rows_per_sample = 1;    // of the batch that is computed
 
   // Passes a gradient to the tap, by sample; without a tap it is dropped.

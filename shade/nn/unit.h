@@ -11,12 +11,12 @@ namespace shade::nn {
 // Identities that tell the observer. Everything a unit reads that needs a gradient passes through enter, everything it
 // makes through leave: so backward enters before the unit's first gradient and leaves after its last.
 Tensors enter_unit(const Wiring& wiring, UnitId unit, Tensors inputs);
-// `output` is all that others read of the unit.
+// Marks the end of a unit. Other units must read the returned tensor, not `output`.
 at::Tensor leave_unit(const Wiring& wiring, UnitId unit, const at::Tensor& output);
 
 // Runs `block` without keeping anything but its inputs; backward runs it again. The weights it uses must be bound then.
 using Block = std::function<at::Tensor(const Tensors&)>;
-// Returns block(inputs). What the block reads besides `inputs` gets no gradient.
+// Returns block(inputs). Tensors that the block reads besides `inputs` get no gradient.
 at::Tensor checkpointed(const Block& block, const Tensors& inputs);
 
 // A unit from enter to leave, with one result; checkpointed if wanted. `inputs` are all that the block reads and that

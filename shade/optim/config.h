@@ -10,6 +10,7 @@
 
 namespace shade::optim {
 
+// The update rule: AdamW, AdamW corrected for the noise of private runs (optim/adambc.h), or SGD.
 enum class Algorithm { adamw, adambc, sgd };
 inline std::span<const Name<Algorithm>> names_of(Algorithm) {
   static constexpr Name<Algorithm> kNames[] = {
@@ -17,21 +18,26 @@ inline std::span<const Name<Algorithm>> names_of(Algorithm) {
   return kNames;
 }
 
+// The optimizer, its learning-rate schedule and the average of the weights.
 struct OptimConfig {
-  Algorithm optimizer = Algorithm::adamw;
-  double lr = 1e-4;
-  double weight_decay = 0.01;
-  bool decay_all = false;
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-  double noise_floor = kNoiseFloor;
-  double momentum = 0;
-  bool nesterov = false;
-  Shape schedule = Shape::constant;
-  int64_t warmup_steps = 0, total_steps = 0;
-  double grad_clip = 0;  // 0: not clipped
-  StateType state_dtype = StateType::fp32;
-  double ema = 0;  // decay of the weights' moving average; 0: none
+  Algorithm optimizer = Algorithm::adamw;  // adambc: for private runs alone
+  double lr = 1e-4;                        // learning rate; with a schedule, its peak
+  double weight_decay = 0.01;        // adamw, adambc: decoupled, times the learning rate; sgd: added to the gradient
+  bool decay_all = false;            // whether norms and biases decay too
+  double beta1 = 0.9;                // adamw, adambc: decay rate of the first moment, below 1
+  double beta2 = 0.999;              // adamw, adambc: decay rate of the second moment, below 1
+  double eps = 1e-8;                 // adamw: added to the denominator; adambc: smallest denominator
+  double noise_floor = kNoiseFloor;  // adambc: smallest second moment, as a fraction of the noise variance
+  double momentum = 0;               // sgd; 0: none, and sgd keeps no state
+  bool nesterov = false;             // sgd: Nesterov momentum; needs momentum
+  Shape schedule = Shape::constant;  // of the learning rate after the warm-up
+  int64_t warmup_steps = 0;          // updates of linear warm-up
+  int64_t total_steps = 0;           // update at which cosine and linear reach 0; they need it
+  double grad_clip = 0;              // 0: not clipped
+  StateType state_dtype = StateType::fp32;  // bf16: half the memory, rounded stochastically
+  double ema = 0;                           // decay of the weights' moving average; 0: none
 
+  // Adds every field with its name, help, unit and range (base/config.h).
   void declare(Fields& f) {
     f.add("optimizer", optimizer,
           {.help =

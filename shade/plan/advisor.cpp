@@ -117,7 +117,7 @@ Estimate Advisor::estimate(const Candidate& candidate) const {
   if (!found.refused.empty()) return {.refused = found.refused};
   const auto remedy = peak_remedy(record, found.run->options);
   Estimate out{.peak = needed(record),
-               .blame = text(largest_part(record), ", the peak is ", record.owner.words(),
+               .blame = text(largest_part(record), ", the peak is ", record.owner.describe(),
                              remedy.empty() ? "" : text("; ", remedy, " needs less"))};
   if (found.time) {
     out.time = found.time->time.step.count() / static_cast<double>(std::max<int64_t>(1, record.samples));

@@ -18,10 +18,10 @@
 #include "shade/optim/adamw.h"
 #include "shade/plan/dry_run.h"
 #include "shade/privacy/noise.h"
-#include "shade/profile/cpu.h"
 #include "shade/profile/device.h"
 #include "shade/profile/host_memory.h"
 #include "shade/profile/memory.h"
+#include "shade/profile/placement.h"
 
 namespace shade::plan {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "shade/base/private_file.h"
+#include "shade/base/files.h"
 
 namespace shade::profile {
 

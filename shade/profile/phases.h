@@ -5,6 +5,7 @@
 
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -54,5 +55,16 @@ class Phases : public SpanListener {
   std::optional<c10::Event> origin_;
   Clock::time_point origin_at_;
 };
+
+// Spans nest: a norm is part of its backward, and both wait for parameters. Own times count every moment once.
+
+struct OwnTimes {
+  std::map<std::string, Millis> phases;  // by name, each without the spans inside it; waits are phases of their own
+  std::map<std::string, Millis> waits;   // by the outermost phase that waited
+};
+
+// Of the spans of one step, in the order in which they ended. Units are no phases, and the wait of a collective belongs
+// to the wait that it is part of.
+OwnTimes own_times(std::span<const SpanRecord> records);
 
 }  // namespace shade::profile

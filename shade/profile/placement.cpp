@@ -1,10 +1,13 @@
 #include "shade/profile/placement.h"
 
+#include <fstream>
+
 #include "shade/base/strings.h"
 #include "shade/comm/backends/backends.h"
 #include "shade/profile/device.h"
 
 namespace shade::profile {
+
 namespace {
 
 std::string count(int gpus) { return text(gpus, gpus == 1 ? " GPU" : " GPUs"); }
@@ -34,6 +37,20 @@ Gpus gpus_here() {
 std::string describe_device(c10::Device device, int local_ranks, const Gpus& gpus) {
   const auto name = device.is_cpu() ? std::string() : device_name(device);
   return text(device.str(), name.empty() ? "" : text(" (", name, ")"), unused(device, local_ranks, gpus));
+}
+
+std::vector<std::string> cpu_lines() {
+  std::ifstream in("/proc/cpuinfo");
+  std::vector<std::string> out;
+  for (std::string line; std::getline(in, line) && !line.empty();) out.push_back(line);
+  return out;
+}
+
+std::string cpu_name() {
+  for (const auto& line : cpu_lines())
+    if (const auto at = line.find(": "); line.starts_with("model name") && at != std::string::npos)
+      return line.substr(at + 2);
+  return "unknown";
 }
 
 }  // namespace shade::profile

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "shade/base/error.h"
+#include "shade/base/files.h"
 #include "shade/base/json.h"
-#include "shade/base/output_file.h"
 #include "shade/base/units.h"
 #include "shade/profile/memory.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shade/base/private_file.h"
+#include "shade/base/files.h"
 #include "shade/base/span.h"
 #include "shade/comm/traffic.h"
 

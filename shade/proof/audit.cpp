@@ -9,7 +9,7 @@
 #include "shade/base/log.h"
 #include "shade/privacy/accounting/gaussian_pair.h"
 #include "shade/proof/observed_training.h"
-#include "shade/shard/choose_strategy.h"
+#include "shade/shard/config.h"
 #include "shade/train/feed/loader.h"
 
 namespace shade::proof {

@@ -62,7 +62,7 @@ std::vector<std::string> gathered_lines(const comm::Group& group, const std::vec
   std::vector<std::string> out;
   const auto most = static_cast<size_t>(sizes.max().item<int64_t>());
   if (most == 0) return out;
-  for (const auto& rank : comm::gather_words(group, words, most, "details")) {
+  for (const auto& rank : comm::gather_texts(group, words, most, "details")) {
     if (rank.empty()) continue;
     const auto lines = split(rank, '\n');
     out.insert(out.end(), lines.begin(), lines.end());

@@ -25,43 +25,50 @@
 
 namespace shade::proof {
 
+// A clipping method to check.
 struct CheckedMethod {
-  std::string name;
+  std::string name;          // VerifyRow::method
   privacy::MakeMethod make;  // clips as GradientCheck::clip says
 };
 
 // Both functions are called on every rank, several times, and must give the same each time.
 struct GradientCheck {
-  std::string label = "own model";
-  std::function<std::unique_ptr<models::Model>()> make_model{};
+  std::string label = "own model";                               // VerifyRow::model
+  std::function<std::unique_ptr<models::Model>()> make_model{};  // required; returns a new model
   // Micro-batch `micro_step` of a rank, numbers in `dtype`. Batches of unequal sizes, an empty one among them, and
   // different ranks with different samples show the most. Samples may have several rows (nn::Batch::rows_per_sample).
   std::function<nn::Batch(const models::Model& model, nn::DType dtype, int rank, int64_t micro_step)> batch{};
 
-  std::vector<CheckedMethod> methods{};       // empty: all of our own
-  std::vector<shard::Strategy> strategies{};  // empty: all that fit the world
-  std::vector<nn::DType> dtypes{nn::DType::fp32};
-  std::vector<int64_t> micro_steps{1};
-  privacy::ClipOptions clip{};  // the clip norm is chosen so that half of the samples are clipped
-  int directions = 3;           // of differences for each sample; 0: none, unless a layer is no plain operator
-  uint64_t seed = 1;            // of weights, which begin at no constant: zeros would hide half of the gradients
-  bool verbose = false;
+  std::vector<CheckedMethod> methods{};            // empty: all of our own
+  std::vector<shard::Strategy> strategies{};       // empty: all that fit the world
+  std::vector<nn::DType> dtypes{nn::DType::fp32};  // each is checked
+  std::vector<int64_t> micro_steps{1};             // numbers of micro-batches per rank; each is checked
+  privacy::ClipOptions clip{};                     // the clip norm is chosen so that half of the samples are clipped
+  int directions = 3;    // of differences for each sample; 0: none, unless a layer is no plain operator
+  uint64_t seed = 1;     // of weights, which begin at no constant: zeros would hide half of the gradients
+  bool verbose = false;  // fills VerifyRow::details
 };
 
 // A method, a strategy and a dtype compared with the definition.
 struct VerifyRow {
-  std::string method, strategy, dtype, model, style;
-  std::string reference;  // where its gradients are from: autograd, or the tap (layers that are no plain operators)
-  int ranks = 1;
-  int64_t micro_steps = 1;
-  double max_rel_norm = 0, max_rel_grad = 0;
-  double max_rel_difference = 0;  // of the reference's gradients from differences of losses; 0: not compared
-  double max_share = 0;           // the longest part of one sample in the sum, over C: at most 1; 0: not tried
-  double noise_ratio = 0;         // the noise's deviation over the expected one
-  bool noise_equal = true, pass = false;
+  std::string method;       // CheckedMethod::name
+  std::string strategy;     // name of the sharding strategy
+  std::string dtype;        // type of the computation: fp32, bf16 or fp64
+  std::string model;        // GradientCheck::label
+  std::string style;        // name of the privacy::ClipStyle
+  std::string reference;    // where its gradients are from: autograd, or the tap (layers that are no plain operators)
+  int ranks = 1;            // of the world
+  int64_t micro_steps = 1;  // micro-batches per rank
+  double max_rel_norm = 0;  // largest relative error of a sample's norm
+  double max_rel_grad = 0;  // largest relative error of a weight's sum; bf16: of the whole sum
+  double max_rel_difference = 0;       // of the reference's gradients from differences of losses; 0: not compared
+  double max_share = 0;                // the longest part of one sample in the sum, over C: at most 1; 0: not tried
+  double noise_ratio = 0;              // the noise's deviation over the expected one
+  bool noise_equal = true;             // the noise of shards is that of the whole weight, bit by bit
+  bool pass = false;                   // all figures are within their limits
   std::vector<std::string> details{};  // norms of every sample of all ranks, if asked for
 
-  Json json() const;
+  Json json() const;  // all but the details
 };
 
 // The marks of a dtype: 1e-5 (fp32), 1e-10 (fp64), 2.5e-2 (bf16, of the whole gradient); and 4 T^1.5 u for samples of T
@@ -77,6 +84,7 @@ std::vector<CheckedMethod> checked_methods(std::span<const privacy::MethodName> 
 // samples, a weight whose gradient is not reported.
 std::vector<VerifyRow> check_gradients(comm::World& world, std::span<const GradientCheck> checks,
                                        const std::function<void()>& row_done = {});
+// The same for one check.
 inline std::vector<VerifyRow> check_gradients(comm::World& world, const GradientCheck& check) {
   return check_gradients(world, std::span(&check, 1));
 }
@@ -87,9 +95,10 @@ inline std::vector<VerifyRow> check_gradients(comm::World& world, const Gradient
 // The mark: differences in fp64 are exact to about 1e-9 of the gradient's norm.
 inline constexpr double kDifferenceMark = 1e-6;
 
+// The directions in which a loss is differentiated.
 struct DifferenceOptions {
   int directions = 3;  // of normal numbers, over all trainable weights together
-  uint64_t seed = 1;
+  uint64_t seed = 1;   // of the directions
 };
 
 // The largest |difference - g . v| / |g| over samples of the batch and directions; infinity if a loss is not finite

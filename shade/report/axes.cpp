@@ -10,7 +10,7 @@
 
 namespace shade::report {
 
-std::string Unit::words(double value) const {
+std::string Unit::label(double value) const {
   constexpr double kLeast = 1e-3;  // below it, significant() has an exponent
   const double shown = of(value);
   if (shown != 0 && std::abs(shown) < kLeast) return text(shown > 0 ? "< 0.001 " : "> -0.001 ", name);

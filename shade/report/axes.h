@@ -14,7 +14,7 @@ struct Unit {
   std::string name;
 
   double of(double value) const { return value * factor; }
-  std::string words(double value) const;  // "0.398 MiB"; "< 0.001 GiB"
+  std::string label(double value) const;  // "0.398 MiB"; "< 0.001 GiB"
 };
 Unit memory_unit(double largest_mb);
 Unit time_unit(double largest_ms);

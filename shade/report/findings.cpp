@@ -6,7 +6,6 @@
 #include <set>
 
 #include "shade/base/error.h"
-#include "shade/base/percent.h"
 #include "shade/base/strings.h"
 #include "shade/base/units.h"
 #include "shade/catalog/remedies.h"

@@ -10,7 +10,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/explain.h"
-#include "shade/base/output_file.h"
+#include "shade/base/files.h"
 #include "shade/base/program_path.h"
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"

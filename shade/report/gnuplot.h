@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shade/base/private_file.h"
+#include "shade/base/files.h"
 
 namespace shade::report {
 

@@ -148,7 +148,7 @@ Json report_json(const Results& results, const std::vector<Finding>& findings) {
   out["facts"] = facts_of(environments);
   out["throughput"] = results.throughput_unit();
   out["baseline"] = results.baseline();
-  out["range"] = results.range_words();
+  out["range"] = results.range_text();
   for (const auto* skipped : {&results.broken, &results.foreign})
     for (const auto& [file, reason] : *skipped) out["skipped"].push_back({{"file", file}, {"reason", reason}});
   out["common"] = results.common;

@@ -97,7 +97,7 @@ Picture plan_front(const Results& results) {
       results.common.empty() || advice.recommended.empty() ? results.common : "recommended: " + results.common);
   canvas.legend({{"front: nothing faster needs less memory or costs less", kOnFront},
                  {"slower", kSlower},
-                 {text("over the limit of ", unit.words(advice.limit_mb), " (dashed)"), kTooLarge},
+                 {text("over the limit of ", unit.label(advice.limit_mb), " (dashed)"), kTooLarge},
                  {"circle: recommended", ""}});
   canvas.line(text(advice.timed ? "time per sample of all ranks together (" : "work per sample (", work.name, ")"),
               kTextPx, "#404040");
@@ -113,7 +113,7 @@ Picture plan_front(const Results& results) {
   canvas.panel(panel);
   canvas.x_label(panel, text("peak memory per rank (", unit.name, ")"));
   for (size_t i = 0; i < front.size(); ++i)
-    canvas.line(text(i + 1, ": ", front[i]->name, ": ", unit.words(front[i]->peak_mb), ", ", work.words(front[i]->time),
+    canvas.line(text(i + 1, ": ", front[i]->name, ": ", unit.label(front[i]->peak_mb), ", ", work.label(front[i]->time),
                      " per sample", front[i]->name == advice.recommended ? " (recommended)" : ""));
   if (shown < advice.rows.size())
     canvas.line(text(advice.rows.size() - shown, " of ", advice.rows.size(),

@@ -3,7 +3,6 @@
 #include <functional>
 
 #include "shade/base/error.h"
-#include "shade/base/percent.h"
 #include "shade/base/units.h"
 #include "shade/report/axes.h"
 #include "shade/report/bars.h"
@@ -54,7 +53,7 @@ Picture memory_comparison(const Results& results) {
   add_bars(canvas, "", text("peak memory (", unit.name, ")"),
            bars_of(results, series, true, [&](const ResultRow& row, const std::string& colour, Bar& bar) {
              bar.parts = {{unit.of(row.peak_mb), colour}};
-             bar.words = unit.words(row.peak_mb);
+             bar.words = unit.label(row.peak_mb);
              return true;
            }));
   return canvas.picture();
@@ -63,7 +62,7 @@ Picture memory_comparison(const Results& results) {
 Picture time_comparison(const Results& results) {
   const AllSeries series(results);
   Canvas canvas(results.all_planned() ? "Predicted time of a step"
-                                      : text("Median time of a step (line: ", results.range_words(), ")"),
+                                      : text("Median time of a step (line: ", results.range_text(), ")"),
                 results.common);
   canvas.legend(legend_of(series));
   const auto unit = time_unit(results);
@@ -72,7 +71,7 @@ Picture time_comparison(const Results& results) {
              const auto [low, high] = results.range_ms(row);
              bar.parts = {{unit.of(row.time_ms), colour}};
              bar.whisker = {unit.of(low), unit.of(high)};
-             bar.words = unit.words(row.time_ms);
+             bar.words = unit.label(row.time_ms);
              return true;
            }));
   return canvas.picture();
@@ -97,7 +96,7 @@ Picture overhead_analysis(const Results& results) {
              const auto cost = cost_of(results, row);
              if (!cost) return false;
              bar.parts = {{unit.of(cost->memory_mb), colour}};
-             bar.words = text(unit.words(cost->memory_mb), " (", signed_percent(cost->memory_percent), ")");
+             bar.words = text(unit.label(cost->memory_mb), " (", signed_percent(cost->memory_percent), ")");
              return true;
            }));
   add_bars(canvas, "Time, by medians (line: 99 % interval)", over + " (%)",

@@ -54,7 +54,7 @@ Picture memory_breakdown(const Results& results) {
              for (const auto& [kind, colour] : kinds)
                bar.parts.push_back({unit.of(amount_of(row.breakdown_mb, kind)), colour});
              bar.parts.push_back({std::max(0.0, unit.of(row.peak_mb) - bar.end()), rest.second});
-             bar.words = unit.words(row.peak_mb);
+             bar.words = unit.label(row.peak_mb);
            }));
   return canvas.picture();
 }
@@ -76,12 +76,12 @@ Picture communication_overhead(const Results& results) {
            part_bars(results, rows, [&](const ResultRow& row, Bar& bar) {
              const double waits = row.waits_ms(), all = under_way_ms(row);
              bar.parts = {{time.of(waits), kWaited}, {time.of(all - waits), kHidden}};
-             bar.words = text(time.words(all), ", ", time.words(waits), " waited for");
+             bar.words = text(time.label(all), ", ", time.label(waits), " waited for");
            }));
   add_bars(canvas, "Bytes that a rank sends", text("sent (", unit.name, ")"),
            part_bars(results, rows, [&](const ResultRow& row, Bar& bar) {
              bar.parts = {{unit.of(sent_mb(row)), series.of(row).colour()}};
-             bar.words = unit.words(sent_mb(row));
+             bar.words = unit.label(sent_mb(row));
            }));
   return canvas.picture();
 }
@@ -99,7 +99,7 @@ Picture time_breakdown(const Results& results) {
              bar.parts = {{unit.of(std::max(0.0, row.time_ms - wait - data)), parts[0].second},
                           {unit.of(wait), parts[1].second},
                           {unit.of(data), parts[2].second}};
-             bar.words = unit.words(row.time_ms);
+             bar.words = unit.label(row.time_ms);
            }));
   return canvas.picture();
 }

@@ -176,8 +176,8 @@ Picture step_timeline(const Results& results) {
   add_legend(canvas, rows, shared.kinds);
   for (const auto* row : rows) {
     const double step_ms = row->timeline->step_ms;
-    canvas.line(text(row->name, ": ", shared.time.words(step_ms),
-                     row->moves_bytes() ? text(", of which it waits ", shared.time.words(row->waits_ms())) : ""),
+    canvas.line(text(row->name, ": ", shared.time.label(step_ms),
+                     row->moves_bytes() ? text(", of which it waits ", shared.time.label(row->waits_ms())) : ""),
                 13);
     for (const auto& track : tracks_of(*row->timeline)) add_track(canvas, track, step_ms);
     add_memory(canvas, *row, step_ms, shared);

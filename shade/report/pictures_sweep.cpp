@@ -92,7 +92,7 @@ Picture tokens_per_second(const Results& results) {
   if (!has_batches(results) ||
       !all_rows(results, [](const auto& row) { return row.tokens_per_second > 0 && row.fastest_ms > 0; }))
     return {};
-  return over_batch(results, text("Throughput of all ranks (line: ", results.range_words(), ")"),
+  return over_batch(results, text("Throughput of all ranks (line: ", results.range_text(), ")"),
                     results.throughput_unit(), [&](const ResultRow& row) -> Value {
                       const double in_all = row.tokens_per_second * row.time_ms;
                       const auto [low, high] = results.range_ms(row);

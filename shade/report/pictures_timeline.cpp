@@ -55,7 +55,7 @@ void add_stages(Canvas& canvas, const Rows& rows, const AllSeries& series) {
                       .label = rows.size() > 1 ? word : stage,
                       .parts = {{unit.of(found->allocated_mb), colour}, {unit.of(more), paler(colour)}},
                       .whisker = {},
-                      .words = text(unit.words(found->allocated_mb), ", highest ", unit.words(found->highest_mb))});
+                      .words = text(unit.label(found->allocated_mb), ", highest ", unit.label(found->highest_mb))});
     }
   }
   add_bars(canvas, "By stage: allocated, and paler the highest so far", text("memory of rank 0 (", unit.name, ")"),
@@ -97,7 +97,7 @@ void add_courses(Canvas& canvas, const Rows& all, const AllSeries& series) {
                 .x1 = std::max(1e-9, time.of(course.ms.back())),
                 .y1 = std::max(1e-9, 1.05 * unit.of(largest))};
     canvas.text(left, top - 11,
-                fitted(text(series.of(*rows[i]).word, ", highest ", unit.words(highest_of(course).mb)), kTextPx, wide));
+                fitted(text(series.of(*rows[i]).word, ", highest ", unit.label(highest_of(course).mb)), kTextPx, wide));
     panel.script = text("set border 3\nset grid ytics\n", tics('x', round_steps(0, panel.x1, alone ? 10 : 5)),
                         tics('y', round_steps(0, panel.y1, 4)), stacked_course(course, kinds, unit, time));
     const bool last_of_line = i % 2 == 1 || i + 1 == rows.size();
@@ -107,7 +107,7 @@ void add_courses(Canvas& canvas, const Rows& all, const AllSeries& series) {
   }
   for (const auto* row : rows)
     if (!row->peak_owner.empty())
-      canvas.line(text("peak of ", alone ? "" : text(series.of(*row).word, ": "), unit.words(row->peak_mb),
+      canvas.line(text("peak of ", alone ? "" : text(series.of(*row).word, ": "), unit.label(row->peak_mb),
                        ", reached by ", row->peak_owner),
                   kTextPx, "#404040");
 }

@@ -112,7 +112,7 @@ Picture memory_vs_time(const Results& results) {
   const auto unit = memory_unit(results.largest_peak_mb()), time = time_unit(results);
   return scatter(results,
                  {.title = "Memory against time: lower left is better",
-                  .x_label = text("median step (", time.name, "), ", results.range_words()),
+                  .x_label = text("median step (", time.name, "), ", results.range_text()),
                   .y_label = text("peak memory (", unit.name, ")")},
                  [&](const ResultRow& row) {
                    return Point{.x = time.of(row.time_ms),
@@ -131,7 +131,7 @@ Picture performance_tradeoff(const Results& results) {
   const auto unit = memory_unit(results.largest_peak_mb());
   return scatter(results,
                  {.title = "Throughput against memory: lower right is better",
-                  .x_label = text(results.throughput_unit(), ", ", results.range_words()),
+                  .x_label = text(results.throughput_unit(), ", ", results.range_text()),
                   .y_label = text("peak memory (", unit.name, ")")},
                  [&](const ResultRow& row) {
                    const double in_all = row.tokens_per_second * row.time_ms;  // of 1000 steps

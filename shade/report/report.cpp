@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "shade/base/error.h"
-#include "shade/base/output_file.h"
-#include "shade/base/private_file.h"
+#include "shade/base/files.h"
 #include "shade/report/audits.h"
 #include "shade/report/facts.h"
 #include "shade/report/page.h"

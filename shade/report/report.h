@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "shade/base/files.h"
 #include "shade/base/json.h"
-#include "shade/base/private_file.h"
 #include "shade/report/pictures.h"
 
 namespace shade::report {

@@ -328,7 +328,7 @@ std::pair<double, double> Results::range_ms(const ResultRow& row) const {
   return {row.fastest_ms, row.slowest_ms};
 }
 
-std::string Results::range_words() const {
+std::string Results::range_text() const {
   return any_interval(*this) ? "99 % interval of the median" : "fastest to slowest step";
 }
 

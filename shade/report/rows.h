@@ -100,7 +100,7 @@ struct Results {
   bool all_planned() const;      // none was measured
   // What is drawn around a median: its 99 % interval, or if no row has one, the fastest to the slowest step.
   std::pair<double, double> range_ms(const ResultRow& row) const;
-  std::string range_words() const;
+  std::string range_text() const;
   const ResultRow* without_privacy(const ResultRow& row) const;  // the same shape; nullptr: it wasn't measured
 };
 

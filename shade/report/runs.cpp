@@ -10,7 +10,6 @@
 #include <limits>
 
 #include "shade/base/error.h"
-#include "shade/base/percent.h"
 #include "shade/base/terminal.h"
 #include "shade/base/units.h"
 #include "shade/base/utc.h"
@@ -192,7 +191,7 @@ namespace {
 constexpr const char* kNoCurve = "-";
 constexpr size_t kWidest = 40;  // bytes of a setting in a column of the terminal; the page has all of it
 
-std::string task_words(const std::string& task) {
+std::string task_text(const std::string& task) {
   return task == "lm" ? "language model" : task == "classify" ? "classifier" : task;
 }
 
@@ -291,7 +290,7 @@ Json points_json(const Curve& curve) {
 Json json_of_run(const TrainingRun& run, size_t number) {
   Json out{{"name", run.name},
            {"colour", colour_of_run(number)},
-           {"task", task_words(run.task)},
+           {"task", task_text(run.task)},
            {"privacy", run.privacy()},
            {"date", run.date},
            {"steps", run.steps()},
@@ -320,7 +319,7 @@ std::vector<LossChart> loss_charts(const std::vector<TrainingRun>& runs) {
     auto at = static_cast<size_t>(std::find(tasks.begin(), tasks.end(), runs[i].task) - tasks.begin());
     if (at == tasks.size()) {
       tasks.push_back(runs[i].task);
-      const auto words = runs[i].task.empty() ? "task unknown" : visible(task_words(runs[i].task));
+      const auto words = runs[i].task.empty() ? "task unknown" : visible(task_text(runs[i].task));
       out.push_back({.title = text("Loss (", words, ")"), .runs = {}});
     }
     out[at].runs.push_back(i);

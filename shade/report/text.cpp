@@ -4,7 +4,6 @@
 
 #include "shade/base/csv.h"
 #include "shade/base/error.h"
-#include "shade/base/percent.h"
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/base/units.h"
@@ -50,7 +49,7 @@ std::vector<std::string> table_line(const Results& results, const ResultRow& row
 // Without columns that no row has a value in.
 std::string rows_table(const Results& results) {
   const std::vector<std::string> header{
-      "mode",  "shape", "peak memory", "median step",     results.range_words(), results.throughput_unit(),
+      "mode",  "shape", "peak memory", "median step",     results.range_text(), results.throughput_unit(),
       "waits", "time",  "memory",      "time over zero2", "memory over zero2"};
   std::vector<std::vector<std::string>> lines;
   for (const auto& row : results.rows) lines.push_back(table_line(results, row));

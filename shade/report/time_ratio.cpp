@@ -1,7 +1,7 @@
 #include "shade/report/time_ratio.h"
 
 #include "shade/base/error.h"
-#include "shade/base/percent.h"
+#include "shade/base/units.h"
 #include "shade/report/findings.h"
 
 namespace shade::report {

@@ -62,7 +62,7 @@ GenerateOptions generation_defaults(const OpenedModel& model) {
   return out;
 }
 
-std::string words_of(const data::Tokenizer& tokenizer, const std::vector<data::TokenId>& tokens) {
+std::string decoded(const data::Tokenizer& tokenizer, const std::vector<data::TokenId>& tokens) {
   auto known = tokens;
   std::erase_if(known, [&](data::TokenId token) { return token >= tokenizer.vocab(); });
   return tokenizer.decode(known);

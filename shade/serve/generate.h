@@ -57,7 +57,7 @@ struct Generated {
 
 // What generated tokens stand for. A model may have more tokens than its tokenizer, to a round number; such a token
 // stands for nothing, as in transformers.
-std::string words_of(const data::Tokenizer& tokenizer, const std::vector<data::TokenId>& tokens);
+std::string decoded(const data::Tokenizer& tokenizer, const std::vector<data::TokenId>& tokens);
 
 // Called with each token of a text as it is made, not with one that ends it.
 using OnToken = std::function<void(size_t text, data::TokenId token)>;

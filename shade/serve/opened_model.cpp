@@ -8,7 +8,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/json.h"
-#include "shade/base/nearby_path.h"
+#include "shade/base/program_path.h"
 #include "shade/base/strings.h"
 #include "shade/checkpoint/saved_weights.h"
 #include "shade/io/model_file.h"
@@ -83,7 +83,7 @@ std::unique_ptr<models::Model> Adapter::model(at::ScalarType type) const {
   const io::SafetensorsFile tensors(io::open_model_file(folder_, kWeights));
   models::ModelOptions options;
   options.lora = nn::LoraOptions{.rank = file.need<int64_t>("r"), .alpha = file.need<double>("lora_alpha")};
-  options.lora_targets = file.words("target_modules");
+  options.lora_targets = file.texts("target_modules");
   models::SizeOverrides sizes;
   options.task = file.get<std::string>("task_type", "") == "SEQ_CLS" ? models::Task::classify : models::Task::lm;
   const auto head_name = std::string(kPrefix) + kHead;

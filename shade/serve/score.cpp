@@ -56,7 +56,7 @@ ExactMatch answered(OpenedModel& model, const Questions& questions) {
   ExactMatch out;
   for (const auto& [length, same] : questions) out.prompts += std::ssize(same);
   const auto& tokens = *model.tokenizer;
-  const auto shown = [&](const Tokens& ids) { return std::string(trim(words_of(tokens, ids))); };
+  const auto shown = [&](const Tokens& ids) { return std::string(trim(decoded(tokens, ids))); };
   GenerateOptions options{.ends = generation_defaults(model).ends};
   if (std::find(options.ends.begin(), options.ends.end(), tokens.eos()) == options.ends.end())
     options.ends.push_back(tokens.eos());

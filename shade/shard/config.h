@@ -31,20 +31,22 @@ inline std::span<const Name<Prefetch>> names_of(Prefetch) {
   return kNames;
 }
 
+// How weights, gradients and optimizer state are divided among ranks and communicated.
 struct ShardConfig {
-  Strategy shard = Strategy::none;
-  int64_t replicate = 2;
-  Wrap wrap = Wrap::module;
-  int64_t min_num_params = 100'000'000;
-  Bytes segment{0};  // 0: depends on the device (segment_on)
-  bool forward_prefetch = true;
-  Prefetch backward_prefetch = Prefetch::pre;
-  Bytes in_flight = MiB(64);
-  bool reduce_once = false;
-  nn::DType reduce_dtype = nn::DType::fp32;
-  bool offload = false;
-  std::string offload_folder;
+  Strategy shard = Strategy::none;             // none: for one rank alone
+  int64_t replicate = 2;                       // hsdp: copies of the model; divides the number of ranks
+  Wrap wrap = Wrap::module;                    // what is gathered together
+  int64_t min_num_params = 100'000'000;        // Wrap::size: smallest number of parameters per unit
+  Bytes segment{0};                            // 0: depends on the device (segment_on)
+  bool forward_prefetch = true;                // gather the next unit while the present one computes forward
+  Prefetch backward_prefetch = Prefetch::pre;  // when backward gathers the next unit
+  Bytes in_flight = MiB(64);                   // most gradients in transit; one unit is always allowed; 0: no overlap
+  bool reduce_once = false;                    // keep whole gradients over micro-steps, and reduce them once per update
+  nn::DType reduce_dtype = nn::DType::fp32;    // of gradients in transit; private runs need fp32
+  bool offload = false;        // shards and optimizer state in a mapped file (CPU) or host memory (CUDA)
+  std::string offload_folder;  // of that file; empty: the system's temporary folder
 
+  // Adds every field with its name, help, unit and range (base/config.h).
   void declare(Fields& f) {
     f.add("shard", shard,
           {.help = "sharding strategy",
@@ -102,7 +104,8 @@ struct ShardConfig {
 
 // The strategy as data: a replicate x shard mesh, and whether gathered weights are given back between their uses.
 struct Policy {
-  int replicate = 1, shard = 1;
+  int replicate = 1;     // copies of the model
+  int shard = 1;         // ranks that share one copy
   bool reshard = false;  // after forward; zero3 and hsdp
 };
 // Largest segment on a device; 0: no limit. A CPU overlaps a unit's parts with each other; to an accelerator each is a
@@ -113,5 +116,11 @@ inline Bytes segment_on(const ShardConfig& config, at::Device device) {
 }
 
 Policy policy_of(const ShardConfig& config, int world_size);  // throws UsageError if the world doesn't divide
+
+// The strategy of a job that doesn't state one.
+
+// zero3 for a method whose name says so (ghost_fsdp) and for several ranks, unless [shard] shard was given. Returns
+// what was chosen and why, to be announced; empty: nothing. Choosing again changes nothing.
+std::string choose_strategy(ShardConfig& shard, const Given& given, int ranks);
 
 }  // namespace shade::shard

@@ -20,6 +20,7 @@
 
 namespace shade::shard {
 
+// What the runtime may do during a backward pass.
 struct BackwardOptions {
   bool final_on_leave = true;  // gradients are complete when backward leaves a unit; else the caller says complete(w)
   bool last_use = true;        // no later pass of this step needs the weights
@@ -27,40 +28,45 @@ struct BackwardOptions {
 
 // When a unit was asked for, had arrived, was used, and how long that held up the computation.
 struct OverlapRecord {
-  std::string unit;
-  nn::Pass pass;
-  bool reduction = false;
-  Bytes wire;
-  Clock::time_point issued, ready, used;
-  Seconds waited{0};
+  std::string unit;          // UnitLayout::name
+  nn::Pass pass;             // in which it was gathered; backward if it is a reduction
+  bool reduction = false;    // of gradients; false: a gather of weights
+  Bytes wire;                // sent by this rank
+  Clock::time_point issued;  // when its first operation was issued
+  Clock::time_point ready;   // when its last operation had ended
+  Clock::time_point used;    // when the wait for it was over
+  Seconds waited{0};         // time that the computation was blocked
 };
 
+// The sharded weights of one model on this rank.
 class Runtime : public nn::UnitObserver, public nn::GradientSink {
  public:
+  // Type and place of the computation.
   struct Options {
-    nn::DType compute = nn::DType::fp32;
-    at::Device device = at::kCPU;
+    nn::DType compute = nn::DType::fp32;  // of gathered weights; what a rank owns is fp32 at least
+    at::Device device = at::kCPU;         // of gathered weights and gradients
   };
 
   // Takes over the parameters' wiring (units) and their storage; they must outlive it.
   Runtime(nn::Parameters& parameters, Groups groups, const ShardConfig& config, Options options);
+  // The same with default options.
   Runtime(nn::Parameters& parameters, Groups groups, const ShardConfig& config)
       : Runtime(parameters, std::move(groups), config, Options{}) {}
   ~Runtime() override;
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  const Layout& layout() const { return layout_; }
-  const Groups& groups() const { return context_.groups; }
-  const Policy& policy() const { return context_.groups.policy; }
-  at::ScalarType compute() const { return context_.compute; }
-  nn::DType reduce_type() const { return config_.reduce_dtype; }  // of gradients on the way
-  at::Device device() const { return context_.device; }
+  const Layout& layout() const { return layout_; }                 // which weights are gathered together
+  const Groups& groups() const { return context_.groups; }         // as passed to the constructor
+  const Policy& policy() const { return context_.groups.policy; }  // mesh of the strategy
+  at::ScalarType compute() const { return context_.compute; }      // of gathered weights
+  nn::DType reduce_type() const { return config_.reduce_dtype; }   // of gradients on the way
+  at::Device device() const { return context_.device; }            // Options::device
 
-  // Every rank fills what it owns. `source` writes elements [begin, begin + out.numel()) of a weight.
+  // Writes elements [begin, begin + out.numel()) of a weight.
   using Source = std::function<void(const nn::Weight& weight, int64_t begin, at::Tensor out)>;
-  void fill(const Source& source);
-  void initialise(uint64_t seed);
+  void fill(const Source& source);  // every rank fills what it owns
+  void initialise(uint64_t seed);   // by each weight's Init: the same values for every strategy and world size
 
   // Gradients are summed and sent in fp64: for terms on a grid, of which no sum is rounded (privacy/clip/exact_sum.h).
   // Or as usual, in the weights' type. Between steps.
@@ -69,30 +75,34 @@ class Runtime : public nn::UnitObserver, public nn::GradientSink {
   void narrow_gradients(const ShardedUnit::EachPiece& before = {});
 
   void begin_step(int64_t micro_steps = 1);  // throws UsageError if the last one's gradients were never waited for
-  void begin_forward();
-  void begin_backward(BackwardOptions options = {});
-  void end_micro_step();
-  void wait();  // the gradients of the whole step are with their owners
+  void begin_forward();                      // before the losses are computed, in evaluation too
+  void begin_backward(BackwardOptions options = {});  // before each backward pass of a micro-step
+  void end_micro_step();                              // after the last backward pass of a micro-step
+  void wait();                                        // the gradients of the whole step are with their owners
 
   std::vector<LocalShard> shards();  // this rank's, in the model's order
   void updated();                    // the owners changed the weights; gradients are given up
 
-  // A weight, or its gradient, whole: for tests, evaluation and export. Collective.
+  // Which tensor whole() gathers.
   enum class Part { weight, gradient };
+  // A copy of a weight, or of its gradient, whole and on device(): for tests, evaluation and export. Collective.
   at::Tensor whole(const nn::Weight& weight, Part part = Part::weight);
 
   // Of this step so far.
   std::vector<OverlapRecord> drain_overlap() { return std::exchange(overlap_, {}); }
 
+  // Waits until the unit's weights are gathered, and may begin to gather the next unit.
   void enter(nn::UnitId unit, nn::Pass pass) override;
+  // Releases the weights if the strategy says so; in backward the gradients may be complete (final_on_leave).
   void leave(nn::UnitId unit, nn::Pass pass) override;
+  // The buffer that this rank's gradients are added to, in the weight's shape. Throws UsageError after complete().
   at::Tensor buffer(const nn::Weight& weight) override;
-  bool written(const nn::Weight& weight) const override;
-  void mark_written(const nn::Weight& weight) override;
-  void complete(const nn::Weight& weight) override;  // nothing more will be added in this micro-step
+  bool written(const nn::Weight& weight) const override;  // false: the buffer's content is undefined
+  void mark_written(const nn::Weight& weight) override;   // the buffer holds a gradient from now on
+  void complete(const nn::Weight& weight) override;       // nothing more will be added in this micro-step
 
-  const std::vector<std::unique_ptr<ShardedUnit>>& units() const { return units_; }
-  Storage& storage() { return *storage_; }
+  const std::vector<std::unique_ptr<ShardedUnit>>& units() const { return units_; }  // in the order of layout()
+  Storage& storage() { return *storage_; }                                           // of shards and optimizer state
 
  private:
   struct Place {  // of a weight

@@ -1,5 +1,5 @@
 // Files that the user names: whatever is there already is written to, replaced or left alone by one set of rules.
-#include "shade/base/output_file.h"
+#include "shade/base/files.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Files that their owner alone may read, under every umask and in folders that others made.
-#include "shade/base/private_file.h"
+#include "shade/base/files.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "shade/base/error.h"
-#include "shade/base/new_file.h"
 #include "tests/io/scratch.h"
 
 namespace shade {

@@ -1,5 +1,4 @@
 #include "shade/base/units.h"
-#include "shade/base/percent.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

@@ -42,7 +42,7 @@ comm::Group forged_group(std::deque<int64_t> answers) {
                       .transport = std::make_unique<ForgedSizes>(std::move(answers)),
                       .activity = std::make_shared<comm::Activity>(),
                       .traffic = std::make_shared<comm::TrafficLog>(),
-                      .seals = std::make_shared<comm::Seals>(comm::Secret::of(comm::Secret::new_words()))});
+                      .seals = std::make_shared<comm::Seals>(comm::Secret::of(comm::Secret::new_digits()))});
 }
 
 std::string words_of_fault(const std::function<void()>& work) {

@@ -7,7 +7,7 @@
 
 #include "shade/base/strings.h"
 #include "shade/cli/help_formatter.h"
-#include "shade/cli/out_of_memory.h"
+#include "shade/cli/memory.h"
 #include "tests/support/process.h"
 
 namespace shade {

@@ -34,7 +34,7 @@ struct Hosts : testing::Test {
                            "; status=$?; wait $other; echo statuses $status $?")});
   }
 
-  const std::string secret = Secret::new_words();
+  const std::string secret = Secret::new_digits();
   std::optional<test::Host> a, b;
   std::string cable;  // its end on host a
 };
@@ -124,7 +124,7 @@ TEST_F(Hosts, WeightsCrossInClearOnlyIfSealingIsOff) {
 TEST_F(Hosts, AHostWithAnotherSecretIsNamed) {
   const auto other = text("SHADE_SECRET=", secret);
   auto rank1 = on(*b, 1, "comm");
-  rank1.replace(rank1.find(other), other.size(), "SHADE_SECRET=" + Secret::new_words());
+  rank1.replace(rank1.find(other), other.size(), "SHADE_SECRET=" + Secret::new_digits());
   const auto seen = test::run(
       {"sh", "-c",
        text(rank1, " & other=$!; ", on(*a, 0, "comm"), "; status=$?; wait $other; ", "echo statuses $status $?")});

@@ -120,8 +120,8 @@ TEST(Intruder, CannotSpeakForTheJob) {
 
 TEST(Intruder, ARankWithAnotherSecretIsNamedByBoth) {
   const auto seen = test::run(
-      {"sh", "-c", two_ranks(new_port(), test::shade_binary() + " comm", "SHADE_SECRET=" + Secret::new_words())},
-      {.environment = {{"SHADE_SECRET", Secret::new_words()}}, .limit = Seconds(40)});
+      {"sh", "-c", two_ranks(new_port(), test::shade_binary() + " comm", "SHADE_SECRET=" + Secret::new_digits())},
+      {.environment = {{"SHADE_SECRET", Secret::new_digits()}}, .limit = Seconds(40)});
   EXPECT_NE(seen.output.find("rank 1 has another job secret than rank 0"), std::string::npos) << seen.output;
   EXPECT_NE(seen.output.find("rank 0 has another job secret than rank 1"), std::string::npos) << seen.output;
   EXPECT_NE(seen.output.find("statuses 1 1"), std::string::npos) << seen.output;
@@ -130,7 +130,7 @@ TEST(Intruder, ARankWithAnotherSecretIsNamedByBoth) {
 TEST(Intruder, ARankWithAnotherSecretIsNamedUnderTheLauncher) {
   const auto seen = test::run(
       {test::shade_binary(), "launch", "-n", "3", "--", "sh", "-c",
-       text("test $RANK = 1 && export SHADE_SECRET=", Secret::new_words(), "; exec ", test::shade_binary(), " comm")},
+       text("test $RANK = 1 && export SHADE_SECRET=", Secret::new_digits(), "; exec ", test::shade_binary(), " comm")},
       {.limit = Seconds(40)});
   EXPECT_EQ(seen.status, 1) << seen.output;
   const auto headline = seen.output.substr(seen.output.find("shade: rank"));

@@ -18,7 +18,7 @@ std::string private_run(const std::filesystem::path& folder, const std::string& 
 
 std::string start_ranks(const std::vector<const Host*>& hosts, const std::string& options) {
   std::string words = text("export MASTER_ADDR=10.77.0.1 MASTER_PORT=29400 WORLD_SIZE=", hosts.size(),
-                           " SHADE_SECRET=", comm::Secret::new_words(), "; ");
+                           " SHADE_SECRET=", comm::Secret::new_digits(), "; ");
   for (size_t rank = 0; rank < hosts.size(); ++rank) {
     const auto first = std::find(hosts.begin(), hosts.end(), hosts[rank]) - hosts.begin();
     words += text("RANK=", rank, " LOCAL_RANK=", static_cast<long>(rank) - first,

@@ -37,7 +37,7 @@ struct Meet : testing::Test {
   }
 
   c10::intrusive_ptr<c10d::Store> bare = c10::make_intrusive<c10d::HashStore>();
-  const std::string words = Secret::new_words();
+  const std::string words = Secret::new_digits();
 };
 
 TEST_F(Meet, AllWhoCameMeet) {
@@ -73,7 +73,7 @@ TEST_F(Meet, RanksOnDifferentTransportsEndAtOnce) {
 }
 
 TEST_F(Meet, TheOneWithAnotherSecretIsNamedOnAllSides) {
-  auto zero = come({.rank = 0}), two = come({.rank = 2}), one = come({.rank = 1, .words = Secret::new_words()});
+  auto zero = come({.rank = 0}), two = come({.rank = 2}), one = come({.rank = 1, .words = Secret::new_digits()});
   EXPECT_TRUE(zero.get().starts_with("rank 1 has another job secret than rank 0: shade/0/place/1 "));
   EXPECT_TRUE(two.get().starts_with("echo: the world did not meet: rank 1 has another job secret than rank 0"));
   EXPECT_TRUE(one.get().starts_with("ranks 0, 2 have another job secret than rank 1: shade/0/place/0 "));

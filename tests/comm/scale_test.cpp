@@ -203,7 +203,7 @@ std::unique_ptr<test::Running> start(const Ranks& ranks) {
 
 void live_and_die(int world, Seconds peer_timeout, Seconds steady) {
   for (const auto& [name, value] : kQuiet) ::setenv(name.c_str(), value.c_str(), 1);
-  const auto secret = Secret::new_words();
+  const auto secret = Secret::new_digits();
   const auto hosted = host_store("127.0.0.1", 0, Seconds(240));
   const auto ranks = [&](int first, int count) {
     return Ranks{first, count, world, hosted.port, peer_timeout.count(), secret};

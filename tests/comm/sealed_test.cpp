@@ -19,7 +19,7 @@ namespace {
 
 struct Sealed : testing::Test {
   c10::intrusive_ptr<c10d::Store> bare = c10::make_intrusive<c10d::HashStore>();
-  const std::string words = Secret::new_words();
+  const std::string words = Secret::new_digits();
   c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<SealedStore>(bare, Secret::of(words));
 
   std::string fault(const std::string& key) const {
@@ -172,7 +172,7 @@ std::vector<std::string> faults_of_proofs(const Secret& of_rank0, const Secret& 
 }
 
 TEST(Proof, ConnectionsOfLibrariesProveEveryRankInItsPlace) {
-  const auto secret = Secret::of(Secret::new_words());
+  const auto secret = Secret::of(Secret::new_digits());
   EXPECT_EQ(faults_of_proofs(secret, secret), (std::vector<std::string>{"none", "none"}));
   const auto refused = [](int rank) {
     return text(
@@ -180,7 +180,7 @@ TEST(Proof, ConnectionsOfLibrariesProveEveryRankInItsPlace) {
         " does not have the job secret. Nothing of the run was sent; let only the job's hosts and its user reach "
         "its ports (SECURITY.md)");
   };
-  EXPECT_EQ(faults_of_proofs(secret, Secret::of(Secret::new_words())),
+  EXPECT_EQ(faults_of_proofs(secret, Secret::of(Secret::new_digits())),
             (std::vector<std::string>{refused(6), refused(4)}));
   EXPECT_EQ(faults_of_proofs(secret, secret.derived("another group"))[0], refused(6));
   EXPECT_EQ(faults_of_proofs(secret, secret, /*place_of_rank1=*/0)[0], refused(6)) << "a proof for another place";
@@ -194,7 +194,7 @@ TEST(SealedWords, EveryRankHasThem) {
       share(group, key, text("run key in rank ", world.rank(), "'s own words"));
       EXPECT_EQ(key, std::vector<uint8_t>(32, static_cast<uint8_t>(7 + round)));
       share(group, {}, "nothing");
-      const auto all = gather_words(group, std::string(static_cast<size_t>(world.rank()), 'x'), 2, "errors");
+      const auto all = gather_texts(group, std::string(static_cast<size_t>(world.rank()), 'x'), 2, "errors");
       EXPECT_EQ(all, (std::vector<std::string>{"", "x", "xx"}));
     }
   });
@@ -223,9 +223,9 @@ TEST(SealedWords, ASimulatedRankKeepsItsOwn) {
   std::vector<uint8_t> key(32, 5);
   share(group, key, "run key");
   EXPECT_EQ(key[31], 5);
-  EXPECT_EQ(gather_words(group, "x", 3, "errors"), std::vector<std::string>(4, "x"));
+  EXPECT_EQ(gather_texts(group, "x", 3, "errors"), std::vector<std::string>(4, "x"));
   group.seals().solo = false;  // now it is a real group in which one rank's words stand in every rank's place
-  EXPECT_THROW(gather_words(group, "x", 3, "errors"), CommError);
+  EXPECT_THROW(gather_texts(group, "x", 3, "errors"), CommError);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace {
 std::vector<uint8_t> bytes(std::string_view words) { return {words.begin(), words.end()}; }
 
 TEST(Secret, OpensWhatItSealedUnderTheSameNameAlone) {
-  const auto words = Secret::new_words();
+  const auto words = Secret::new_digits();
   EXPECT_EQ(words.size(), 64u);
   const auto secret = Secret::of(words);
   const auto value = bytes("rank 2 waits in all_gather");
@@ -29,13 +29,13 @@ TEST(Secret, OpensWhatItSealedUnderTheSameNameAlone) {
   EXPECT_EQ(Secret::of(words).open("shade/0/board/beat/2", sealed), value);
   EXPECT_FALSE(secret.open("shade/0/board/beat/1", sealed)) << "moved to another key";
   EXPECT_FALSE(secret.open("shade/1/board/beat/2", sealed)) << "moved to another start";
-  EXPECT_FALSE(Secret::of(Secret::new_words()).open("shade/0/board/beat/2", sealed));
+  EXPECT_FALSE(Secret::of(Secret::new_digits()).open("shade/0/board/beat/2", sealed));
   EXPECT_FALSE(secret.derived("x").open("shade/0/board/beat/2", sealed));
   EXPECT_EQ(secret.derived("x").open("n", secret.derived("x").seal("n", {})), bytes(""));
 }
 
 TEST(Secret, NoChangedByteAndNoCutOpens) {
-  const auto secret = Secret::of(Secret::new_words());
+  const auto secret = Secret::of(Secret::new_digits());
   const auto sealed = secret.seal("key", bytes("value"));
   for (size_t i = 0; i < sealed.size(); ++i) {
     auto changed = sealed;
@@ -78,7 +78,7 @@ struct JobSecret : testing::Test {
   static bool same(const Secret& a, const Secret& b) { return b.open("n", a.seal("n", {})).has_value(); }
 
   std::filesystem::path folder;
-  const std::string words = Secret::new_words();
+  const std::string words = Secret::new_digits();
   const Place two_hosts{.size = 2, .local_size = 1, .origin = "torchrun"};
 };
 
@@ -86,8 +86,8 @@ TEST_F(JobSecret, ComesFromTheFileThenTheVariable) {
   const auto path = write(words + "\n", 0600);
   EXPECT_TRUE(same(secret({{"SHADE_SECRET", words}}, two_hosts), Secret::of(words)));
   EXPECT_TRUE(same(secret({{"SHADE_SECRET_FILE", path}}, two_hosts), Secret::of(words))) << "without the line's end";
-  EXPECT_TRUE(
-      same(secret({{"SHADE_SECRET_FILE", path}, {"SHADE_SECRET", Secret::new_words()}}, two_hosts), Secret::of(words)));
+  EXPECT_TRUE(same(secret({{"SHADE_SECRET_FILE", path}, {"SHADE_SECRET", Secret::new_digits()}}, two_hosts),
+                   Secret::of(words)));
 }
 
 TEST_F(JobSecret, AFileThatOthersMayReadIsRefusedByItsMode) {

@@ -33,7 +33,7 @@ TEST(Session, IsTheOneOfThisStart) {
 
 // A recorded answer of an earlier start answers another word; a recorded note is answered for nobody.
 TEST(Session, WhatWasRecordedInAnotherStartIsOfNoUse) {
-  const auto words = Secret::new_words();
+  const auto words = Secret::new_digits();
   const auto yesterday = c10::make_intrusive<c10d::HashStore>(), today = c10::make_intrusive<c10d::HashStore>();
   const auto sealed = [&](const c10::intrusive_ptr<c10d::Store>& store) {
     return c10::make_intrusive<SealedStore>(store, Secret::of(words));
@@ -58,7 +58,7 @@ TEST(Session, ARankWithAnotherSecretIsNamedOnBothSides) {
   const auto start = [&](int rank) -> std::string {
     try {
       World::connect({.rank = rank, .size = 2, .local_size = 2, .store_reused = true},
-                     {.rendezvous_timeout = Seconds(10)}, store, {.secret = Secret::of(Secret::new_words())});
+                     {.rendezvous_timeout = Seconds(10)}, store, {.secret = Secret::of(Secret::new_digits())});
       return "joined";
     } catch (const CommError& fault) {
       return fault.what();

@@ -83,7 +83,7 @@ TEST(Watchdog, SlowAndLeavingPeersAreNoFailure) {
 // Rank 1 doesn't read its own beat; it hears of it from rank 0.
 TEST(Watchdog, AForgedBeatEndsTheJobOnAllRanks) {
   const c10::intrusive_ptr<c10d::Store> bare = c10::make_intrusive<c10d::HashStore>();
-  const auto words = Secret::new_words();
+  const auto words = Secret::new_digits();
   const auto sealed = [&] { return c10::make_intrusive<SealedStore>(bare, Secret::of(words)); };
   Watched zero(sealed(), 0, 2);
   Watched one(sealed(), 1, 2);

@@ -5,7 +5,7 @@
 
 #include "folder.h"
 #include "shade/data/tokenizer/tokenizer.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/io/strict_json.h"
 
 namespace shade::data {
 

@@ -1,4 +1,4 @@
-#include "shade/io/mapped_file.h"
+#include "shade/io/input_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

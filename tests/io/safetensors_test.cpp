@@ -3,9 +3,9 @@
 #include <ATen/ATen.h>
 
 #include "scratch.h"
+#include "shade/io/dtype.h"
 #include "shade/io/errors.h"
 #include "shade/io/safetensors_writer.h"
-#include "shade/io/scalar_type.h"
 
 namespace shade::io {
 namespace {

@@ -8,9 +8,9 @@
 #include <csignal>
 
 #include "scratch.h"
+#include "shade/io/dtype.h"
 #include "shade/io/errors.h"
 #include "shade/io/safetensors.h"
-#include "shade/io/scalar_type.h"
 
 namespace shade::io {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "scratch.h"
 #include "shade/io/errors.h"
-#include "shade/io/untrusted_text.h"
 
 namespace shade::io {
 namespace {

@@ -94,7 +94,7 @@ TEST(Paired, StopsAsSoonAsThreePercentAreReached) {
     theirs.push_back(10 * std::exp(0.005 * normal(random)));
   }
   const auto ratio = paired_ratio(ours, theirs, error_of_look(9));
-  EXPECT_TRUE(ratio.precise()) << ratio.words();
+  EXPECT_TRUE(ratio.precise()) << ratio.describe();
   EXPECT_EQ(ratio.verdict(), "slower");
   EXPECT_NEAR(ratio.value, 1.1, 0.01);
 }
@@ -133,10 +133,10 @@ TEST(Paired, FewRunsHaveNoInterval) {
   const auto seven = paired_ratio(std::span(ours).first(7), theirs);
   EXPECT_FALSE(seven.interval) << "seven coins fall alike once in 64 times";
   EXPECT_EQ(seven.verdict(), "too few runs");
-  EXPECT_EQ(seven.words(), "2.00 (7 runs: no interval)");
+  EXPECT_EQ(seven.describe(), "2.00 (7 runs: no interval)");
   EXPECT_TRUE(seven.json().at("interval").is_null());
   EXPECT_EQ(paired_ratio(ours, theirs).verdict(), "slower");
-  EXPECT_EQ(paired_ratio(ours, theirs).words(), "2.00 (2.00 to 2.00)");
+  EXPECT_EQ(paired_ratio(ours, theirs).describe(), "2.00 (2.00 to 2.00)");
 }
 
 // Tables of the signed-rank test: of 12 runs the sums 0..7 have 0.9 % on both sides together, 0..8 1.2 %.

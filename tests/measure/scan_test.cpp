@@ -72,7 +72,7 @@ TEST(Scan, EveryMethodHasItsBottleneckAndTheWorstIsTheSlowest) {
   EXPECT_EQ(verdict.methods[0].phase, "norms");
   EXPECT_EQ(verdict.methods[1].phase, "first_backward");
   EXPECT_EQ(verdict.worst().method, "ghost");
-  EXPECT_TRUE(verdict.worst().words().starts_with("norms of ghost: O(T^2), ")) << verdict.worst().words();
+  EXPECT_TRUE(verdict.worst().describe().starts_with("norms of ghost: O(T^2), ")) << verdict.worst().describe();
   EXPECT_EQ(verdict.json().at("methods").size(), 2u);
 }
 

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "shade/nn/rope.h"
+#include "shade/nn/positions.h"
 
 namespace shade::nn {
 namespace {

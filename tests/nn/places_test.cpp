@@ -13,7 +13,7 @@
 #include "shade/nn/launches.h"
 #include "shade/nn/losses.h"
 #include "shade/nn/norm.h"
-#include "shade/nn/rope.h"
+#include "shade/nn/positions.h"
 #include "shade/nn/row_product.h"
 
 namespace shade::nn {

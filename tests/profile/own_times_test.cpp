@@ -1,4 +1,4 @@
-#include "shade/profile/own_times.h"
+#include "shade/profile/phases.h"
 
 #include <gtest/gtest.h>
 

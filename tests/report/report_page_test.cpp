@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "shade/base/error.h"
-#include "shade/base/percent.h"
 #include "shade/base/strings.h"
 #include "shade/base/units.h"
 #include "shade/report/findings.h"

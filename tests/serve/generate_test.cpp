@@ -169,7 +169,7 @@ TEST(ValidText, AGrowingTextIsHeldBackWithinACharacter) {
 }
 
 TEST(Generate, TokensThatTheTokenizerLacksStandForNothing) {
-  EXPECT_EQ(words_of(data::ByteTokenizer(), {'a', 259, 'b', 100'000}), "ab");
+  EXPECT_EQ(decoded(data::ByteTokenizer(), {'a', 259, 'b', 100'000}), "ab");
 }
 
 TEST(Generate, DefaultsAreThoseOfTheModel) {

@@ -141,9 +141,9 @@ TEST(ReadStatement, ComparesFiguresAndNotTheirDigits) {
   EXPECT_FALSE(is_stated_in(own, "# Privacy statement"));
   const StatedPromise cap{.epsilon = 1.2346, .delta = 1e-5, .unit = "record", .runs = 2};
   EXPECT_TRUE(is_stated_in(cap, page("epsilon 1.23456 at delta 1e-05"))) << "rounded up in the JSON";
-  EXPECT_EQ(words_of(cap), "epsilon 1.2346 at delta 1e-05 per record, of 2 runs together");
-  EXPECT_EQ(words_of(own), "epsilon 3 at delta 1e-05 per user");
-  EXPECT_EQ(words_of({}), "NO privacy guarantee");
+  EXPECT_EQ(describe(cap), "epsilon 1.2346 at delta 1e-05 per record, of 2 runs together");
+  EXPECT_EQ(describe(own), "epsilon 3 at delta 1e-05 per user");
+  EXPECT_EQ(describe({}), "NO privacy guarantee");
 }
 
 // Root may read everything.

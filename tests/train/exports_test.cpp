@@ -1,8 +1,8 @@
 // What a finished run writes for others: in which type, merged how, and refused before the first step if it can't be.
 #include <gtest/gtest.h>
 
+#include "shade/io/dtype.h"
 #include "shade/io/safetensors_writer.h"
-#include "shade/io/scalar_type.h"
 #include "shade/io/weight_folder.h"
 #include "tests/io/scratch.h"
 #include "tests/train/training.h"

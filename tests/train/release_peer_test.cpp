@@ -66,7 +66,7 @@ TEST_F(ReleasePeer, LoadsInPipelines) {
     std::vector<data::TokenId> ids;
     if (model.tokenizer->bos()) ids.push_back(*model.tokenizer->bos());
     model.tokenizer->encode(prompt, ids);
-    made.push_back(serve::words_of(*model.tokenizer, serve::generate(*model.model, {ids}, options)[0].tokens));
+    made.push_back(serve::decoded(*model.tokenizer, serve::generate(*model.model, {ids}, options)[0].tokens));
   }
   cases.push_back({{"folder", place("out/lm")}, {"task", "text-generation"}, {"texts", texts}, {"expected", made}});
 

@@ -53,7 +53,7 @@ class Relay {
   Relay& operator=(const Relay&) = delete;
 
   int descriptor() const { return from_; }  // to be polled; -1 at its end
-  const std::string& last_words() const { return last_words_; }
+  const std::string& last_text() const { return last_text_; }
   void pump();  // what is there now
 
  private:
@@ -64,7 +64,7 @@ class Relay {
   std::FILE* to_;
   std::string prefix_;
   std::string line_;
-  std::string last_words_;
+  std::string last_text_;
 };
 
 void Relay::pump() {
@@ -85,7 +85,7 @@ void Relay::emit(const std::string& line) {
   const auto whole = prefix_ + line + "\n";
   std::fwrite(whole.data(), 1, whole.size(), to_);  // a NUL is passed on as well
   std::fflush(to_);
-  if (!line.empty()) last_words_ = line;
+  if (!line.empty()) last_text_ = line;
 }
 
 void Relay::close() {
@@ -156,9 +156,9 @@ struct Rank {
     if (!gone) return stopped ? 128 + SIGSTOP : 1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
-  std::string last_words() const {  // a program's last line before it exited; a killed one said nothing about it
+  std::string last_text() const {  // a program's last line before it exited; a killed one said nothing about it
     if (!gone || !WIFEXITED(status) || relays.empty()) return {};
-    return relays.back()->last_words();
+    return relays.back()->last_text();
   }
 };
 
@@ -418,7 +418,7 @@ class Launch {
     if (culprit == nullptr) return;
 
     auto reason = culprit->how_it_ended();
-    auto words = culprit->last_words();
+    auto words = culprit->last_text();
     std::string told;
     try {
       if (board_.any(options_.ranks)) {
@@ -459,7 +459,7 @@ class Launch {
   SignalQueue signals_;  // before the store, which has a thread
   const LaunchOptions& options_;
   int restart_;
-  std::string secret_ = Secret::new_words();  // other users can't read the environment of our processes
+  std::string secret_ = Secret::new_digits();  // other users can't read the environment of our processes
   HostedStore store_;
   Board board_;
   std::vector<Rank> ranks_;

@@ -76,7 +76,7 @@ void share(const Group& group, std::span<uint8_t> bytes, const std::string& labe
   std::copy(words.begin(), words.end(), bytes.begin());
 }
 
-std::vector<std::string> gather_words(const Group& group, const std::string& words, size_t most,
+std::vector<std::string> gather_texts(const Group& group, const std::string& words, size_t most,
                                       const std::string& label) {
   if (group.size() == 1) return {words};
   SHADE_CHECK(words.size() <= most, "words of ", words.size(), " bytes where ", most, " were agreed on");

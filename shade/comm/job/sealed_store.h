@@ -61,7 +61,7 @@ class SealedStore final : public c10d::Store {
 void share(const Group& group, std::span<uint8_t> bytes, const std::string& label);
 
 // Every rank's words, none longer than `most` bytes and without '\0'.
-std::vector<std::string> gather_words(const Group& group, const std::string& words, size_t most,
+std::vector<std::string> gather_texts(const Group& group, const std::string& words, size_t most,
                                       const std::string& label);
 
 }  // namespace shade::comm

@@ -36,7 +36,7 @@ const uint8_t* bytes_of(std::string_view words) { return reinterpret_cast<const 
 
 Secret::Secret(const Bytes& bytes) : bytes_(std::make_shared<const KeyBytes>(bytes)) {}
 
-std::string Secret::new_words() {
+std::string Secret::new_digits() {
   prepare_for_secret();
   Bytes random;
   randombytes_buf(random.data(), random.size());
@@ -148,10 +148,10 @@ std::string own_folder(const std::filesystem::path& temporary) {
 
 // Ranks that start together agree on one file: each writes its own, the first link() wins.
 void make_secret(const std::string& path) {
-  const auto own = text(path, ".", Secret::new_words().substr(0, 16));
+  const auto own = text(path, ".", Secret::new_digits().substr(0, 16));
   {
     const Descriptor file(::open(own.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    auto words = Secret::new_words();
+    auto words = Secret::new_digits();
     const bool written = file && ::write(*file, words.data(), words.size()) == static_cast<ssize_t>(words.size());
     sodium_memzero(words.data(), words.size());
     SHADE_REQUIRE(written, "cannot write ", own, ": ", std::strerror(errno), "; set SHADE_SECRET_FILE");

@@ -25,7 +25,7 @@ class Secret {
   using Bytes = KeyBytes::Bytes;
 
   static constexpr size_t kFewestCharacters = 32;
-  static std::string new_words();            // 64 hexadecimal digits from the system's generator
+  static std::string new_digits();           // 64 hexadecimal digits from the system's generator
   static Secret of(std::string_view words);  // BLAKE2b; shorter words than kFewestCharacters are refused
 
   Secret derived(std::string_view purpose) const;

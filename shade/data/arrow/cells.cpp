@@ -2,7 +2,7 @@
 
 #include "shade/base/error.h"
 #include "shade/data/arrow/batches.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/io/strict_json.h"
 
 namespace shade::data {
 namespace {
@@ -14,7 +14,7 @@ void set_other(Cell& cell, std::string found) {
   cell.found = std::move(found);
 }
 
-std::string type_words(const arrow::DataType& type) { return printable(type.ToString(), kShownType); }
+std::string type_text(const arrow::DataType& type) { return printable(type.ToString(), kShownType); }
 
 void set_text(Cell& cell, std::string_view words) {
   if (io::first_not_utf8(words)) return set_other(cell, "a string that is not UTF-8");
@@ -55,7 +55,7 @@ bool has_unwritten(const arrow::StructArray& messages, int64_t index) {
 void read_messages(const arrow::Array& list, Cell& cell) {
   const auto& structs = static_cast<const arrow::StructArray&>(list);
   const auto roles = child_called(structs, is_role_key), contents = child_called(structs, is_content_key);
-  if (!roles || !contents) return set_other(cell, text("a list of ", type_words(*list.type())));
+  if (!roles || !contents) return set_other(cell, text("a list of ", type_text(*list.type())));
   cell.messages.clear();
   for (int64_t i = 0; i < list.length(); ++i) {
     if (list.IsNull(i)) return set_other(cell, text("a list whose element ", i + 1, " is null"));
@@ -78,7 +78,7 @@ void read_messages(const arrow::Array& list, Cell& cell) {
 template <class List>
 void read_list(const arrow::Array& array, int64_t index, Cell& cell) {
   const auto slice = static_cast<const List&>(array).value_slice(index);
-  if (slice->type_id() != arrow::Type::STRUCT) return set_other(cell, text("a list of ", type_words(*slice->type())));
+  if (slice->type_id() != arrow::Type::STRUCT) return set_other(cell, text("a list of ", type_text(*slice->type())));
   read_messages(*slice, cell);
 }
 
@@ -113,7 +113,7 @@ void read_cell(const arrow::Array& array, int64_t index, Cell& cell) {
     case Type::LIST_VIEW: return read_list<arrow::ListViewArray>(array, index, cell);
     case Type::LARGE_LIST_VIEW: return read_list<arrow::LargeListViewArray>(array, index, cell);
     case Type::FIXED_SIZE_LIST: return read_list<arrow::FixedSizeListArray>(array, index, cell);
-    default: set_other(cell, text("a value of type ", type_words(*array.type())));
+    default: set_other(cell, text("a value of type ", type_text(*array.type())));
   }
 }
 

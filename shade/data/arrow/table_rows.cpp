@@ -6,7 +6,7 @@
 #include "shade/data/arrow/batches.h"
 #include "shade/data/arrow/cells.h"
 #include "shade/io/errors.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/io/strict_json.h"
 
 namespace shade::data {
 

@@ -12,7 +12,7 @@
 #include "shade/io/digest.h"
 #include "shade/io/errors.h"
 #include "shade/io/model_file.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/io/strict_json.h"
 
 namespace shade::data {
 namespace {

@@ -4,7 +4,7 @@
 #include "shade/data/tokenizer/byte_level.h"
 #include "shade/io/digest.h"
 #include "shade/io/errors.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/io/strict_json.h"
 
 namespace shade::data {
 namespace {

@@ -7,7 +7,7 @@
 #include "shade/data/strict_document.h"
 #include "shade/data/tokenizer/characters.h"
 #include "shade/io/errors.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/io/strict_json.h"
 
 namespace shade::data {
 namespace {

@@ -9,7 +9,7 @@
 #include "shade/data/tokenizer/byte_level.h"
 #include "shade/data/tokenizer/characters.h"
 #include "shade/data/tokenizer/normalizer.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/io/strict_json.h"
 
 namespace shade::data {
 namespace {

@@ -5,10 +5,11 @@
 
 namespace shade::privacy {
 
+// A noise multiplier and the epsilon that it gives.
 struct Calibration {
-  double sigma = 0;
-  Spent
-      spent;  // at that sigma: epsilon at most the target, and within a relative 1e-4 of it where sigma's range allows
+  double sigma = 0;  // from kMinNoise to kMaxNoise
+  // At that sigma: epsilon at most the target, and within a relative 1e-4 of it where sigma's range allows.
+  Spent spent;
 };
 
 // `mechanism.noise_multiplier` is what is looked for; its value is ignored. Throws UsageError if no sigma will do.

@@ -21,14 +21,16 @@ namespace shade::privacy {
 // (activation and output gradient), or each sample's gradient.
 enum class Keep { nothing, books, gradients };
 
+// A row of the table of our own methods.
 struct MethodRow {
-  MethodName name;
-  int passes = 1;
-  NormAlgorithm norm = NormAlgorithm::automatic;
-  Keep keep = Keep::nothing;
-  int64_t micro_batch = 0;  // samples at a time; 0: as they come
-  bool choose = false;      // keep and norm are chosen for each layer and shape
+  MethodName name;                                // none: no clipping, or a method from outside
+  int passes = 1;                                 // backward passes per micro-batch, 1 or 2
+  NormAlgorithm norm = NormAlgorithm::automatic;  // of linear layers whose gradients are not kept
+  Keep keep = Keep::nothing;                      // of a linear layer, until the norms are known
+  int64_t micro_batch = 0;                        // samples at a time; 0: as they come
+  bool choose = false;                            // keep and norm are chosen for each layer and shape
 };
+// Returns the row of that name, which stays valid.
 const MethodRow& row_of(MethodName name);
 
 // One walk over the graph.
@@ -39,14 +41,16 @@ struct MethodPass {
 
 // What the samples of the step so far looked like. Not private: for those who run the training, not for release.
 struct ClipCounts {
-  int64_t samples = 0, clipped = 0, not_finite = 0;  // clipped: norm > C (between C and its margin is not counted)
-  double below = 0;                                  // sum of [norm <= C] - 1/2, for adaptive clipping
+  int64_t samples = 0;     // all but blank ones
+  int64_t clipped = 0;     // norm > C (between C and its margin is not counted)
+  int64_t not_finite = 0;  // loss or norm is not finite; left out of the sum
+  double below = 0;        // sum of [norm <= C] - 1/2, for adaptive clipping
 };
 
 // The squared norms of one micro-batch, for those who check them. Not private.
 struct RecordedNorms {
-  at::Tensor squares_B;  // of all weights together
-  std::map<nn::WeightId, at::Tensor> by_weight;
+  at::Tensor squares_B;                          // of all weights together
+  std::map<nn::WeightId, at::Tensor> by_weight;  // [B] each, of trainable weights
 };
 
 // How a step's gradients become one sum. What a step needs of it; ClippingMethod has what the private ones share.
@@ -54,6 +58,7 @@ class Method : public nn::GradientTap {
  public:
   ~Method() override = default;
 
+  // The backward passes over each micro-batch, in order; at least one.
   virtual std::span<const MethodPass> passes() const = 0;
   virtual int64_t micro_batch() const { return 0; }  // samples at a time; 0: as they come
   virtual bool repeatable() const { return true; }   // the same step again has the same bits
@@ -79,20 +84,23 @@ class Method : public nn::GradientTap {
 
   // The squared norms of every micro-batch, for those who check them. Not private.
   virtual void record_norms(bool /*on*/) {}
+  // Returns those recorded since the last call, one entry per micro-batch.
   virtual std::vector<RecordedNorms> drain_norms() { return {}; }
 };
 
 // What a method is made for. Parameters and sink must outlive it.
 struct MethodSetup {
-  const nn::Parameters& parameters;
-  nn::GradientSink& sink;
-  PrivacyEvent event{};  // of a step that is not private: none of it counts
-  int64_t samples = 0;   // of a micro-batch, whatever records were drawn; 0: not known
+  const nn::Parameters& parameters;  // of the model
+  nn::GradientSink& sink;            // receives the summed gradients
+  PrivacyEvent event{};              // of a step that is not private: none of it counts
+  int64_t samples = 0;               // of a micro-batch, whatever records were drawn; 0: not known
 };
 
 // A row of the table, or a method from outside.
 using MakeMethod = std::function<std::unique_ptr<Method>(const MethodSetup& setup)>;
+// Makes our own method of that name. `none` ignores the options.
 MakeMethod method_of(MethodName name, const ClipOptions& options = {});
+// The same with the method and the clip options of a configuration.
 inline MakeMethod method_of(const DpConfig& config) { return method_of(config.dp, config.clip); }
 
 // Norms, coefficients, clipped sums. A method derives from it and says in which order they come:
@@ -101,8 +109,10 @@ inline MakeMethod method_of(const DpConfig& config) { return method_of(config.dp
 //   finish()     norms_.require_complete(), count(), add_clipped(layer, coefficients(group)), sink_->complete(weight)
 class ClippingMethod : public Method {
  public:
+  // For a method from outside, which has no row in the table.
   explicit ClippingMethod(const MethodSetup& setup, const ClipOptions& options = {})
       : ClippingMethod(MethodRow{.name = MethodName::none}, setup, options) {}
+  // For a row of the table. A norm algorithm that `options` state replaces the row's.
   ClippingMethod(const MethodRow& row, const MethodSetup& setup, const ClipOptions& options);
 
   int64_t micro_batch() const override { return row_.micro_batch; }
@@ -124,15 +134,16 @@ class ClippingMethod : public Method {
   const at::Tensor& coefficients(size_t group);
   // A layer's clipped samples to its buffers (clip/exact_sum.h).
   void add_clipped(const nn::LayerGrad& grad, const at::Tensor& c_B);
+  // The same from gradients that were kept per sample.
   void add_clipped(const SampleGradients& grad, const at::Tensor& c_B);
   void count();  // this micro-batch's samples
 
-  nn::GradientSink* sink_;
-  ClipOptions options_;
-  MethodRow row_;
-  Clipper clipper_;
-  SampleNorms norms_;
-  at::Tensor bad_B_;  // samples whose loss is not finite, and blank ones
+  nn::GradientSink* sink_;  // receives the clipped sums
+  ClipOptions options_;     // as passed to the constructor
+  MethodRow row_;           // with the norm algorithm that is used
+  Clipper clipper_;         // computes coefficients from norms
+  SampleNorms norms_;       // of the present micro-batch
+  at::Tensor bad_B_;        // samples whose loss is not finite, and blank ones
 
  private:
   int64_t present() const { return norms_.samples() - blank_; }

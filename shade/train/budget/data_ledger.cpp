@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kFormat = "shade data ledger";
 
-std::string words_of(privacy::PrivacyUnit unit, const std::string& unit_by) {
+std::string describe(privacy::PrivacyUnit unit, const std::string& unit_by) {
   return text("one ", to_string(unit), unit_by.empty() ? "" : " (" + unit_by + ")");
 }
 
@@ -97,8 +97,8 @@ void DataBooks::require_unit(privacy::PrivacyUnit unit, const std::string& unit_
   if (entries.empty()) return;
   const auto& first = entries.front().spender;
   SHADE_REQUIRE(
-      first.unit == unit && first.unit_by == unit_by, "its first run protects ", words_of(first.unit, first.unit_by),
-      ", and this run ", words_of(unit, unit_by),
+      first.unit == unit && first.unit_by == unit_by, "its first run protects ", describe(first.unit, first.unit_by),
+      ", and this run ", describe(unit, unit_by),
       ": what they spend doesn't add up to a promise for either. Use a data ledger for each, or the same unit");
 }
 

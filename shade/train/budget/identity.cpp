@@ -26,7 +26,7 @@ std::string first_weights(shard::Runtime& runtime, optim::Optimizer& optimizer) 
 
 Identity identity_of(Job& job) {
   auto all = computes_with(job.device());
-  all["job"] = job.words();
+  all["job"] = job.settings();
   all["weights"] = first_weights(job.runtime(), job.optimizer());
   const auto& group = job.groups().control;
   auto mine = io::digest_of(all.dump());

@@ -119,7 +119,7 @@ int64_t DataSpending::look(int64_t made, int64_t last) {
     read_on_rank0(out);
     return out.dump();
   }));
-  words_ = found.at("words");
+  standing_ = found.at("words");
   last_ = std::min(last, made + found.at("room").get<int64_t>());
   return last_;
 }

@@ -32,7 +32,7 @@ class DataSpending {
   // Collective, when `steps` steps were made and no more will be: returns how much of the cap is used.
   std::string settle(int64_t steps);
 
-  const std::string& words() const { return words_; }  // where the data set stood at look()
+  const std::string& standing_text() const { return standing_; }  // where the data set stood at look()
 
  private:
   void read_on_rank0(Json& found);
@@ -47,7 +47,7 @@ class DataSpending {
   std::string id_;                    // rank 0's
   int64_t made_ = 0, last_ = 0;
   int64_t reserved_ = 0;  // steps below it are counted
-  std::string words_;
+  std::string standing_;
 };
 
 // Collective. Throws UsageError if the run in this history spends from a data ledger: it must be named again.

@@ -22,6 +22,7 @@
 
 namespace shade::train {
 
+// A split of a data set's records into those for training and those for evaluation.
 class HeldOut {
  public:
   // Throw UsageError: no records, more than half of them asked for, or none left for training.
@@ -33,18 +34,18 @@ class HeldOut {
   // The last ones. `how` is added to describe().
   static HeldOut behind(int64_t records, int64_t held_out, std::string how);
 
-  int64_t records() const { return records_; }
+  int64_t records() const { return records_; }  // of both uses
   // Another record, or another user, never moves this one from one use to the other: what a private job needs.
   bool each_alone() const { return each_alone_; }
-  int64_t training() const { return records_ - evaluation(); }
-  int64_t evaluation() const { return static_cast<int64_t>(evaluation_.size()); }
+  int64_t training() const { return records_ - evaluation(); }                     // number of records trained on
+  int64_t evaluation() const { return static_cast<int64_t>(evaluation_.size()); }  // number of records held out
   // Units of privacy that are trained on: records or windows, or users, for which the split must be by user.
   int64_t training(privacy::PrivacyUnit unit) const;
-  int64_t training_record(int64_t i) const;
+  int64_t training_record(int64_t i) const;  // the i-th record that is trained on, from 0, ascending
   // Those that are trained on, if the split is by user; null: it is not.
   const data::Users* users() const { return users_.get(); }
   const std::vector<int64_t>& evaluation_records() const { return evaluation_; }  // ascending
-  std::string describe() const;
+  std::string describe() const;  // "900 for training, 100 held out by content (eval_rate 0.1)"
 
  private:
   explicit HeldOut(int64_t records);

@@ -2,8 +2,7 @@
 //
 //   max_length   every sample has the full length.
 //   longest      samples of similar length are computed together (train/feed/loader.h) and padded to the longest of
-//   them. The
-//                shorter they are the more there are, up to the positions of a micro-batch of full ones.
+//                them; the shorter they are the more there are, up to the positions of a micro-batch of full ones.
 //
 // In a private run `longest` pads a sample to the next length of a grid (16, 24, 32, 48, 64, ...): its length decides
 // that alone, and no other record changes the shapes, and so the rounding, that it is computed with. A sample of

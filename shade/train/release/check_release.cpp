@@ -74,7 +74,7 @@ bool matches(const fs::path& folder, const std::string& name, const std::string&
   const auto page = io::read_model_text(folder, name);
   if (io::sha256_of(page) != digest) return false;
   if (!is_stated_in(promise, page))
-    throw Error(text(folder / kStatementJson, " states ", words_of(promise), ", and the first paragraph of ",
+    throw Error(text(folder / kStatementJson, " states ", describe(promise), ", and the first paragraph of ",
                      kStatementText, " another guarantee; ask the publisher which of them holds"));
   return true;
 }
@@ -137,7 +137,7 @@ std::vector<std::string> lines_of(const CheckedRelease& checked) {
                        ", which does not hold for this folder (", join(rest, ", "), ")"));
   } else {
     rest.insert(rest.begin(), text(count(checked.matching, "file matches", "files match"), " the statement of ", day,
-                                   checked.passed() ? text(": ", words_of(checked.statement.promise)) : ""));
+                                   checked.passed() ? text(": ", describe(checked.statement.promise)) : ""));
     out.push_back(join(rest, "; "));
   }
   return out;
@@ -260,7 +260,7 @@ ReadStatement read_statement(const Json& json, const std::filesystem::path& file
   return out;
 }
 
-std::string words_of(const std::optional<StatedPromise>& promise) {
+std::string describe(const std::optional<StatedPromise>& promise) {
   if (!promise) return std::string(kNoPromise);
   const auto together = [](int64_t runs) {
     return text(", of ", runs, runs == 1 ? " run with a data ledger" : " runs together");

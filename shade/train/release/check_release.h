@@ -31,7 +31,7 @@ struct ReadStatement {
 ReadStatement read_statement(const Json& json, const std::filesystem::path& file);
 
 // "epsilon 3 at delta 1e-05 per user, of 2 runs together", "NO privacy guarantee"
-std::string words_of(const std::optional<StatedPromise>& promise);
+std::string describe(const std::optional<StatedPromise>& promise);
 
 // Whether the first paragraph of a PRIVACY.md states the same figures.
 bool is_stated_in(const std::optional<StatedPromise>& promise, std::string_view page);

@@ -11,7 +11,7 @@
 #include "shade/base/utc.h"
 #include "shade/checkpoint/ledger.h"
 #include "shade/io/digest.h"
-#include "shade/io/mapped_file.h"
+#include "shade/io/input_file.h"
 #include "shade/io/model_file.h"
 #include "shade/io/weight_folder.h"
 #include "shade/privacy/mechanism_version.h"

@@ -9,7 +9,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/explain.h"
-#include "shade/base/new_file.h"
+#include "shade/base/files.h"
 #include "shade/base/utc.h"
 #include "shade/checkpoint/folder.h"
 #include "shade/checkpoint/saved_weights.h"

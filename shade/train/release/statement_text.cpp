@@ -17,7 +17,7 @@ using privacy::PrivacyUnit;
 // All digits: a sigma that is rounded up would promise more noise than there was.
 std::string exact(double value) { return Json(value).dump(); }
 
-std::string unit_words(const PrivacyStatement& s) {
+std::string unit_text(const PrivacyStatement& s) {
   if (s.unit != PrivacyUnit::user)
     return s.unit_by.empty() ? to_string(s.unit) : text(to_string(s.unit), " (", visible(s.unit_by), ")");
   return text("user with all records, named by the field '", visible(s.unit_by), "'");
@@ -27,36 +27,36 @@ std::string whole_unit(PrivacyUnit unit) {
   return text(to_string(unit), unit == PrivacyUnit::user ? ", with all records of that user," : "");
 }
 
-std::string sampling_words(const privacy::Mechanism& m) {
+std::string sampling_text(const privacy::Mechanism& m) {
   auto out = text(to_string(m.sampler), " sampling at rate ", exact(m.sample_rate));
   if (m.max_batch > 0) out += text(", batches of at most ", m.max_batch, " of at most ", m.population);
   return out;
 }
 
-std::string steps_words(const Steps& kind) {
-  return text(kind.count, kind.count == 1 ? " step: " : " steps: ", sampling_words(kind.mechanism), ", sigma ",
+std::string steps_text(const Steps& kind) {
+  return text(kind.count, kind.count == 1 ? " step: " : " steps: ", sampling_text(kind.mechanism), ", sigma ",
               exact(kind.mechanism.noise_multiplier), ", clip norm ", exact(kind.clip_norm), " (",
               to_string(kind.clip_style), ")",
               kind.max_records > 0 ? text(", at most ", kind.max_records, " records of a user in a step") : "");
 }
 
-std::string epsilon_words(double epsilon, double delta) {
+std::string epsilon_text(double epsilon, double delta) {
   return text("epsilon ", rounded_up(epsilon), " at delta ", exact(delta));
 }
 
-std::string cap_words(const privacy::Cap& cap) {
+std::string cap_text(const privacy::Cap& cap) {
   return text("epsilon ", plain_digits(cap.epsilon), " at delta ", exact(cap.delta));
 }
 
-std::string headline_words(const PrivacyStatement& s) {
-  return s.is_shared() ? cap_words(s.data_ledger->cap) : epsilon_words(s.spent->epsilon, s.spent->delta);
+std::string headline_text(const PrivacyStatement& s) {
+  return s.is_shared() ? cap_text(s.data_ledger->cap) : epsilon_text(s.spent->epsilon, s.spent->delta);
 }
 
-std::string own_words(const PrivacyStatement& s) {
-  return text(epsilon_words(s.spent->epsilon, s.spent->delta), " by ", to_string(s.spent->accountant));
+std::string own_text(const PrivacyStatement& s) {
+  return text(epsilon_text(s.spent->epsilon, s.spent->delta), " by ", to_string(s.spent->accountant));
 }
 
-std::string accountant_words(privacy::Accountant accountant) {
+std::string accountant_text(privacy::Accountant accountant) {
   switch (accountant) {
     case privacy::Accountant::prv:
       return "prv: numerical composition of the privacy loss distributions of all steps (Gopi, Lee, Wutschitz 2021), "
@@ -77,7 +77,7 @@ std::string optimizer_name(optim::Algorithm algorithm) {
   return {};
 }
 
-std::string style_words(privacy::ClipStyle style) {
+std::string style_text(privacy::ClipStyle style) {
   switch (style) {
     case privacy::ClipStyle::flat: return "flat: one norm over all weights";
     case privacy::ClipStyle::per_layer: return "per_layer: each module by itself, together at most C";
@@ -89,7 +89,7 @@ std::string style_words(privacy::ClipStyle style) {
   return {};
 }
 
-std::string key_words(NoiseKeyState state) {
+std::string key_text(NoiseKeyState state) {
   switch (state) {
     case NoiseKeyState::absent:
       return "At the time of release the key was not in the run directory: shade deletes it when a run has finished. "
@@ -127,7 +127,7 @@ std::string list(const std::vector<std::string>& items) {
   return out;
 }
 
-std::string program_words(const PrivacyStatement::Program& program) {
+std::string program_text(const PrivacyStatement::Program& program) {
   std::vector<std::string> out;
   for (const auto& [key, word] :
        {std::pair("shade", program.shade), {"commit", program.commit}, {"libtorch", program.libtorch}})
@@ -135,7 +135,7 @@ std::string program_words(const PrivacyStatement::Program& program) {
   return out.empty() ? "not stated: the run does not record it" : join(out, ", ");
 }
 
-std::string base_words(const TrainingFacts::Base& base) {
+std::string base_text(const TrainingFacts::Base& base) {
   if (base.name.empty()) return "none: training started from random weights";
   auto out = base.name;
   if (!base.revision.empty()) out += text(", revision ", base.revision);
@@ -154,15 +154,15 @@ std::string facts_table(const PrivacyStatement& s) {
                   row({"training last started on (UTC)", known(facts.started)}), row({"data set", known(facts.data)}));
   for (const auto& [of, number, why] : facts.counts)
     out += row({text(of, " in training"), number ? text(*number) : text("not stated: ", why)});
-  out += row({"base model", base_words(facts.base)});
-  for (const auto& base : facts.later_bases) out += row({"base model of a later start", base_words(base)});
+  out += row({"base model", base_text(facts.base)});
+  for (const auto& base : facts.later_bases) out += row({"base model of a later start", base_text(base)});
   out += row({"trained weights",
               facts.settings.contains("lora_rank")
                   ? "LoRA adapters, and the head if the model classifies; all others are the base model's"
                   : "all"}) +
          row({"released weights", text("after step ", facts.checkpoint_step, " of the run")}) +
-         row({"trained with (last start)", program_words(s.trained_with)}) +
-         row({"released with", program_words(s.released_with)});
+         row({"trained with (last start)", program_text(s.trained_with)}) +
+         row({"released with", program_text(s.released_with)});
   if (!s.ledger_digest.empty())
     out += row({"ledger of the run", text("BLAKE2b-256 ", s.ledger_digest, " (b2sum -l 256)")});
   return out;
@@ -187,7 +187,7 @@ std::string settings_table(const PrivacyStatement& s) {
 }
 
 // Lines that sha256sum -c reads.
-std::string files_words(const PrivacyStatement& s) {
+std::string files_text(const PrivacyStatement& s) {
   std::string lines;
   for (const auto& [name, digest] : s.files)
     if (name != kStatementText) lines += text(digest, "  ", name, "\n");
@@ -201,18 +201,18 @@ std::string files_words(const PrivacyStatement& s) {
       lines, "```\n");
 }
 
-std::string promise_words(const PrivacyStatement& s) {
+std::string promise_text(const PrivacyStatement& s) {
   return text(s.is_shared() ? text("The ", s.data_ledger->runs,
                                    " runs so far that share the data ledger of this data set, this one among them, are "
                                    "differentially private together: ")
                             : "This model was trained with differential privacy: ",
-              "**", headline_words(s), "**. This holds for each ", cell(unit_words(s)),
+              "**", headline_text(s), "**. This holds for each ", cell(unit_text(s)),
               s.key == NoiseKeyState::absent ? "."
                                              : ", but **not against anyone who has the key of the noise**, which "
                                                "was not deleted.");
 }
 
-std::string odds_words(const PrivacyStatement& s) {
+std::string odds_text(const PrivacyStatement& s) {
   const auto [epsilon, delta] = headline(s);
   const auto number = s.is_shared() ? plain_digits(epsilon) : rounded_up(epsilon);
   const double factor = std::exp(std::stod(number));
@@ -228,22 +228,22 @@ std::string odds_words(const PrivacyStatement& s) {
 std::string guarantee_table(const PrivacyStatement& s) {
   auto out = text("\n## Guarantee\n\n| | |\n|---|---|\n");
   if (s.is_shared())
-    out += row({"epsilon and delta of all runs together",
-                text(cap_words(s.data_ledger->cap), ", the cap of the data ledger")});
+    out += row(
+        {"epsilon and delta of all runs together", text(cap_text(s.data_ledger->cap), ", the cap of the data ledger")});
   out += row({s.is_shared() ? "epsilon and delta of this run alone" : "epsilon and delta",
-              text(epsilon_words(s.spent->epsilon, s.spent->delta), " (upper bound, rounded up)")}) +
-         row({"accountant", accountant_words(s.spent->accountant)});
+              text(epsilon_text(s.spent->epsilon, s.spent->delta), " (upper bound, rounded up)")}) +
+         row({"accountant", accountant_text(s.spent->accountant)});
   if (s.data_ledger) {
     const auto& total = *s.data_ledger;
     out +=
         row({"data ledger",
-             text(total.runs, total.runs == 1 ? " run" : " runs", " so far. Cap: ", cap_words(total.cap),
+             text(total.runs, total.runs == 1 ? " run" : " runs", " so far. Cap: ", cap_text(total.cap),
                   ", enforced by a Renyi filter (Feldman, Zrnic 2021). It holds whatever the settings of a run were "
                   "chosen by, as long as it was not by results without noise. If all runs were planned ahead: epsilon ",
                   rounded_up(total.planned.epsilon), " by ", to_string(total.planned.accountant),
                   ". BLAKE2b-256 of the file ", total.digest)});
   }
-  return out + row({"neighbouring data sets", adjacency(s.unit)}) + row({"unit of privacy", unit_words(s)}) +
+  return out + row({"neighbouring data sets", adjacency(s.unit)}) + row({"unit of privacy", unit_text(s)}) +
          row({"steps that it counts", text(s.step_count(), ", all that the ledger of the run has")});
 }
 
@@ -260,7 +260,7 @@ std::string batch_words(const PrivacyStatement& s) {
 }
 
 // Why one unit moves the sum by at most C.
-std::string sum_words(const PrivacyStatement& s) {
+std::string sum_text(const PrivacyStatement& s) {
   const auto unit = to_string(s.unit);
   const auto exact = std::count_if(s.steps.begin(), s.steps.end(), [](const Steps& kind) { return kind.exact_sum; });
   std::string out;
@@ -283,7 +283,7 @@ std::string sum_words(const PrivacyStatement& s) {
 }
 
 // What finite precision does to the noise.
-std::string noise_words(const PrivacyStatement& s) {
+std::string noise_text(const PrivacyStatement& s) {
   const auto ideal = std::count_if(s.steps.begin(), s.steps.end(), [](const Steps& kind) { return kind.ideal_noise; });
   std::string out;
   if (ideal > 0)
@@ -300,7 +300,7 @@ std::string noise_words(const PrivacyStatement& s) {
   return out;
 }
 
-std::string mechanism_words(const PrivacyStatement& s) {
+std::string mechanism_text(const PrivacyStatement& s) {
   const auto unit = to_string(s.unit), optimizer = optimizer_name(s.optimizer);
   const bool plain = s.optimizer == optim::Algorithm::sgd;
   const bool adaptive = std::any_of(s.steps.begin(), s.steps.end(),
@@ -315,10 +315,10 @@ std::string mechanism_words(const PrivacyStatement& s) {
                  "both releases together cost what one with sigma would. "
                : "",
       "This is DP-SGD (Abadi et al. 2016)",
-      plain ? "" : text(" with ", optimizer, " as its optimizer (DP-", optimizer, ")"), ".\n\n", sum_words(s),
+      plain ? "" : text(" with ", optimizer, " as its optimizer (DP-", optimizer, ")"), ".\n\n", sum_text(s),
       "The noise comes from ChaCha20, a cryptographic random number generator, with a secret key of 256 bits "
       "that the operating system generated. ",
-      key_words(s.key), "\n\n", noise_words(s));
+      key_text(s.key), "\n\n", noise_text(s));
   const bool users = s.unit == PrivacyUnit::user;
   std::vector<std::string> head{"steps", "sampling rate q", "sigma", "clip norm C", "clipping", "divisor"};
   if (users) head.emplace_back("K");
@@ -331,7 +331,7 @@ std::string mechanism_words(const PrivacyStatement& s) {
              m.max_batch > 0 ? text(", at most ", m.max_batch, " of at most ", m.population) : "", ")"),
         exact(m.noise_multiplier),
         exact(kind.clip_norm),
-        style_words(kind.clip_style),
+        style_text(kind.clip_style),
         exact(kind.divisor)};
     if (users) cells.push_back(text(kind.max_records));
     out += row(cells);
@@ -352,16 +352,16 @@ std::vector<std::string> short_lines(const PrivacyStatement& s) {
   std::vector<std::string> out;
   const auto more = [&](const auto&... words) { out.push_back(text("         ", words...)); };
   if (s.is_shared()) {
-    out.push_back(text("privacy  ", headline_words(s), " for the ", s.data_ledger->runs,
+    out.push_back(text("privacy  ", headline_text(s), " for the ", s.data_ledger->runs,
                        " runs so far that share the data ledger, together", neighbours));
-    more("this run alone: ", own_words(s));
+    more("this run alone: ", own_text(s));
   } else {
-    out.push_back(text("privacy  ", own_words(s), neighbours));
+    out.push_back(text("privacy  ", own_text(s), neighbours));
   }
-  if (!s.unit_by.empty()) more("unit: ", unit_words(s));
+  if (!s.unit_by.empty()) more("unit: ", unit_text(s));
   if (s.key != NoiseKeyState::absent)
     more("the key of the noise was not deleted: this does not hold against anyone who has it");
-  for (const auto& kind : s.steps) more(steps_words(kind));
+  for (const auto& kind : s.steps) more(steps_text(kind));
   more("ledger ", s.ledger_digest);
   more("PRIVACY.md (shade release) states what is taken as public and what is not covered");
   return out;
@@ -372,10 +372,10 @@ std::string markdown(const PrivacyStatement& s) {
   if (!s.no_guarantee.empty())
     return out + text("**There is NO privacy guarantee for this model: ", s.no_guarantee,
                       ".** Assume that records it was trained on can be recovered from it.\n\n", facts_table(s),
-                      settings_table(s), files_words(s));
-  return out + text(promise_words(s), "\n\n", odds_words(s), "\n\n", facts_table(s), guarantee_table(s),
-                    mechanism_words(s), settings_table(s), "\n## Taken as public\n\n", list(s.taken_as_public),
-                    "\n## Not covered\n\n", list(s.not_covered), files_words(s));
+                      settings_table(s), files_text(s));
+  return out + text(promise_text(s), "\n\n", odds_text(s), "\n\n", facts_table(s), guarantee_table(s),
+                    mechanism_text(s), settings_table(s), "\n## Taken as public\n\n", list(s.taken_as_public),
+                    "\n## Not covered\n\n", list(s.not_covered), files_text(s));
 }
 
 }  // namespace shade::train

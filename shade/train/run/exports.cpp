@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "shade/base/error.h"
-#include "shade/base/new_file.h"
+#include "shade/base/files.h"
 #include "shade/base/strings.h"
 #include "shade/checkpoint/agreement.h"
 #include "shade/data/chat/chat_template.h"

@@ -14,22 +14,28 @@
 
 namespace shade::train {
 
-struct ModelStates {  // of all ranks of a host; offloaded ones don't count
-  Bytes weights, gradients, optimizer;
+// Memory of all ranks of a host; offloaded states don't count.
+struct ModelStates {
+  Bytes weights;    // with gathered or converted copies that stay
+  Bytes gradients;  // 0 where they take the memory of gathered weights (zero2)
+  Bytes optimizer;  // 0: it keeps no state
 
   Bytes total() const;  // at most 8 EiB, as are the parts
 };
 
+// What the states of a training run depend on.
 struct StatesPlan {
-  shard::ShardConfig shard;
-  nn::DType compute = nn::DType::fp32;
+  shard::ShardConfig shard;                 // strategy and offload
+  nn::DType compute = nn::DType::fp32;      // type of the computation
   std::optional<optim::OptimConfig> optim;  // none: nothing is updated
-  int ranks = 1, local_ranks = 1;
+  int ranks = 1;                            // of the world
+  int local_ranks = 1;                      // of this host
 };
 
 // Where nothing is sharded, converted or updated: weights and gradients of one type, whole on every rank.
 ModelStates plain_states(const models::ModelSize& size, nn::DType type, int local_ranks = 1);
 
+// States of a training run. Throws UsageError if the strategy doesn't fit the ranks.
 ModelStates model_states(const models::ModelSize& size, const StatesPlan& plan);
 
 // Throws UsageError with the figures if the states exceed what is available to all ranks of this host.

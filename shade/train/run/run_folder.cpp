@@ -13,9 +13,9 @@
 
 #include "shade/base/error.h"
 #include "shade/base/explain.h"
-#include "shade/base/interrupted.h"
+#include "shade/base/files.h"
 #include "shade/base/log.h"
-#include "shade/base/new_file.h"
+#include "shade/base/stop_signals.h"
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
 #include "shade/checkpoint/folder.h"

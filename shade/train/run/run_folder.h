@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "shade/base/files.h"
 #include "shade/base/json.h"
-#include "shade/base/private_file.h"
 #include "shade/privacy/key.h"
 #include "shade/train/spec/recipe.h"
 

@@ -118,7 +118,7 @@ Trainer::Trainer(comm::World& world, Resolved<Recipe> run, std::unique_ptr<const
   if (facts.num_classes) model_ = counted_model(*run_);
   job_ = make_job();
   const auto identity = identity_of(*job_);
-  job_words_ = identity.parts.at("job");
+  job_settings_ = identity.parts.at("job");
   exports_ = std::make_unique<Exports>(*run_, *model_, *dataset_, job_->runtime());
   resume({.digest = identity.digest,
           .settings = settings_of(run_.json(), world.size(), identity.parts),

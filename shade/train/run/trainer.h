@@ -80,7 +80,7 @@ class Trainer {
   shard::Runtime& runtime() { return job_->runtime(); }
   optim::Optimizer& optimizer() { return job_->optimizer(); }
   int64_t micro_batch() const { return job_->micro_batch(); }
-  const Json& job_words() const { return job_words_; }  // as they are in the identity; for tests, written nowhere
+  const Json& job_settings() const { return job_settings_; }  // as they are in the identity; for tests, written nowhere
 
  private:
   std::unique_ptr<Job> make_job();
@@ -111,7 +111,7 @@ class Trainer {
   privacy::PrivacyEvent event_;
   std::unique_ptr<Spending> spending_;  // of a private run
   std::unique_ptr<Job> job_;
-  Json job_words_;
+  Json job_settings_;
   std::unique_ptr<Exports> exports_;
   std::unique_ptr<Checkpoints> checkpoints_;
   std::unique_ptr<Evaluations> evaluations_;

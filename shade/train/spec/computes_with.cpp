@@ -14,9 +14,9 @@
 
 #include "shade/comm/backends/backends.h"
 #include "shade/io/digest.h"
-#include "shade/io/mapped_file.h"
-#include "shade/profile/cpu.h"
+#include "shade/io/input_file.h"
 #include "shade/profile/device.h"
+#include "shade/profile/placement.h"
 #include "shade/train/step/job.h"
 
 namespace shade::train {
@@ -85,7 +85,7 @@ Json libraries() {
 }
 
 // What kernels run on, and by what its sums travel. Empty on a CPU, which `processor` describes.
-Json device_words(at::Device device) {
+Json device_settings(at::Device device) {
   if (device.is_cpu()) return nullptr;
   return {{"name", profile::device_name(device)}, {"visible", comm::nccl_devices()}, {"nccl", comm::nccl_version()}};
 }
@@ -110,8 +110,8 @@ const std::string& program_digest() {
 }  // namespace
 
 Json computes_with(at::Device device) {
-  return {{"threads", at::get_num_threads()}, {"libtorch", TORCH_VERSION},   {"processor", processor()},
-          {"device", device_words(device)},   {"program", program_digest()}, {"libraries", libraries()},
+  return {{"threads", at::get_num_threads()},  {"libtorch", TORCH_VERSION},   {"processor", processor()},
+          {"device", device_settings(device)}, {"program", program_digest()}, {"libraries", libraries()},
           {"variables", variables()}};
 }
 
@@ -122,7 +122,7 @@ Json must_be_shared(at::Device device) {
     out["processor"] = {{"name", profile::cpu_name()},
                         {"digest", io::to_hex(io::digest_of(instructions())).substr(0, 12)}};
   } else {
-    out["device"] = device_words(device);
+    out["device"] = device_settings(device);
     out["device"].erase("visible");
   }
   out["variables"] = Json::array();

@@ -7,7 +7,7 @@
 #include "shade/base/visible_text.h"
 #include "shade/data/text_dataset.h"
 #include "shade/data/unused_fields.h"
-#include "shade/io/untrusted_text.h"
+#include "shade/io/strict_json.h"
 #include "shade/profile/placement.h"
 
 namespace shade::train {
@@ -71,7 +71,7 @@ void tell_history(Report& report, const Introduction& run) {
     if (spent > made) more("the ledger has ", spent - made, " more steps, which stay counted");
   }
   if (run.spending != nullptr && run.spending->data() != nullptr) {
-    report.say(run.spending->data()->words());
+    report.say(run.spending->data()->standing_text());
     if (run.last < recipe->work.steps) more("the run ends after step ", run.last, " of ", recipe->work.steps);
   }
   if (!checkpoints.began().empty()) more("began from ", checkpoints.began(), " (--resume-from)");

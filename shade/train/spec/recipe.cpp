@@ -9,7 +9,7 @@
 #include "shade/io/digest.h"
 #include "shade/io/weight_folder.h"
 #include "shade/models/weights.h"
-#include "shade/shard/choose_strategy.h"
+#include "shade/shard/config.h"
 #include "shade/train/budget/budget.h"
 #include "shade/train/feed/records.h"
 #include "shade/train/step/job.h"

@@ -27,7 +27,7 @@ Job::Job(comm::World& world, JobOptions options)
     : options_(std::move(options)),
       ranks_(world.size()),
       rank_(world.rank()),
-      world_(world_words(world)),
+      world_(world_settings(world)),
       end_(options_.steps) {
   const auto device = options_.device.value_or(world.device());
   nn::use_device(device);
@@ -48,7 +48,7 @@ Job::Job(comm::World& world, JobOptions options)
   const auto policy = shard::policy_of(options_.shard, ranks_);
   auto groups = options_.groups ? *options_.groups : shard::connect_groups(world, policy);
   groups.policy = policy;
-  auto words = shared_words(options_);
+  auto words = shared_settings(options_);
   words["job"]["device"] = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
   require_same(groups.control, words);
   if (is_private() && !options_.step.rehearsal)
@@ -113,7 +113,7 @@ Step& Job::stepper() {
   auto step = std::make_unique<Step>(*options_.model, *runtime_, *optimizer_, optim::make_schedule(options_.optimizer),
                                      step_options());
   if (is_private()) {
-    auto words = clip_words(step->method());
+    auto words = clip_settings(step->method());
     words["micro_batch"] = micro_batch_;
     require_same(groups().control, words);
   }
@@ -235,14 +235,14 @@ catalog::PeakOwner Job::owner_of(const profile::PeakPlace& place) {
           .bytes = place.bytes};
 }
 
-Json Job::words() {
+Json Job::settings() {
   SHADE_CHECK(!step_, "a job is put into words before its first step");
-  auto out = deciding_words(options_);
+  auto out = deciding_settings(options_);
   out["job"]["micro_batch"] = micro_batch_;
   out["job"]["device"] = c10::DeviceTypeName(device().type(), /*lower_case=*/true);  // which of them doesn't matter
   out["world"] = world_;
-  out["data"] = record_words(options_);
-  out.update(clip_words(rehearsal().method()));
+  out["data"] = record_settings(options_);
+  out.update(clip_settings(rehearsal().method()));
   return out;
 }
 
@@ -288,7 +288,7 @@ std::optional<privacy::Spent> Job::spent(privacy::Accountant accountant) const {
 }
 
 // The bindings here name every field, so that a new one doesn't compile before it was decided on.
-Json deciding_words(const JobOptions& options) {
+Json deciding_settings(const JobOptions& options) {
   const auto& [model, data, split, step, sampling, folder, optimizer, shard, device, dtype, batch_size, micro_batch,
                padding, max_records_per_user, steps, seed, weights, groups, unaccounted] = options;
   const auto& [grad_clip, gradient_norm, privacy, method, key, noise_seed, before_noise, stop, micro_shapes,
@@ -316,7 +316,7 @@ Json deciding_words(const JobOptions& options) {
   return out;
 }
 
-Json record_words(const JobOptions& options) {
+Json record_settings(const JobOptions& options) {
   if (options.data == nullptr) return nullptr;
   Json out{{"records", options.data->size()}, {"fingerprint", options.data->fingerprint()}};
   if (options.split) out["held_out"] = io::to_hex(io::digest_of(Json(options.split->evaluation_records()).dump()));
@@ -324,13 +324,13 @@ Json record_words(const JobOptions& options) {
   return out;
 }
 
-Json clip_words(privacy::Method& method) {
+Json clip_settings(privacy::Method& method) {
   Json out{{"method", method.settings()}};
   if (method.clipper() != nullptr) out["clip"] = method.clipper()->settings();
   return out;
 }
 
-Json world_words(const comm::World& world) {
+Json world_settings(const comm::World& world) {
   const auto& [backend, peer_timeout, rendezvous_timeout, stall_timeout, interface, seal, segment] = world.config();
   const auto& place = world.place();
   return {{"backend", to_string(world.backend())},  // what `backend` stands for
@@ -339,8 +339,8 @@ Json world_words(const comm::World& world) {
           {"size", place.size}};
 }
 
-Json shared_words(const JobOptions& options) {
-  auto out = deciding_words(options);
+Json shared_settings(const JobOptions& options) {
+  auto out = deciding_settings(options);
   out["job"]["steps"] = options.steps;
   out["job"]["folder"] = !options.folder.empty();
   out["job"]["data"] = options.data != nullptr;
@@ -443,7 +443,7 @@ void require_same_records(const comm::Group& control, const JobOptions& options)
   if (control.size() == 1 || options.data == nullptr) return;
   std::string mine;
   checkpoint::together(control, "reading the records",
-                       [&] { mine = io::to_hex(io::digest_of(record_words(options).dump())); });
+                       [&] { mine = io::to_hex(io::digest_of(record_settings(options).dump())); });
   const auto first = checkpoint::from_rank0(control, "reading the records' fingerprint", [&] { return mine; });
   checkpoint::together(control, "comparing the records with rank 0's", [&] {
     SHADE_REQUIRE(mine == first, "the records of this rank (", options.data->describe(),

@@ -27,6 +27,7 @@ namespace shade::train {
 class History;
 class RunFolder;
 
+// What a job trains, on what, and how. A model is required, and with `data` a batch_size.
 struct JobOptions {
   models::Model* model = nullptr;  // must outlive the job
   // Must outlive it; null: batches are passed to step(). The next batch is read on another thread while a step is made
@@ -41,8 +42,8 @@ struct JobOptions {
   std::optional<privacy::Mechanism> sampling{};  // of batches that are not private; none: shuffled
   std::string folder{};  // where a private job keeps its ledger; empty: what was spent is known to this process alone
 
-  optim::OptimConfig optimizer{};  // with schedule, clipping of the whole gradient, moving average
-  shard::ShardConfig shard{};
+  optim::OptimConfig optimizer{};      // with schedule, clipping of the whole gradient, moving average
+  shard::ShardConfig shard{};          // several ranks need a strategy other than none
   std::optional<at::Device> device{};  // none: the world's (comm::World::device)
   nn::DType dtype = nn::DType::fp32;   // of computation
 
@@ -64,6 +65,7 @@ struct JobOptions {
   bool unaccounted = false;
 };
 
+// One rank's part of a training job. Every rank makes one, with the same options.
 class Job {
  public:
   // Collective. Throws UsageError: what is missing, contradicts itself or would weaken a private job.
@@ -81,42 +83,42 @@ class Job {
   Step::Losses gradients(std::span<const nn::Batch> micro_batches) { return stepper().gradients(micro_batches); }
   void add_noise();  // to that sum; of rehearsals alone, because it is counted nowhere
 
-  // The largest that stays within `limit` bytes of tensors on the device of every rank, by trying; or one that is
-  // known. Before the first step.
+  // Sets the largest micro-batch that stays within `limit` bytes of tensors on the device of every rank, by trying.
+  // Before the first step.
   void find_micro_batch(Bytes limit);
   void require_memory_of_users(Bytes limit);  // for one user with as many records as one may have
-  void use_micro_batch(int64_t samples);
-  void end_at(int64_t steps);  // earlier than the options say
+  void use_micro_batch(int64_t samples);      // sets one that is known; before the first step
+  void end_at(int64_t steps);                 // earlier than the options say
 
-  bool is_private() const { return options_.step.privacy.has_value(); }
-  int64_t steps() const { return optimizer_->steps(); }  // made
-  int64_t micro_batch() const { return micro_batch_; }
+  bool is_private() const { return options_.step.privacy.has_value(); }  // the options have a privacy event
+  int64_t steps() const { return optimizer_->steps(); }                  // made
+  int64_t micro_batch() const { return micro_batch_; }                   // samples of full length at a time on a rank
   // How samples of the data set are padded, and how many of them a rank computes at a time.
   const MicroShapes& shapes();
   // What was spent by all noise drawn so far, with earlier jobs in the same folder; none: no epsilon can be stated.
   std::optional<privacy::Spent> spent(privacy::Accountant accountant = privacy::Accountant::prv) const;
   const std::string& no_epsilon() const { return no_epsilon_; }  // why; empty: one can
 
-  models::Model& model() { return *options_.model; }
-  shard::Runtime& runtime() { return *runtime_; }
-  optim::Optimizer& optimizer() { return *optimizer_; }  // of a private job: throws if it updates outside step()
-  privacy::Method& method() { return stepper().method(); }
-  const shard::Groups& groups() const { return runtime_->groups(); }
-  at::Device device() const { return runtime_->device(); }
+  models::Model& model() { return *options_.model; }        // as passed in the options
+  shard::Runtime& runtime() { return *runtime_; }           // has the weights of the model
+  optim::Optimizer& optimizer() { return *optimizer_; }     // of a private job: throws if it updates outside step()
+  privacy::Method& method() { return stepper().method(); }  // made at the first use, with the step
+  const shard::Groups& groups() const { return runtime_->groups(); }  // of the strategy; `control` has all ranks
+  at::Device device() const { return runtime_->device(); }            // on which this rank computes
 
   // Of the batch of the last step.
   struct Loading {
     Seconds waited{0};  // by the step
     Seconds took{0};    // beside the step before
   };
-  const Loading& loading() const { return loading_; }
-  std::string describe_batches();
+  const Loading& loading() const { return loading_; }  // zeros before the first step on the data set
+  std::string describe_batches();                      // "poisson, rate 0.01 of 900 records"; needs a data set
   // The weight or unit that a span's index counts (base/span.h); empty: nothing.
   std::string name_of(SpanName span, int64_t index);
   catalog::PeakOwner owner_of(const profile::PeakPlace& place);  // with those names
   // All that decides the bits of its steps beside first weights, keys and the machine (train/budget/identity.h), before
   // the first one. Some of it follows from the records: it is to be hashed with a key, and written nowhere.
-  Json words();
+  Json settings();
 
  private:
   Step& stepper();
@@ -152,19 +154,19 @@ class Job {
 // Of the options: all but how far to go (the schedule has total_steps, and sigma is in the event), where files are, and
 // what is asked or told on the way. First weights are not in it: they are hashed (identity.h); the device is the job's
 // to say (Job::words).
-Json deciding_words(const JobOptions& options);
+Json deciding_settings(const JobOptions& options);
 
 // Which records, and which of them are trained on. Reads them all once, if their hash isn't known yet.
-Json record_words(const JobOptions& options);
+Json record_settings(const JobOptions& options);
 
 // How samples are clipped.
-Json clip_words(privacy::Method& method);
+Json clip_settings(privacy::Method& method);
 
 // By what sums travel, and between which ranks; not on which hosts, because sums are made in the order of ranks.
-Json world_words(const comm::World& world);
+Json world_settings(const comm::World& world);
 
 // What every rank must have alike: the first, and how far to go.
-Json shared_words(const JobOptions& options);
+Json shared_settings(const JobOptions& options);
 
 // What a job requires of its options before it makes anything of them.
 

@@ -19,22 +19,26 @@ namespace shade::train {
 
 class HostSums;
 
+// Figures of one step, equal on all ranks.
 struct StepRecord {
   // Mean over all samples, or all counted tokens (Model::sums_tokens), of all ranks; in a private step over samples
   // whose loss is finite. Not private. No sample: NaN, and no update, unless the step is private: then noise is all it
   // learns from.
   double loss = 0;
-  double learning_rate = 0;
+  double learning_rate = 0;  // of this step's update
   // Of the mean gradient of all ranks, before it is clipped. Never of a private step.
   std::optional<double> gradient_norm{};
-  privacy::ClipCounts samples;           // of all ranks; not private
-  int64_t tokens = 0;                    // of all ranks, without padding; not private
-  int64_t padded_tokens = 0;             // of all ranks, with padding and blank samples: what was computed; not private
-  double length = 0, padded_length = 0;  // tokens of the sample that the mean token is in (models/flops.h); not private
-  double clip_norm = 0;                  // of a private step
-  bool stop = false, save = false;       // some rank asked for it
+  privacy::ClipCounts samples;  // of all ranks; not private
+  int64_t tokens = 0;           // of all ranks, without padding; not private
+  int64_t padded_tokens = 0;    // of all ranks, with padding and blank samples: what was computed; not private
+  double length = 0;            // tokens of the sample that the mean token is in (models/flops.h); not private
+  double padded_length = 0;     // the same with padding and blank samples; not private
+  double clip_norm = 0;         // of a private step
+  bool stop = false;            // some rank asked to stop: Step::Wishes or StepOptions::stop
+  bool save = false;            // some rank asked for a checkpoint: Step::Wishes
 };
 
+// Privacy, clipping and hooks of a step; by default it is not private and clips nothing.
 struct StepOptions {
   double grad_clip = 0;        // global norm, for runs that are not private; 0: none
   bool gradient_norm = false;  // report it even if nothing is clipped
@@ -79,34 +83,36 @@ class Step {
        StepOptions options = {});
   ~Step();
 
+  // This rank's wishes for the time after a step. All ranks learn of them in the record, without another message.
+  struct Wishes {
+    bool stop = false;  // end the run
+    bool save = false;  // write a checkpoint
+  };
   // Every rank brings the same number of micro-batches; their sizes may differ, and be 0. The sum of the gradients is
   // divided by `divisor`; none: by the privacy event's, or by what the losses of all ranks and micro-batches are a mean
-  // of, samples or tokens. A private step needs one that is public. `wishes` are this rank's for the time after this
-  // step; all ranks learn of them in the record, without another message. A private step throws if a record (or user)
-  // comes twice, on whatever ranks, or if the noise of the optimizer's step was drawn before.
-  struct Wishes {
-    bool stop = false, save = false;
-  };
+  // of, samples or tokens. A private step needs one that is public. A private step throws if a record (or user) comes
+  // twice, on whatever ranks, or if the noise of the optimizer's step was drawn before.
   StepRecord run(std::span<const nn::Batch> micro_batches, std::optional<double> divisor, Wishes wishes);
+  // The same without wishes.
   StepRecord run(std::span<const nn::Batch> micro_batches, std::optional<double> divisor = {}) {
     return run(micro_batches, divisor, {});
   }
 
-  // The first half: the (clipped) summed gradient is with its owners, without noise, nothing is updated. Returns the
-  // sum of this rank's losses, and how many samples or tokens are in it.
+  // This rank's losses.
   struct Losses {
-    double sum = 0;
-    int64_t count = 0;
+    double sum = 0;     // in a private step of finite losses alone
+    int64_t count = 0;  // of samples or tokens in the sum
   };
+  // The first half: the (clipped) summed gradient is with its owners, without noise, nothing is updated.
   Losses gradients(std::span<const nn::Batch> micro_batches);
 
   // The second half of a private step's gradient: each element gets noise once, from the rank that owns it. Of
   // rehearsals alone, because it is counted nowhere: sums leave a private step by run().
   void add_noise();
 
-  bool is_private() const { return options_.privacy.has_value(); }
-  int64_t noised() const { return draws_; }  // how many steps' noise was drawn, or is about to be
-  privacy::Method& method() { return *method_; }
+  bool is_private() const { return options_.privacy.has_value(); }  // there is a privacy event
+  int64_t noised() const { return draws_; }       // how many steps' noise was drawn, or is about to be
+  privacy::Method& method() { return *method_; }  // the clipping method, or the plain sum
 
  private:
   std::vector<nn::Batch> split(std::span<const nn::Batch> micro_batches) const;

@@ -1,21 +1,132 @@
-#include "shade/base/output_file.h"
+#include "shade/base/files.h"
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "shade/base/error.h"
 #include "shade/base/explain.h"
-#include "shade/base/new_file.h"
+#include "shade/base/stop_signals.h"
 #include "shade/base/strings.h"
 
 namespace shade {
+
+namespace {
+
+// Two writers in one process must not share a temporary file either.
+std::filesystem::path temporary_name(const std::filesystem::path& path) {
+  static std::atomic<int> count{0};
+  auto name = path;
+  name += text(".", ::getpid(), ".", count++, ".tmp");
+  return name;
+}
+
+}  // namespace
+
+NewFile::NewFile(std::filesystem::path path, std::optional<mode_t> mode)
+    : path_(std::move(path)), temporary_(temporary_name(path_)) {
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode.value_or(0666));
+  if (descriptor_ < 0) fail("create", errno);
+  if (mode) ::fchmod(descriptor_, *mode);  // what the umask took
+}
+
+NewFile::~NewFile() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  ::unlink(temporary_.c_str());
+}
+
+void NewFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
+  constexpr size_t kAtOnce = size_t{1} << 30;  // Linux writes less than 2 GiB in a call
+  while (!bytes.empty()) {
+    const auto written =
+        ::pwrite(descriptor_, bytes.data(), std::min(bytes.size(), kAtOnce), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("write", errno);
+    offset += static_cast<uint64_t>(written);
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+}
+
+void NewFile::commit() {
+  if (uninterrupted([&] { return ::fsync(descriptor_); }) != 0) fail("flush", errno);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename", errno);
+  ::close(std::exchange(descriptor_, -1));
+  const auto folder = path_.has_parent_path() ? path_.parent_path() : std::filesystem::path(".");
+  const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int fault = handle < 0 || uninterrupted([&] { return ::fsync(handle); }) != 0 ? errno : 0;
+  if (handle >= 0) ::close(handle);
+  if (fault != 0) fail("flush the folder of", fault);
+}
+
+void NewFile::fail(const char* step, int fault) const {
+  throw Error(
+      text("cannot ", step, " ", path_, ": ", reason_of(fault), fault == ENOENT ? "; make its folder first" : ""));
+}
+
+namespace {
+
+constexpr mode_t kOthers = S_IRWXG | S_IRWXO;
+
+}  // namespace
+
+void make_folder(const std::filesystem::path& folder, Readers readers) {
+  std::error_code fault;
+  if (readers == Readers::owner) {
+    const auto last = folder.has_filename() ? folder : folder.parent_path();  // "a/b/" is b in a
+    if (last.has_parent_path()) std::filesystem::create_directories(last.parent_path(), fault);
+    if (!fault && ::mkdir(last.c_str(), S_IRWXU) != 0 && errno != EEXIST) fault = {errno, std::generic_category()};
+    if (!fault && std::filesystem::is_directory(last, fault)) close_to_others(last);
+  }
+  if (!fault) std::filesystem::create_directories(folder, fault);
+  if (fault) throw Error(text("cannot make the folder ", folder, ": ", reason_of(fault.value())));
+}
+
+void make_file(const std::filesystem::path& file, Readers readers) {
+  if (readers == Readers::by_umask) return;
+  // Not to wait for the reader of a FIFO, and never to change the mode of a device.
+  const int descriptor =
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  struct stat about{};
+  const bool regular = descriptor >= 0 && ::fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode);
+  const bool closed = regular && ((about.st_mode & kOthers) == 0 || ::fchmod(descriptor, S_IRUSR | S_IWUSR) == 0);
+  const int why = errno;
+  if (descriptor >= 0) ::close(descriptor);
+  if (closed) return;
+  const bool strange = why == ELOOP || (descriptor >= 0 && !regular);
+  throw Error(text("cannot make ", file, " readable by its owner alone: ",
+                   strange ? "a link or a device; expected a regular file, or none" : reason_of(why)));
+}
+
+void close_to_others(const std::filesystem::path& path) {
+  struct stat about{};
+  if (::lstat(path.c_str(), &about) != 0 || S_ISLNK(about.st_mode) || about.st_uid != ::geteuid() ||
+      (about.st_mode & kOthers) == 0)
+    return;
+  if (::chmod(path.c_str(), about.st_mode & ~kOthers & 07777) != 0)
+    throw Error(text("cannot close ", path, " to others: ", std::strerror(errno)));
+}
+
+bool open_to_others(const std::filesystem::path& path) {
+  struct stat about{};
+  return ::stat(path.c_str(), &about) == 0 && (about.st_mode & kOthers) != 0;
+}
+
+bool belongs_to_other(const std::filesystem::path& path) {
+  struct stat about{};
+  return ::stat(path.c_str(), &about) == 0 && about.st_uid != ::geteuid();
+}
+
 namespace {
 
 // Where the bytes go. One of the two.

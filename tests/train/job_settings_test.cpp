@@ -133,7 +133,9 @@ std::string words_of(const std::filesystem::path& run, const Words& words) {
     const auto said = test::fault([&] {
       config.set("train.output", run.string());
       set_words(config, words);
-      out = Trainer(world, resolve(recipe, config.stated(), world.size()), nullptr, {.quiet = true}).job_words().dump();
+      out = Trainer(world, resolve(recipe, config.stated(), world.size()), nullptr, {.quiet = true})
+                .job_settings()
+                .dump();
     });
     if (said != "no error") out = "refused: " + said;
   });
@@ -167,7 +169,7 @@ std::vector<std::string> others(const Field& field) {
   return {};
 }
 
-TEST(JobWords, ChangeWithEveryFieldThatCanMatter) {
+TEST(JobSettings, ChangeWithEveryFieldThatCanMatter) {
   const data::Folder texts, labelled, named, here;
   for (int i = 0; i < 48; ++i) {
     texts.put(text("t", i, ".txt"), text("record ", i, "\nhas lines of text and more of it\n"));
@@ -279,30 +281,30 @@ TEST(JobWords, ChangeWithEveryFieldThatCanMatter) {
   }
 }
 
-TEST(JobWords, TellByWhatSumsTravel) {
+TEST(JobSettings, TellByWhatSumsTravel) {
   const auto with = [](Bytes segment) {
-    return world_words(comm::World::connect(comm::Place{}, comm::CommConfig{.segment = segment}));
+    return world_settings(comm::World::connect(comm::Place{}, comm::CommConfig{.segment = segment}));
   };
   EXPECT_EQ(with(MiB(4)), with(MiB(4)));
   EXPECT_NE(with(MiB(4)), with(MiB(8)));
   EXPECT_EQ(with(MiB(4)).at("backend"), "gloo");
 }
 
-TEST(JobWords, TellWhichRecordsAreHeldOut) {
+TEST(JobSettings, TellWhichRecordsAreHeldOut) {
   const auto model = models::make_model("linear-nano", {}, {});
   const MadeUpData data(*model, 40, 1, 3);
   const auto with = [&](const std::optional<HeldOut>& split) {
-    return record_words({.model = model.get(), .data = &data, .split = split});
+    return record_settings({.model = model.get(), .data = &data, .split = split});
   };
   EXPECT_EQ(with(HeldOut::by_position(40, 4)), with(HeldOut::by_position(40, 4)));
   EXPECT_NE(with(HeldOut::by_position(40, 4)), with(HeldOut::behind(40, 4, "")));
 }
 
 // Sums and noise of another version never meet in one step, and who continues a run is told why its steps are new ones.
-TEST(JobWords, TellTheVersionOfClippingAndNoise) {
+TEST(JobSettings, TellTheVersionOfClippingAndNoise) {
   const auto model = models::make_model("linear-nano", {}, {});
   const auto words = [&](const std::optional<privacy::PrivacyEvent>& event) {
-    return deciding_words({.model = model.get(), .step = {.privacy = event}});
+    return deciding_settings({.model = model.get(), .step = {.privacy = event}});
   };
   EXPECT_EQ(words(privacy::PrivacyEvent{}).value("mechanism", 0), privacy::kMechanismVersion);
   EXPECT_FALSE(words(std::nullopt).contains("mechanism"));
@@ -326,7 +328,7 @@ TEST(JobWords, TellTheVersionOfClippingAndNoise) {
 }
 
 // So that a step is never taken for one that was made on another kind of device.
-TEST(JobWords, TellTheDevice) {
+TEST(JobSettings, TellTheDevice) {
   auto world = comm::World::connect({}, {});
   const auto groups = shard::connect_groups(world, shard::policy_of({}, 1));
   const auto identity_on = [&](std::optional<at::Device> device) {

@@ -1,10 +1,11 @@
-#include "shade/io/scalar_type.h"
+#include "shade/io/dtype.h"
 
 #include <utility>
 
-#include "shade/io/untrusted_text.h"
+#include "shade/io/strict_json.h"
 
 namespace shade::io {
+
 namespace {
 
 constexpr std::pair<Dtype, at::ScalarType> kPairs[] = {{Dtype::boolean, at::kBool},
