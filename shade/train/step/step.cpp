@@ -2,14 +2,18 @@
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
 #include "shade/base/error.h"
 #include "shade/base/memory_scope.h"
 #include "shade/base/span.h"
 #include "shade/models/flops.h"
+#include "shade/nn/function.h"
 #include "shade/nn/launches.h"
 #include "shade/nn/sample_rows.h"
 #include "shade/optim/gradient_norm.h"
@@ -29,6 +33,30 @@ at::Tensor summed(const at::Tensor& losses_B, const at::Tensor& counts_B, bool f
   if (!finite_alone) return at::stack({wide_B.sum(), counts_B.sum(at::kDouble)});
   const auto finite_B = at::isfinite(wide_B);
   return at::stack({wide_B.masked_fill(finite_B.logical_not(), 0).sum(), (counts_B * finite_B).sum(at::kDouble)});
+}
+
+// Layers report gradients of the model's weights to the tap, which clips them: a leaf of autograd's that collects a
+// gradient by itself is none of these. Whoever reads its .grad would have a gradient without clipping and noise.
+void refuse_foreign_leaves(const at::Tensor& losses_B) {
+  using torch::autograd::Node;
+  const auto* const own = nn::anchor(losses_B.device()).unsafeGetTensorImpl();
+  std::vector<const Node*> open;
+  std::unordered_set<const Node*> seen;
+  const auto visit = [&](const Node* node) {
+    if (node != nullptr && seen.insert(node).second) open.push_back(node);
+  };
+  visit(torch::autograd::impl::gradient_edge(losses_B).function.get());
+  while (!open.empty()) {
+    const auto* node = open.back();
+    open.pop_back();
+    for (const auto& edge : node->next_edges()) visit(edge.function.get());
+    const auto* leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(node);
+    SHADE_REQUIRE(
+        leaf == nullptr || leaf->variable.unsafeGetTensorImpl() == own, "a tensor ", leaf->variable.sizes(),
+        " that requires a gradient is in the graph of the loss and is no weight of the model, so its gradient "
+        "would be neither clipped nor noised; declare it in the model's nn::Parameters (a layer of shade::nn, "
+        "or nn::OwnLayer around one of torch::nn), or call requires_grad_(false) on it");
+  }
 }
 
 // False again at the end of its scope, also by an exception.
@@ -69,6 +97,9 @@ Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& opti
                                    .sink = written_,
                                    .event = options_.privacy.value_or(privacy::PrivacyEvent{}),
                                    .samples = options_.micro_shapes.most()})) {
+  SHADE_REQUIRE(model.parameters().count_trainable() > 0,
+                "the model declares no weight that is trained; declare weights in its nn::Parameters, by layers of "
+                "shade::nn or nn::OwnLayer (those of torch::nn modules are not found), and leave some trainable");
   SHADE_REQUIRE((method_->clipper() != nullptr) == is_private(),
                 is_private() ? "a privacy event, and a method that bounds no sample; choose one that clips (--dp auto)"
                              : "a clipping method without a privacy event adds no noise and counts nowhere; set "
@@ -90,7 +121,7 @@ Step::Step(models::Model& model, shard::Runtime& runtime, optim::Optimizer& opti
     if (method_->micro_batch() > 0) shapes = shapes.at_most(method_->micro_batch());
     shapes_.emplace(shapes);
   }
-  model.parameters().wiring.tap = method_.get();
+  model.parameters().wiring.tap = &tap_;
   if (is_private() && !options_.rehearsal)
     optimizer.before_update([released = released_] { require_released(*released); });
 }
@@ -183,7 +214,17 @@ void Step::backward(SpanName phase, const at::Tensor& objective, shard::Backward
   torch::autograd::backward({objective}, {}, /*retain_graph=*/!options.last_use);
 }
 
+void Step::Tap::take(nn::LayerGrad grad) {
+  SHADE_REQUIRE(
+      step_.in_micro_step_,
+      "a layer of the model reports a gradient, and none of its step's micro-batches is computed: backward was "
+      "called on its losses elsewhere, or another model uses its layers; gradients come from Step::run() and "
+      "Step::gradients() alone, and each model declares layers of its own");
+  step_.method_->take(std::move(grad));
+}
+
 at::Tensor Step::micro_step(const nn::Batch& present) {
+  const ScopedFlag in_micro_step(in_micro_step_, true);
   SHADE_REQUIRE(present.rows_per_sample == 1 || !model_->sums_tokens(),
                 "the loss of a sample of several records is the mean of theirs, and the model's losses are sums over "
                 "tokens; choose LossMean::record");
@@ -199,6 +240,7 @@ at::Tensor Step::micro_step(const nn::Batch& present) {
     runtime_->begin_forward();
     losses_B = nn::sample_losses(model_->losses(batch), batch);
   }
+  if (is_private()) refuse_foreign_leaves(losses_B);
   const auto present_B = losses_B.detach().narrow(0, 0, present.samples());
   const auto loss = summed(present_B, model_->sums_tokens() ? model_->loss_tokens(present) : at::ones_like(present_B),
                            /*finite_alone=*/is_private());

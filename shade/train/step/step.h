@@ -131,8 +131,18 @@ class Step {
   void backward(SpanName phase, const at::Tensor& objective, shard::BackwardOptions options);
   void require_separate(std::span<const nn::Batch> batches);
   void require_whole() const;
-  bool taps_model() const { return model_->parameters().wiring.tap == method_.get(); }  // no later Step took it over
+  bool taps_model() const { return model_->parameters().wiring.tap == &tap_; }  // no later Step took it over
   void require_new_noise(int64_t step) const;
+
+  // What the model's layers report to: the method, in a micro-step of this Step and at no other time.
+  class Tap final : public nn::GradientTap {
+   public:
+    explicit Tap(const Step& step) : step_(step) {}
+    void take(nn::LayerGrad grad) override;
+
+   private:
+    const Step& step_;
+  };
 
   models::Model* model_;
   shard::Runtime* runtime_;
@@ -141,6 +151,7 @@ class Step {
   StepOptions options_;
   WrittenWeights written_;
   std::unique_ptr<privacy::Method> method_;
+  Tap tap_{*this};
   std::unique_ptr<privacy::NoiseSource> noise_;  // of private steps
   std::optional<FixedShapes> shapes_;            // of private steps
   std::optional<int64_t> noised_;                // the last step whose noise was drawn
@@ -148,6 +159,7 @@ class Step {
   // Whether the gradients have this step's noise and the update is due. Shared with the optimizer, which may live
   // longer and then stays closed.
   std::shared_ptr<bool> released_ = std::make_shared<bool>(false);
+  bool in_micro_step_ = false;
   bool under_way_ = false;                        // and, between calls: the last one failed
   double positions_ = 0, squared_positions_ = 0;  // computed by this rank since run() began
   bool separate_ = false;                         // samples were seen not to mix
