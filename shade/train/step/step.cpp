@@ -36,7 +36,7 @@ at::Tensor summed(const at::Tensor& losses_B, const at::Tensor& counts_B, bool f
 }
 
 // Layers report gradients of the model's weights to the tap, which clips them: a leaf of autograd's that collects a
-// gradient by itself is none of these. Whoever reads its .grad would have a gradient without clipping and noise.
+// gradient by itself is none of these, and its .grad would be a gradient without clipping and noise.
 void refuse_foreign_leaves(const at::Tensor& losses_B) {
   using torch::autograd::Node;
   const auto* const own = nn::anchor(losses_B.device()).unsafeGetTensorImpl();
