@@ -341,6 +341,11 @@ void Config::read_toml_text(std::string_view toml_text, const std::string& sourc
       for (const auto& [section, node] : document) set_fields(*owner, std::string(section.str()), *node.as_table());
 }
 
+bool Given::operator()(const std::string& key) const {
+  SHADE_CHECK(declared_.empty() || declared_.contains(key), "whether ", key, " was stated, which no section declares");
+  return words_.contains(key);
+}
+
 std::string Given::word(const std::string& key) const {
   const auto found = words_.find(key);
   return found == words_.end() ? std::string() : found->second;
@@ -348,8 +353,10 @@ std::string Given::word(const std::string& key) const {
 
 Given Config::stated() const {
   Given out = others_ != nullptr ? others_->stated() : Given();
-  for (const auto& field : fields_)
+  for (const auto& field : fields_) {
+    out.declared_.insert(field.key());
     if (field.given()) out.words_[field.key()] = field.word();
+  }
   return out;
 }
 

@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -128,13 +129,14 @@ class Fields {
 // Which fields were stated, and as which word: what a run means may depend on it.
 class Given {
  public:
-  bool operator()(const std::string& key) const { return words_.contains(key); }  // "section.name"
+  bool operator()(const std::string& key) const;   // "section.name"
   std::string word(const std::string& key) const;  // as it was stated; two words may name one value. Empty: it was not
   void state(const std::string& key, const std::string& word) { words_[key] = word; }
 
  private:
   friend class Config;
   std::map<std::string, std::string> words_;
+  std::set<std::string> declared_;  // by the configuration that it is of; empty: it is of none
 };
 
 // Refers to the sections it was given; they must outlive it.

@@ -357,7 +357,9 @@ Group World::State::connect(const std::string& name, std::vector<int> ranks, Alg
                 place.rank);
   {
     const std::lock_guard lock(mutex);
-    SHADE_REQUIRE(names.insert(name).second, "there is a group '", name, "' already; names are unique in a world");
+    SHADE_REQUIRE(names.insert(name).second, "there is a group '", name,
+                  "' already, and names are unique in a world; a second job on the same mesh takes the groups of the "
+                  "first (JobOptions::groups)");
   }
   const int rank = static_cast<int>(self - ranks.begin());
   auto carrier = transport(name, ranks, rank, algorithms, kind);

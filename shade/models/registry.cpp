@@ -218,6 +218,7 @@ std::vector<std::string> not_trained_with(const std::filesystem::path& folder) {
 }
 
 std::unique_ptr<Model> make_model(const std::string& name, const SizeOverrides& sizes, const ModelOptions& options) {
+  SHADE_REQUIRE(name != kOwnModel, "the model of this run is a program's own: that program alone can make it");
   return std::visit([&](const auto& config) { return build(config, options); }, find(name, sizes));
 }
 

@@ -9,6 +9,9 @@
 
 namespace shade::models {
 
+// What recipes call a model that a program made itself: only that program can make it again.
+inline constexpr const char* kOwnModel = "own";
+
 // Names of the built-in sizes, such as llama3-8b; models made from them have random weights.
 std::vector<std::string> model_names();
 

@@ -64,6 +64,8 @@ at::Tensor Embedding::operator()(const at::Tensor& ids_BT, const at::Tensor& sta
   return Lookup::apply(start, ids_BT, this);
 }
 
+at::Tensor Embedding::operator()(const at::Tensor& ids_BT) const { return (*this)(ids_BT, anchor(ids_BT.device())); }
+
 Added::Added(Parameters& parameters, const std::string& name, std::vector<int64_t> shape, Init init)
     : added_(&parameters.add(name, std::move(shape), init)), wiring_(&parameters.wiring) {}
 

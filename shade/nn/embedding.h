@@ -20,6 +20,8 @@ class Embedding {
 
   // `start` hangs it into its unit (see nn/unit.h).
   at::Tensor operator()(const at::Tensor& ids_BT, const at::Tensor& start) const;
+  // Hung on the anchor: in a models::Module, whose unit is all of it.
+  at::Tensor operator()(const at::Tensor& ids_BT) const;
 
   Weight& table() const { return *table_; }          // [rows, width]
   int64_t padding() const { return padding_; }       // Options::padding

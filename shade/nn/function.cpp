@@ -11,7 +11,27 @@
 
 namespace shade::nn {
 
+namespace {
+
+struct Hang : torch::autograd::Function<Hang> {
+  static at::Tensor forward(Context*, const at::Tensor& x, const at::Tensor&) { return x.view_as(x); }
+  static Tensors backward(Context*, Tensors) { return {{}, {}}; }
+};
+
+thread_local at::Tensor anchor_here;
+
+}  // namespace
+
+at::Tensor hang(const at::Tensor& x, const at::Tensor& start) { return Hang::apply(x, start); }
+
+AnchorScope::AnchorScope(at::Tensor start) {
+  SHADE_CHECK(!anchor_here.defined(), "anchors are not nested");
+  anchor_here = std::move(start);
+}
+AnchorScope::~AnchorScope() { anchor_here.reset(); }
+
 const at::Tensor& anchor(at::Device device) {
+  if (anchor_here.defined() && anchor_here.device() == device) return anchor_here;
   static const at::Tensor on_cpu = at::zeros({}).set_requires_grad(true);
   if (device.is_cpu()) return on_cpu;
   static std::mutex mutex;

@@ -27,6 +27,20 @@ const Layer& recall(Context* context) {
 // entered on.
 const at::Tensor& anchor(at::Device device = at::kCPU);
 
+// `x`, which needs no gradient, so that backward of what is made of it reaches `start`. Neither gets a gradient: the
+// anchor's would be that of every record that ever hung on it.
+at::Tensor hang(const at::Tensor& x, const at::Tensor& start);
+
+// A scope in which layers of this thread hang on `start`, what came out of nn::enter_unit: backward leaves the unit
+// after all of them. Not nested.
+class AnchorScope {
+ public:
+  explicit AnchorScope(at::Tensor start);  // until the end of the scope
+  ~AnchorScope();
+  AnchorScope(const AnchorScope&) = delete;
+  AnchorScope& operator=(const AnchorScope&) = delete;
+};
+
 // A trainable weight, or null: what a LayerGrad carries.
 inline const Weight* trained(const Weight* weight) {
   return weight != nullptr && weight->trainable() ? weight : nullptr;

@@ -114,6 +114,16 @@ struct OwnFunction : torch::autograd::Function<OwnFunction> {
   }
 };
 
+// With one input that reaches backward.
+Tensors hung(Tensors inputs) {
+  const auto needs_gradient = [](const at::Tensor& input) { return input.requires_grad(); };
+  if (!at::GradMode::is_enabled() || std::any_of(inputs.begin(), inputs.end(), needs_gradient)) return inputs;
+  const auto first = std::find_if(inputs.begin(), inputs.end(), [](const auto& in) { return in.is_floating_point(); });
+  SHADE_REQUIRE(first != inputs.end(), "no input of an own layer can carry a gradient; pass one of floating point");
+  *first = hang(*first, anchor(first->device()));
+  return inputs;
+}
+
 }  // namespace
 
 OwnLayer::OwnLayer(Parameters& parameters, const std::string& name, Options options)
@@ -129,7 +139,7 @@ at::Tensor OwnLayer::operator()(const Tensors& inputs) const {
     SHADE_REQUIRE(input.dim() > 0 && input.size(0) == inputs.front().size(0), "an input of the layer of ",
                   weights_.front()->name(), " has shape ", input.sizes(), "; expected samples first, ",
                   inputs.front().size(0), " of them as in the first input");
-  if (!plain_operators()) return OwnFunction::apply(at::TensorList(inputs), this);
+  if (!plain_operators()) return OwnFunction::apply(at::TensorList(hung(inputs)), this);
   Tensors weights;
   for (const auto* weight : weights_) weights.push_back(weight->value());
   return options_.forward(inputs, weights);

@@ -38,7 +38,7 @@ class OwnLayer {
   };
   OwnLayer(Parameters& parameters, const std::string& name, Options options);  // weights are name.exponent, ...
 
-  // Some input must need a gradient: nn::run_unit (nn/unit.h) sees to that in a model's first unit.
+  // If no input needs a gradient, the first floating one is hung on the anchor. Throws UsageError if there is none.
   at::Tensor operator()(const Tensors& inputs) const;
 
   const std::vector<Weight*>& weights() const { return weights_; }  // in the order of Options::weights

@@ -30,9 +30,10 @@ Batch in_samples(const Batch& records, std::span<const int64_t> counts, int64_t 
 }
 
 at::Tensor sample_losses(const at::Tensor& losses_B, const Batch& batch) {
-  if (batch.rows_per_sample == 1 && !batch.present_B.defined()) return losses_B;
   SHADE_REQUIRE(losses_B.dim() == 1 && losses_B.size(0) == batch.row_count(), "the model gave losses of shape ",
-                losses_B.sizes(), " for a batch of ", batch.row_count(), " rows; expected one loss per row");
+                losses_B.sizes(), " for a batch of ", batch.row_count(),
+                " rows; expected one loss per row, [B], without a mean over them");
+  if (batch.rows_per_sample == 1 && !batch.present_B.defined()) return losses_B;
   const std::vector<int64_t> shape{batch.samples(), batch.rows_per_sample};
   if (!batch.present_B.defined()) return losses_B.view(shape).mean(1);
   const auto present_SR = batch.present_B.view(shape);

@@ -14,6 +14,7 @@ namespace {
 struct Enter : torch::autograd::Function<Enter> {
   static Tensors forward(Context* context, at::TensorList inputs, const Wiring* wiring, int64_t unit) {
     remember(context, wiring);
+    context->set_materialize_grads(false);  // an anchor has none
     context->saved_data["unit"] = unit;
     Tensors out;
     for (const auto& input : inputs) out.push_back(input.view_as(input));
@@ -103,7 +104,7 @@ at::Tensor run_unit(const Wiring& wiring, UnitId unit, const Block& block, Tenso
     SHADE_REQUIRE(hung != inputs.end(), "unit ", unit,
                   " has no input that can carry a gradient, so backward would never reach its weights; pass "
                   "nn::anchor() through nn::enter_unit, and what comes out to nn::Embedding");
-    *hung = *hung + enter_unit(wiring, unit, {anchor(hung->device())})[0].to(hung->scalar_type());
+    *hung = hang(*hung, enter_unit(wiring, unit, {anchor(hung->device())})[0]);
   }
   return leave_unit(wiring, unit, checkpoint ? checkpointed(block, inputs) : block(inputs));
 }

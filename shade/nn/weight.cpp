@@ -8,7 +8,9 @@
 namespace shade::nn {
 
 const at::Tensor& Weight::value() const {
-  SHADE_CHECK(value_.defined(), "weight ", name_, " was asked for while its unit is not held");
+  SHADE_REQUIRE(value_.defined(), "weight ", name_,
+                " was read while its unit is not gathered; compute with its layer inside nn::run_unit() of the unit in "
+                "which the weight was declared");
   return value_;
 }
 

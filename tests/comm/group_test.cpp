@@ -28,7 +28,10 @@ TEST(Group, RefusesWhatCannotBeMeant) {
               "broadcast: root 1 is not in a group of 1 ranks");
     EXPECT_EQ(fault([&] { group.all_to_all(at::zeros({4}), at::zeros({4}), {.input_splits = {3}}); }),
               "all_to_all: 1 input_splits of 3 elements; expected 1 of 4");
-    EXPECT_EQ(fault([&] { world.group("g"); }), "there is a group 'g' already; names are unique in a world");
+    EXPECT_EQ(
+        fault([&] { world.group("g"); }),
+        "there is a group 'g' already, and names are unique in a world; a second job on the same mesh takes the groups "
+        "of the first (JobOptions::groups)");
     EXPECT_EQ(fault([&] { world.group("h", {1}); }), "group h: ranks 1 are not sorted ranks of a world of 1");
     EXPECT_EQ(fault([&] { Group().rank(); }), "this group was never made; get one from World::group or Mesh::group");
   });

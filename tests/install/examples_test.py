@@ -57,6 +57,55 @@ def compile_examples():
     run("cmake", "--build", build, "-j", os.cpu_count() or 1)
 
 
+def run_path():
+    """Programs find libshade_cuda.so and libshade_arrow.so where the package is, whatever other packages it found."""
+    shown = run("readelf", "-d", build / "private_regression")
+    found = re.search(r"R(?:UN)?PATH.*\[(.*)\]", shown)
+    require(found and any(pathlib.Path(place).parent == prefix for place in found.group(1).split(":")), "no run path into", prefix, shown)
+
+
+def plugin():
+    """The library in a shared object, which a program without it loads."""
+    place, made = work / "plugin", work / "plugin-build"
+    place.mkdir()
+    (place / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.25)\nproject(plugin LANGUAGES CXX)\n"
+                                          "find_package(shade 0.2 REQUIRED COMPONENTS train)\n"
+                                          "add_library(plugin SHARED plugin.cpp)\ntarget_link_libraries(plugin PRIVATE shade::train)\n")
+    (place / "plugin.cpp").write_text(PLUGIN)
+    run("cmake", "-G", "Ninja", "-S", place, "-B", made, f"-DCMAKE_CXX_COMPILER={options.compiler}", f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", made)
+    output = run(sys.executable, "-c", f"import ctypes; train = ctypes.CDLL('{made / 'libplugin.so'}').train; train.restype = ctypes.c_double; "
+                                       "print('epsilon', train())")
+    spends(output, 4)
+
+
+PLUGIN = """
+#include <ATen/ATen.h>
+
+#include "shade/shade.h"
+
+struct Net : shade::Module {
+  shade::nn::Linear head = add<shade::nn::Linear>("head", {.in = 4, .out = 2, .bias = true});
+  at::Tensor loss(const shade::Batch& batch) override {
+    return shade::nn::class_losses(head(batch.field("x")), batch.field("label"));
+  }
+};
+
+extern "C" double train() {
+  double epsilon = 0;
+  shade::main(0, nullptr, [&](shade::World& world) {
+    const auto x = at::randn({200, 4});
+    const shade::InMemory records({{"x", x}, {"label", x.select(1, 0).gt(0).to(at::kLong)}});
+    Net net;
+    shade::Run run(world, net, records, {.budget = {{.epsilon = 4, .delta = 1e-4}}, .batch_size = 50, .steps = 20});
+    run.finish();
+    epsilon = run.spent()->epsilon;
+  });
+  return epsilon;
+}
+"""
+
+
 def refusals():
     """What find_package must not accept."""
     other = work / "other"
@@ -65,6 +114,8 @@ def refusals():
                                           "find_package(shade ${WANTED} REQUIRED)\n")
     for version in ("0.1", "0.3", "1.0"):
         require("compatible" in configure(other, f"-DWANTED={version}", "--fresh", fails=True), version, "was accepted")
+    unknown = configure(other, "-DWANTED=0.2;COMPONENTS;trian", "--fresh", fails=True)
+    require("it has no component 'trian'" in " ".join(unknown.split()), unknown)
     missing = configure(other, "-DWANTED=0.2", "-DSHADE_TORCH=/nowhere", "--fresh", fails=True)
     require("libtorch was not found" in " ".join(missing.split()), missing)
     fake = work / "torch"
@@ -152,4 +203,6 @@ install()
 compile_examples()
 for check in EXAMPLES:
     check()
+run_path()
+plugin()
 refusals()

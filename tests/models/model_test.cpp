@@ -242,7 +242,7 @@ TEST(Model, AWeightThatIsNotHeldIsNamed) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_NE(
-        std::string(error.what()).find("model.layers.1.mlp.up_proj.weight was asked for while its unit is not held"),
+        std::string(error.what()).find("model.layers.1.mlp.up_proj.weight was read while its unit is not gathered"),
         std::string::npos)
         << error.what();
   }

@@ -94,6 +94,28 @@ TEST(ForeignLeaves, AreLookedForInEveryStepOfEveryMethod) {
   }
 }
 
+// What layers without an input that needs a gradient hang on is of the whole process: it must never have one.
+TEST(ForeignLeaves, TheAnchorCollectsNothing) {
+  for (const bool is_private : {false, true}) {
+    OneModel run([](const at::Tensor& x_BD) { return at::zeros({x_BD.size(0)}); });
+    auto step = run.step(is_private);
+    EXPECT_EQ(fault([&] { step.run(two_samples(), 2); }), "no error");
+    EXPECT_FALSE(nn::anchor().grad().defined());
+  }
+}
+
+TEST(ForeignLeaves, GradientsThatAreRetainedAreRefused) {
+  std::vector<at::Tensor> kept;
+  const auto more = [&](const at::Tensor& x_BD) {
+    kept.push_back(nn::hang(x_BD, nn::anchor()) * 2);
+    if (kept.back().requires_grad()) kept.back().retain_grad();  // not in the trial without a graph
+    return kept.back().sum(1);
+  };
+  EXPECT_NE(said_of(more).find("keeps its gradient"), std::string::npos);
+  for (const auto& tensor : kept)
+    if (tensor.requires_grad()) EXPECT_FALSE(tensor.grad().defined());
+}
+
 // A block that is computed again in backward hides its graph; its leaves collect nothing.
 TEST(ForeignLeaves, OfACheckpointedBlockCollectNothing) {
   const auto leaf = at::ones({4}).set_requires_grad(true);

@@ -161,6 +161,27 @@ TEST(PrivateStep, RanksShareWhatRounds) {
   }
 }
 
+// Libraries choose kernels by vendor and model where flags are the same, as in virtual machines and on ARM.
+TEST(PrivateStep, ProcessorsThatMayRoundDifferentlyAreTold) {
+  using Lines = std::vector<std::string>;
+  const Lines x86{"vendor_id\t: GenuineIntel", "cpu family\t: 6", "model\t\t: 143", "model name\t: kvm64",
+                  "flags\t\t: fpu sse2 avx2 fma"};
+  const Lines arm{"Features\t: fp asimd sve bf16", "CPU implementer\t: 0x41", "CPU part\t: 0xd40"};
+  const auto differs = [](Lines lines, size_t at, const std::string& line) {
+    const auto before = rounding_processor(lines);
+    lines[at] = line;
+    return rounding_processor(lines) != before;
+  };
+  EXPECT_TRUE(differs(x86, 0, "vendor_id\t: AuthenticAMD"));
+  EXPECT_TRUE(differs(x86, 1, "cpu family\t: 25"));
+  EXPECT_TRUE(differs(x86, 2, "model\t\t: 85"));
+  EXPECT_TRUE(differs(x86, 4, "flags\t\t: fpu sse2 avx2 fma avx512f"));
+  EXPECT_FALSE(differs(x86, 4, "flags\t\t: fpu sse2 avx2 fma ibpb_exit_to_user")) << "a kernel's mitigation";
+  EXPECT_TRUE(differs(arm, 2, "CPU part\t: 0xd4f"));
+  EXPECT_TRUE(differs(arm, 1, "CPU implementer\t: 0xc0"));
+  EXPECT_TRUE(differs(arm, 0, "Features\t: fp asimd sve"));
+}
+
 // A method whose take() fails once, as memory that runs out in backward does.
 struct FailsOnce : privacy::OnePass {
   FailsOnce(const privacy::MethodSetup& setup, int* left)

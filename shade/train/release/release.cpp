@@ -150,6 +150,11 @@ PrivacyStatement stated(const RunPlace& place, const Recipe& recipe, const Relea
 // Returns the files of the tokenizer's and the model's folder that went into the release.
 std::vector<std::string> write_weights(const RunPlace& place, const Recipe& recipe, ReleasedPart part,
                                        const fs::path& folder) {
+  if (recipe.model.is_own()) {
+    const auto saved = Saved::from_json(checkpoint::SavedWeights(place.checkpoint).manifest().caller);
+    checkpoint::export_checkpoint(place.checkpoint, folder, without_places(saved.model_config), export_options(recipe));
+    return {};
+  }
   const auto model = models::make_model(recipe.model.model, recipe.sizes, recipe.model.options());
   const auto traits = model->text_traits();
   std::shared_ptr<const data::Tokenizer> tokenizer;

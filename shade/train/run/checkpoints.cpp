@@ -71,7 +71,7 @@ void Checkpoints::compare(const Saved& saved) {
 
 void Checkpoints::save(bool wait) {
   const auto step = job_->steps();
-  if (saved_ == step || step == 0) return wait ? store_.wait() : void();
+  if (saved_ == step || step == 0 || !options_.saves) return wait ? store_.wait() : void();
   const Span span(SpanName::save);
   Saved words{.identity = identity_.digest,
               .data = identity_.data,
@@ -79,7 +79,8 @@ void Checkpoints::save(bool wait) {
               .settings = identity_.settings,
               .began = began_,
               .is_private = history_ != nullptr,
-              .origin = {}};
+              .origin = {},
+              .model_config = options_.model_config};
   if (history_ != nullptr) {  // others may read a checkpoint, and both follow from the records
     words.identity = history_->sealed(identity_.digest);
     words.data = history_->sealed(identity_.data);
@@ -94,8 +95,8 @@ void Checkpoints::save(bool wait) {
 }
 
 bool Checkpoints::is_due() const {
-  return job_->groups().control.rank() == 0 && options_.save_every == 0 && options_.save_interval.count() > 0 &&
-         Clock::now() - saved_at_ >= options_.save_interval;
+  return options_.saves && job_->groups().control.rank() == 0 && options_.save_every == 0 &&
+         options_.save_interval.count() > 0 && Clock::now() - saved_at_ >= options_.save_interval;
 }
 
 namespace {
@@ -114,6 +115,7 @@ Json Saved::json() const {
            {"micro_batch", micro_batch},
            {"settings", settings},
            {"began", began}};
+  if (!model_config.is_null()) out["model_config"] = model_config;
   if (is_private) {
     out["origin"] = origin ? origin->json() : Json();
     out["clip_norm"] = clip_norm;
@@ -130,14 +132,15 @@ Saved Saved::from_json(const Json& json) {
   const auto number = [&](const char* key) { return json.is_object() && json.contains(key) && json[key].is_number(); };
   require("identity", true);
   require("micro_batch", number("micro_batch") && json["micro_batch"].is_number_integer() && json["micro_batch"] > 0);
-  require("settings", json["settings"].is_object());
+  require("settings", json.contains("settings") && json["settings"].is_object());
   Saved out{.identity = words_in(json["identity"]),
             .data = {},
             .micro_batch = json["micro_batch"],
             .settings = json["settings"],
             .began = {},
             .is_private = json.contains("origin"),
-            .origin = {}};
+            .origin = {},
+            .model_config = json.value("model_config", Json())};
   if (json.contains("data")) out.data = words_in(json["data"]);
   if (json.contains("began")) out.began = words_in(json["began"]).value_or("");
   if (!out.is_private) return out;

@@ -23,6 +23,7 @@ struct Saved {
   std::optional<checkpoint::Origin> origin;  // of a private run; none: no step was made
   double clip_norm = 0;                      // of a private run
   std::optional<double> noise_variance{};    // optim::Optimizer's; none: it corrects for no noise
+  Json model_config{};                       // config.json of a program's own model; null: the recipe names the model
 
   Json json() const;
   static Saved from_json(const Json& json);  // throws UsageError naming what is missing
@@ -42,6 +43,8 @@ class Checkpoints {
     int64_t keep = 2;
     int64_t save_every = 0;  // steps; 0: by save_interval
     Seconds save_interval{0};
+    Json model_config{};  // Saved::model_config
+    bool saves = true;    // false: save() does nothing
   };
   // All must outlive it; `history` is null if the run is not private. Collective, as are resume() and save().
   Checkpoints(comm::World& world, const RunFolder& folder, Job& job, History* history, RunIdentity identity,

@@ -2,13 +2,11 @@
 
 #include <ATen/ATen.h>
 
-#include <atomic>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
 
 #include "shade/base/error.h"
-#include "shade/base/stop_signals.h"
 #include "shade/base/strings.h"
 #include "shade/checkpoint/agreement.h"
 #include "shade/data/text_dataset.h"
@@ -72,8 +70,11 @@ void require_finite_weights(shard::Runtime& runtime, const StepRecord& record, c
   if (broken.item<double>() > 0) diverged("weights are not finite", record, reached);
 }
 
-std::unique_ptr<models::Model> counted_model(const Recipe& recipe) {
+std::shared_ptr<models::Model> counted_model(const Recipe& recipe, std::shared_ptr<models::Model> own = nullptr) {
   profile::TensorMemory::track();  // before the first tensor
+  SHADE_REQUIRE(!own || recipe.model.is_own(), "a model of the program's own, and the recipe names ",
+                recipe.model.model, "; expected '", models::kOwnModel, "'");
+  if (own) return own;
   return models::make_model(recipe.model.model, recipe.sizes, recipe.model.options());
 }
 
@@ -93,12 +94,12 @@ void announce_stop(int64_t step, int rank) {
 
 }  // namespace
 
-Trainer::Trainer(comm::World& world, Resolved<Recipe> run, std::unique_ptr<const data::Dataset> dataset,
+Trainer::Trainer(comm::World& world, Resolved<Recipe> run, std::shared_ptr<const data::Dataset> dataset,
                  Options options)
     : world_(&world),
       run_(std::move(run)),
       options_(std::move(options)),
-      model_(counted_model(*run_)),
+      model_(counted_model(*run_, options_.model)),
       groups_(shard::connect_groups(world, shard::policy_of(run_->shard, world.size()))),
       dataset_(dataset ? std::move(dataset) : open_records(*run_, *model_, world.place(), groups_.control)),
       test_records_(open_test_records(*run_, *model_, *dataset_, world.place(), groups_.control)),
@@ -112,7 +113,8 @@ Trainer::Trainer(comm::World& world, Resolved<Recipe> run, std::unique_ptr<const
   event_ = event_of(*run_, units);
   if (world.rank() == 0) warn_of_delta(*run_, event_, units);
   // Written down with the recipe, where a run that is opened later finds them.
-  DataFacts facts{.num_classes = classes_for(*model_, *dataset_), .sigma = event_.mechanism.noise_multiplier};
+  DataFacts facts{.num_classes = options_.model ? std::nullopt : classes_for(*model_, *dataset_),
+                  .sigma = event_.mechanism.noise_multiplier};
   if (dynamic_cast<const data::TextDataset*>(dataset_.get()) != nullptr) facts.classes = dataset_->classes();
   run_ = run_.with(facts);
   if (facts.num_classes) model_ = counted_model(*run_);
@@ -176,12 +178,14 @@ void Trainer::resume(RunIdentity identity) {
     spending_ = std::make_unique<Spending>(*run_, event_, *folder_, groups_.control, job_->device().is_cpu(),
                                            windows_of(*dataset_));
   }
-  checkpoints_ = std::make_unique<Checkpoints>(*world_, *folder_, *job_, spending_ ? &spending_->history() : nullptr,
-                                               std::move(identity),
-                                               Checkpoints::Options{.resume_from = train.resume_from,
-                                                                    .keep = train.keep,
-                                                                    .save_every = train.save_every,
-                                                                    .save_interval = train.save_interval});
+  checkpoints_ = std::make_unique<Checkpoints>(
+      *world_, *folder_, *job_, spending_ ? &spending_->history() : nullptr, std::move(identity),
+      Checkpoints::Options{.resume_from = train.resume_from,
+                           .keep = train.keep,
+                           .save_every = train.save_every,
+                           .save_interval = train.save_interval,
+                           .model_config = options_.model ? model_->config_json() : Json(),
+                           .saves = options_.saves});
   const auto found = checkpoints_->resume();
   if (found) require_same_numbers(found->settings.at("recipe"), *dataset_);
   if (!spending_) require_no_ledger();
@@ -250,9 +254,6 @@ std::function<bool()> Trainer::by_signal() const {
 
 // From here on files of the run are changed.
 void Trainer::begin() {
-  SHADE_REQUIRE(!report_,
-                "a Trainer runs once: its ledger and its order of steps begin with run(); make a new Trainer, which "
-                "continues from the last checkpoint");
   const auto& recipe = *run_;
   const bool goes_on = job_->steps() < last_;
   if (goes_on && spending_) spending_->history().start();
@@ -311,90 +312,113 @@ StepReport Trainer::measured(const StepRecord& record, Seconds took) const {
 }
 
 TrainResult Trainer::run() {
-  begin();
-  const auto first = job_->steps();
-  TrainResult result{.steps = first, .ended = last_ < run_->work.steps ? Ended::budget : Ended::finished};
-  profile::return_unused_heap();  // what only the beginning needed: files that were read, batches that were tried
-  make_steps(result);
-  end(result, first);
-  return result;
+  SHADE_REQUIRE(!report_,
+                "a Trainer runs once: its ledger and its order of steps begin with run(); make a new Trainer, which "
+                "continues from the last checkpoint");
+  while (next());
+  return finish();
 }
 
-void Trainer::make_steps(TrainResult& result) {
-  const auto& train = run_->train;
-  const auto due = [&](int64_t every) { return every > 0 && result.steps % every == 0; };
-  std::atomic<int64_t> current{result.steps};
-  std::optional<StopSignals> signals;
+// Until the first step a signal ends every rank, from then on none.
+void Trainer::begin_steps() {
+  begin();
+  first_ = job_->steps();
+  result_ = {.steps = first_, .ended = last_ < run_->work.steps ? Ended::budget : Ended::finished};
+  profile::return_unused_heap();  // what only the beginning needed: files that were read, batches that were tried
+  current_ = first_;
   if (options_.answer_signals) {
-    groups_.control.barrier().wait();  // until now a signal ends every rank, from now on none
-    signals.emplace([&] { announce_stop(current, world_->rank()); });
+    groups_.control.barrier().wait();
+    signals_.emplace([this] { announce_stop(current_, world_->rank()); });
   }
-  std::optional<StepRecord> made;  // the last step of this process
-  if (evaluations_->owed(*folder_, last_) && !evaluate_after(result.steps, result)) result.ended = Ended::asked;
-  while (result.steps < last_ && result.ended != Ended::asked) {
-    if (spending_ && !spending_->reserve(result.steps)) {  // other runs have spent the rest of the data ledger
-      SHADE_REQUIRE(result.steps > 0, "other runs have spent the rest of the data ledger ", run_->budget.data_ledger,
-                    " before the first step. Nothing was trained; more noise or a smaller ",
-                    "rate may fit (shade ledger ", run_->budget.data_ledger, ")");
-      last_ = result.steps;
-      result.ended = Ended::budget;
-      if (made) require_finite_weights(job_->runtime(), *made, {result.steps, checkpoints_->saved()});
-      if (evaluations_->owed(*folder_, last_)) evaluate_after(result.steps, result);
-      break;
-    }
-    const auto begin = Clock::now();
-    current = result.steps + 1;
-    made = job_->step({.stop = options_.stop && options_.stop(), .save = checkpoints_->is_due()});
-    const auto& record = made.value();
-    const Seconds took = Clock::now() - begin;
-    result.steps = job_->steps();
-    result.tokens += record.tokens;
-    result.padded_tokens += record.padded_tokens;
-    result.took += took;
-    if (record.samples.samples > 0) result.loss = record.loss;
-    report_->advance();
-    if (record.stop) result.ended = Ended::asked;
-    const bool ends = result.steps == last_ || record.stop;
-    const bool evaluates = evaluations_->due(result.steps, last_);
-    const bool saves = due(train.save_every) || record.save;
-    const Reached reached{result.steps, checkpoints_->saved()};
-    if (!job_->is_private()) require_finite_loss(record, reached);
-    // Of a private run too: when, doesn't depend on the records, but for save_interval (docs/training.md).
-    if (ends || evaluates || due(train.log_every) || saves) require_finite_weights(job_->runtime(), record, reached);
-    if (ends || result.steps == 1 || due(train.log_every)) report_->step(measured(record, took));
-    if (evaluates && !evaluate_after(result.steps, result)) result.ended = Ended::asked;
-    if (saves) checkpoints_->save(/*wait=*/false);
+  if (evaluations_->owed(*folder_, last_) && !evaluate_after(first_)) result_.ended = Ended::asked;
+}
+
+// Whether there is another step, and the data ledger has counted it.
+bool Trainer::may_go_on() {
+  if (result_.steps >= last_ || result_.ended == Ended::asked) return false;
+  if (!spending_ || spending_->reserve(result_.steps)) return true;
+  // Other runs have spent the rest of the data ledger.
+  SHADE_REQUIRE(result_.steps > 0, "other runs have spent the rest of the data ledger ", run_->budget.data_ledger,
+                " before the first step. Nothing was trained; more noise or a smaller ", "rate may fit (shade ledger ",
+                run_->budget.data_ledger, ")");
+  last_ = result_.steps;
+  result_.ended = Ended::budget;
+  if (made_) require_finite_weights(job_->runtime(), *made_, {result_.steps, checkpoints_->saved()});
+  if (evaluations_->owed(*folder_, last_)) evaluate_after(last_);
+  return false;
+}
+
+std::optional<StepRecord> Trainer::next() {
+  if (!report_) begin_steps();
+  if (over_ || !may_go_on()) {
+    over_ = true;
+    return std::nullopt;
   }
+  const auto begin = Clock::now();
+  current_ = result_.steps + 1;
+  made_ = job_->step({.stop = options_.stop && options_.stop(), .save = checkpoints_->is_due()});
+  after(*made_, Clock::now() - begin);
+  return made_;
+}
+
+// What is counted, told, evaluated and saved after a step.
+void Trainer::after(const StepRecord& record, Seconds took) {
+  const auto& train = run_->train;
+  const auto step = result_.steps = job_->steps();
+  const auto due = [&](int64_t every) { return every > 0 && step % every == 0; };
+  result_.tokens += record.tokens;
+  result_.padded_tokens += record.padded_tokens;
+  result_.took += took;
+  if (record.samples.samples > 0) result_.loss = record.loss;
+  report_->advance();
+  if (record.stop) result_.ended = Ended::asked;
+  const bool ends = step == last_ || record.stop;
+  const bool evaluates = evaluations_->due(step, last_);
+  const bool saves = due(train.save_every) || record.save;
+  const Reached reached{step, checkpoints_->saved()};
+  if (!job_->is_private()) require_finite_loss(record, reached);
+  // Of a private run too: when, doesn't depend on the records, but for save_interval (docs/training.md).
+  if (ends || evaluates || due(train.log_every) || saves) require_finite_weights(job_->runtime(), record, reached);
+  if (ends || step == 1 || due(train.log_every)) report_->step(measured(record, took));
+  if (evaluates && !evaluate_after(step)) result_.ended = Ended::asked;
+  if (saves) checkpoints_->save(/*wait=*/false);
+}
+
+TrainResult Trainer::finish() {
+  SHADE_CHECK(report_, "a run is finished before it began");
   checkpoints_->save(/*wait=*/true);
-  if (options_.answer_signals && any_asked()) result.ended = Ended::asked;
-  signals.reset();
+  if (options_.answer_signals && any_asked()) result_.ended = Ended::asked;
+  signals_.reset();
   // A signal that came after the others were asked: there is nothing to lose any more.
-  if (options_.answer_signals && result.ended != Ended::asked && StopSignals::asked()) std::raise(SIGTERM);
+  if (options_.answer_signals && result_.ended != Ended::asked && StopSignals::asked()) std::raise(SIGTERM);
+  end();
+  return result_;
 }
 
 // False: it was ended by a request to stop.
-bool Trainer::evaluate_after(int64_t step, TrainResult& result) {
-  result.evaluation = evaluations_->after(step, *report_, by_signal());
-  return result.evaluation.has_value();
+bool Trainer::evaluate_after(int64_t step) {
+  result_.evaluation = evaluations_->after(step, *report_, by_signal());
+  return result_.evaluation.has_value();
 }
 
 // What is told, tested and exported after the last step.
-void Trainer::end(TrainResult& result, int64_t first) {
-  if (spending_ && spending_->budget()) result.spent = spending_->budget()->after(result.steps);
-  report_->say(text(to_string(result.ended), " after step ", result.steps,
-                    result.ended == Ended::asked ? "; saved, and the same command continues from here" : ""));
-  if (result.tokens > 0)
-    report_->say(text(job_->is_private() ? "not private: " : "", result.tokens, " tokens (", result.padded_tokens,
-                      " with padding) in ", significant(result.took.count()), " s of steps: ",
-                      significant(static_cast<double>(result.tokens) / result.took.count()), " tokens/s (",
-                      significant(static_cast<double>(result.padded_tokens) / result.took.count()), " with padding)"));
-  if (const auto data = spending_ ? spending_->settle(result.steps) : ""; !data.empty()) report_->say(data);
-  if (result.ended == Ended::asked) return state();
-  result.test = evaluations_->test(*report_);
-  export_all(/*again=*/result.steps == first);
+void Trainer::end() {
+  if (spending_ && spending_->budget()) result_.spent = spending_->budget()->after(result_.steps);
+  report_->say(text(to_string(result_.ended), " after step ", result_.steps,
+                    result_.ended == Ended::asked ? "; saved, and the same command continues from here" : ""));
+  if (result_.tokens > 0)
+    report_->say(text(job_->is_private() ? "not private: " : "", result_.tokens, " tokens (", result_.padded_tokens,
+                      " with padding) in ", significant(result_.took.count()),
+                      " s of steps: ", significant(static_cast<double>(result_.tokens) / result_.took.count()),
+                      " tokens/s (", significant(static_cast<double>(result_.padded_tokens) / result_.took.count()),
+                      " with padding)"));
+  if (const auto data = spending_ ? spending_->settle(result_.steps) : ""; !data.empty()) report_->say(data);
+  if (result_.ended == Ended::asked) return state();
+  result_.test = evaluations_->test(*report_);
+  export_all(/*again=*/result_.steps == first_);
   say_what_was_made();
   if (!spending_) return;
-  const auto key = spending_->forget_key(result.steps, run_->budget.keep_key);
+  const auto key = spending_->forget_key(result_.steps, run_->budget.keep_key);
   if (!key.empty()) report_->say(key);
   state();
 }

@@ -13,16 +13,19 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
 
+#include "shade/base/stop_signals.h"
 #include "shade/comm/group.h"
 #include "shade/train/budget/spending.h"
 #include "shade/train/run/checkpoints.h"
 #include "shade/train/run/evaluate.h"
 #include "shade/train/run/evaluations.h"
 #include "shade/train/run/exports.h"
+#include "shade/train/step/step.h"
 
 namespace shade::train {
 
@@ -65,16 +68,26 @@ class Trainer {
     // While steps are made, SIGTERM and SIGINT ask to stop too, for the whole process (base/stop_signals.h). Before the
     // first step and when the last one is saved there is nothing to lose, and they end the process at once.
     bool answer_signals = false;
-    Json environment{};  // what it was started by, for the run directory; null: nothing is said
+    Json environment{};                      // what it was started by, for the run directory; null: nothing is said
+    std::shared_ptr<models::Model> model{};  // a program's own (models::kOwnModel); null: the recipe's
+    bool saves = true;                       // false: no checkpoint is kept, and nothing can continue the run
   };
 
   // Collective. Reads, checks and loads all that the run needs; nothing of it is changed before run(). Without a
   // dataset the recipe's records are opened.
-  Trainer(comm::World& world, Resolved<Recipe> run, std::unique_ptr<const data::Dataset> dataset, Options options);
+  Trainer(comm::World& world, Resolved<Recipe> run, std::shared_ptr<const data::Dataset> dataset, Options options);
   ~Trainer();
 
-  TrainResult run();  // collective
+  // All collective. The whole run: all steps, then what is evaluated, exported and said after the last.
+  TrainResult run();
+  // The same in parts: the next step, none when all are made; then the end.
+  std::optional<StepRecord> next();
+  TrainResult finish();
 
+  int64_t steps() const { return job_->steps(); }  // made, with those of earlier starts
+  // What was spent so far, earlier starts included; none: why_no_epsilon() says why, or this is not rank 0.
+  std::optional<privacy::Spent> spent() const { return spent_after(job_->steps()); }
+  std::string why_no_epsilon() const { return spending_ ? spending_->no_epsilon() : "it is not private"; }
   const Resolved<Recipe>& run_spec() const { return run_; }  // with what the data say (DataFacts)
   models::Model& model() { return *model_; }
   shard::Runtime& runtime() { return job_->runtime(); }
@@ -89,11 +102,13 @@ class Trainer {
   void require_a_step() const;
   void check_space() const;
   void begin();
-  void make_steps(TrainResult& result);
-  bool evaluate_after(int64_t step, TrainResult& result);
+  void begin_steps();
+  bool may_go_on();
+  void after(const StepRecord& record, Seconds took);
+  bool evaluate_after(int64_t step);
   std::optional<privacy::Spent> spent_after(int64_t step) const;  // rank 0 alone; none: no epsilon may be stated
   StepReport measured(const StepRecord& record, Seconds took) const;
-  void end(TrainResult& result, int64_t first);
+  void end();
   void say_what_was_made();
   void state();
   void export_all(bool again);
@@ -103,9 +118,10 @@ class Trainer {
   comm::World* world_;
   Resolved<Recipe> run_;
   Options options_;
-  std::unique_ptr<models::Model> model_;
+  std::shared_ptr<models::Model> model_;
   shard::Groups groups_;
-  std::unique_ptr<const data::Dataset> dataset_, test_records_;  // the second if there is a test folder
+  std::shared_ptr<const data::Dataset> dataset_;
+  std::unique_ptr<const data::Dataset> test_records_;  // if there is a test folder
   HeldOut split_;
   std::unique_ptr<RunFolder> folder_;
   privacy::PrivacyEvent event_;
@@ -118,6 +134,14 @@ class Trainer {
   std::optional<Report> report_;
   int64_t last_ = 0;  // step
   Peaks peaks_;
+
+  // Of the run under way.
+  TrainResult result_;
+  int64_t first_ = 0;               // step that it began after
+  std::optional<StepRecord> made_;  // the last step of this process
+  std::atomic<int64_t> current_{0};
+  std::optional<StopSignals> signals_;
+  bool over_ = false;
 };
 
 }  // namespace shade::train

@@ -1,5 +1,6 @@
 #include "shade/train/spec/computes_with.h"
 
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <link.h>
@@ -49,34 +50,31 @@ std::string processor() {
   return out + at::get_cpu_capability();
 }
 
-// The same without what a kernel adds to the flags: instructions that libraries choose their own by.
-std::string instructions() {
-  std::string out;
-  for (std::istringstream words(processor()); words;) {
-    std::string word;
-    words >> word;
-    for (const auto* kept : {"sse", "ssse", "avx", "fma", "f16c", "amx", "bmi", "asimd", "sve", "bf16", "i8mm", "sme"})
-      if (word.starts_with(kept)) out += word + " ";
-  }
-  for (const auto& line : profile::cpu_lines())
-    if (line.starts_with("cache size")) out += line + " ";
-  return out + at::get_cpu_capability();
-}
-
 // By its linker, or else by its content.
 std::string identifier(const dl_phdr_info& info) {
   if (auto id = build_id(info); !id.empty()) return id;
   return io::to_hex(io::digest_of(io::MappedFile::open(info.dlpi_name)->bytes())).substr(0, 12);
 }
 
+// Some are loaded by the first product: whether one was made before must not decide what there is.
+void load_all() {
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    const auto x = at::ones({32, 32}, type);
+    at::mm(x, x);
+  }
+}
+
 // The identifiers of those that compute, by name.
 Json libraries() {
+  load_all();
   Json out = Json::object();
   ::dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* into) {
         const auto name = std::filesystem::path(info->dlpi_name).filename().string();
-        for (const auto* kept : {"libtorch", "libc10", "libmkl", "libdnnl", "libgomp", "libiomp", "libomp", "libm.so",
-                                 "libopenblas", "libsleef", "libcublas", "libcudnn", "libnccl", "libshade_cuda"})
+        for (const auto* kept :
+             {"libtorch", "libc10",      "libmkl",     "libdnnl",    "libgomp",   "libiomp",        "libomp",
+              "libm.so",  "libopenblas", "libsleef",   "libblas",    "liblapack", "libarm_compute", "libcublas",
+              "libcudnn", "libnccl",     "librocblas", "libhipblas", "libMIOpen", "libshade_cuda"})
           if (name.starts_with(kept)) (*static_cast<Json*>(into))[name] = identifier(*info);
         return 0;
       },
@@ -109,6 +107,21 @@ const std::string& program_digest() {
 
 }  // namespace
 
+std::string rounding_processor(std::span<const std::string> cpu_lines) {
+  std::string out;
+  for (const auto& line : cpu_lines) {
+    for (const auto* kept : {"vendor", "cpu family", "model", "stepping", "cache size", "CPU "})
+      if (line.starts_with(kept)) out += line + "\n";
+    if (!line.starts_with("flags") && !line.starts_with("Features")) continue;
+    std::istringstream words(line);
+    for (std::string word; words >> word;)
+      for (const auto* kept :
+           {"sse", "ssse", "avx", "fma", "f16c", "amx", "bmi", "asimd", "sve", "bf16", "i8mm", "sme"})
+        if (word.starts_with(kept)) out += word + " ";
+  }
+  return out;
+}
+
 Json computes_with(at::Device device) {
   return {{"threads", at::get_num_threads()},  {"libtorch", TORCH_VERSION},   {"processor", processor()},
           {"device", device_settings(device)}, {"program", program_digest()}, {"libraries", libraries()},
@@ -119,8 +132,10 @@ Json must_be_shared(at::Device device) {
   Json out{{"libtorch", TORCH_VERSION}, {"program", program_digest().substr(0, 12)}, {"libraries", libraries()}};
   if (device.is_cpu()) {
     out["threads"] = at::get_num_threads();
-    out["processor"] = {{"name", profile::cpu_name()},
-                        {"digest", io::to_hex(io::digest_of(instructions())).substr(0, 12)}};
+    out["processor"] = {
+        {"name", profile::cpu_name()},
+        {"digest",
+         io::to_hex(io::digest_of(rounding_processor(profile::cpu_lines()) + at::get_cpu_capability())).substr(0, 12)}};
   } else {
     out["device"] = device_settings(device);
     out["device"].erase("visible");

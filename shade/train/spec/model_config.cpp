@@ -27,7 +27,8 @@ models::ModelOptions ModelConfig::options() const {
 }
 
 Fact ModelConfig::model_kind(const models::SizeOverrides& sizes) const {
-  return {models::kind_of(model, sizes, options()), {"model.model", "model.model_folder", "model.task"}};
+  return {is_own() ? std::string(models::kOwnModel) : models::kind_of(model, sizes, options()),
+          {"model.model", "model.model_folder", "model.task"}};
 }
 
 std::string ModelConfig::hub_name() const {

@@ -52,6 +52,7 @@ struct ModelConfig {
     declare_task(f);
     declare_adapters(f);
   }
+  bool is_own() const { return model == models::kOwnModel; }  // made by the program, not by its name
   Fact model_kind(const models::SizeOverrides& sizes) const;  // of kModelKind
   void use_folder();  // takes the place of `model`, and is what is written down. Throws UsageError
   models::ModelOptions options() const;

@@ -169,6 +169,7 @@ void check_private(const Recipe& recipe, const Given& given) {
 // Where training starts.
 std::string choose_weights(Recipe& recipe) {
   auto& model = recipe.model;
+  if (model.is_own()) return model.weights.empty() ? "of the program" : "from " + model.weights;
   models::require_known(model.model);
   const auto folder = models::model_folder(model.model);
   SHADE_REQUIRE(model.weights.empty() || !model.from_scratch, "from_scratch is set, and so are the weights ",
@@ -191,6 +192,7 @@ std::string choose_weights(Recipe& recipe) {
 
 // What transformers would do with the model's config.json, and is not done here.
 std::string left_out(const Recipe& recipe) {
+  if (recipe.model.is_own()) return {};
   const auto folder = models::model_folder(recipe.model.model);
   const auto fields = folder ? models::not_trained_with(*folder) : std::vector<std::string>();
   return fields.empty() ? "" : text("; of the model's config.json not applied in training: ", join(fields, ", "));
@@ -199,7 +201,7 @@ std::string left_out(const Recipe& recipe) {
 // The tokenizer that the model was trained with, where it is known.
 std::string choose_tokenizer(Recipe& recipe) {
   const auto [data, model] = std::tie(recipe.data, recipe.model);
-  if (data.data_folder.empty()) return {};
+  if (data.data_folder.empty() || model.is_own()) return {};
   const auto folder = models::model_folder(model.model).value_or("").string();
   for (const auto& place : {folder, model.weights})
     if (data.tokenizer.empty() && fs::exists(fs::path(place) / "tokenizer.json")) data.tokenizer = place;
@@ -226,7 +228,7 @@ void check_places(const Recipe& recipe) {
   const auto& train = recipe.train;
   // Reading the data goes through all folders below, so what a run writes there would be read as records.
   const auto& data = recipe.data.data_folder;
-  if (fs::is_directory(data))
+  if (fs::is_directory(data) && !recipe.model.is_own())
     for (const auto& [option, place] : {std::pair("--output", train.output),
                                         {"--export", train.export_folder},
                                         {"--export-adapter", train.adapter_folder}})
@@ -340,7 +342,7 @@ Decisions decide(Recipe& recipe, const Given& given, int ranks) {
   if (recipe.budget.max_epsilon == 0) recipe.budget.max_epsilon = recipe.budget.target_epsilon;
   out.add(Topic::weights, choose_weights(recipe) + left_out(recipe));
   out.add(Topic::tokenizer, choose_tokenizer(recipe));
-  if (model.weights.empty())
+  if (model.weights.empty() && !model.is_own())
     out.add(Topic::vocabulary, fit_vocabulary(recipe.sizes, model.model, recipe.data, model.options()));
   if (recipe.train.output.empty()) recipe.train.output = "runs/" + run_name(recipe);
   check_places(recipe);

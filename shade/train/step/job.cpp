@@ -38,6 +38,8 @@ Job::Job(comm::World& world, JobOptions options)
                 "a folder is for the ledger of a private job that has no key of its own");
   SHADE_REQUIRE(options_.folder.empty() || !options_.step.rehearsal,
                 "a rehearsal has no ledger: what it does counts nowhere; leave out JobOptions::folder");
+  SHADE_REQUIRE(options_.step.grad_clip == 0, "JobOptions::step has a grad_clip of ", options_.step.grad_clip,
+                ", which is the optimizer's to say; set JobOptions::optimizer.grad_clip");
   if (is_private()) require_private(options_);
   require_noise_for(options_.optimizer, is_private());
   no_epsilon_ = train::no_epsilon(options_);

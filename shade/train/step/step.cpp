@@ -40,15 +40,19 @@ at::Tensor summed(const at::Tensor& losses_B, const at::Tensor& counts_B, bool f
 void refuse_foreign_leaves(const at::Tensor& losses_B) {
   using torch::autograd::Node;
   const auto* const own = nn::anchor(losses_B.device()).unsafeGetTensorImpl();
-  std::vector<const Node*> open;
+  std::vector<Node*> open;
   std::unordered_set<const Node*> seen;
-  const auto visit = [&](const Node* node) {
+  const auto visit = [&](Node* node) {
     if (node != nullptr && seen.insert(node).second) open.push_back(node);
   };
   visit(torch::autograd::impl::gradient_edge(losses_B).function.get());
   while (!open.empty()) {
-    const auto* node = open.back();
+    auto* const node = open.back();
     open.pop_back();
+    SHADE_REQUIRE(
+        node->retains_grad_hooks().empty(),
+        "a tensor in the graph of the loss keeps its gradient (retain_grad()), which would be neither clipped "
+        "nor noised; drop that in a private run");
     for (const auto& edge : node->next_edges()) visit(edge.function.get());
     const auto* leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(node);
     SHADE_REQUIRE(
@@ -240,6 +244,9 @@ at::Tensor Step::micro_step(const nn::Batch& present) {
     runtime_->begin_forward();
     losses_B = nn::sample_losses(model_->losses(batch), batch);
   }
+  SHADE_REQUIRE(losses_B.requires_grad(),
+                "the model's losses depend on none of its trained weights; compute them by its layers, and without "
+                "detach() or a NoGradGuard");
   if (is_private()) refuse_foreign_leaves(losses_B);
   const auto present_B = losses_B.detach().narrow(0, 0, present.samples());
   const auto loss = summed(present_B, model_->sums_tokens() ? model_->loss_tokens(present) : at::ones_like(present_B),
