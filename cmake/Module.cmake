@@ -4,7 +4,8 @@
 #
 # A module that speaks libtorch says TORCH and gets the shared precompiled header. Several sources of a module are compiled
 # as one (SHADE_UNITY), because what they include takes most of the time of each: tools/check_names keeps their local names
-# apart. APART: sources that are compiled by themselves.
+# apart. APART: sources that are compiled by themselves. LIBRARIES: what a program that links the module needs as well;
+# HEADERS: libraries of headers that no public header includes, so that such a program needs none of them.
 file(STRINGS "${PROJECT_SOURCE_DIR}/shade/modules" rows REGEX "^[a-z]+:")
 set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS shade/modules)
 set(SHADE_MODULES "")
@@ -15,16 +16,22 @@ foreach(row IN LISTS rows)
 endforeach()
 
 function(shade_module name)
-  cmake_parse_arguments(MODULE "TORCH" "" "SOURCES;LIBRARIES;APART" ${ARGN})
+  cmake_parse_arguments(MODULE "TORCH" "" "SOURCES;LIBRARIES;HEADERS;APART" ${ARGN})
   add_library(shade_${name} STATIC ${MODULE_SOURCES})
   add_library(shade::${name} ALIAS shade_${name})
   # Our warnings are for our own files: a program that links the library doesn't get them.
   target_link_libraries(shade_${name} PRIVATE $<BUILD_INTERFACE:shade::options> ${MODULE_LIBRARIES})
+  foreach(headers IN LISTS MODULE_HEADERS)
+    target_link_libraries(shade_${name} PUBLIC $<BUILD_INTERFACE:${headers}>)
+  endforeach()
+  target_include_directories(shade_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${SHADE_GENERATED}>)
+  set_property(GLOBAL PROPERTY SHADE_NEEDS_${name} ${MODULE_LIBRARIES})
   target_compile_features(shade_${name} PUBLIC cxx_std_20)
   foreach(used IN LISTS SHADE_USES_${name})
     target_link_libraries(shade_${name} PUBLIC shade::${used})
   endforeach()
   if(MODULE_TORCH)
+    set_property(GLOBAL APPEND PROPERTY SHADE_NEEDS_${name} torch)
     target_link_libraries(shade_${name} PUBLIC shade::torch)
     shade_precompile(shade_${name})
   endif()
@@ -67,7 +74,9 @@ function(shade_precompile target)
   endif()
 endfunction()
 
-add_custom_target(unit_tests)  # what the sanitizer presets build
+if(SHADE_PROGRAM)
+  add_custom_target(unit_tests)  # what the sanitizer presets build
+endif()
 
 # shade_test(comm SOURCES group_test.cpp USES comm test_support LABELS unit [TIMEOUT s]) is one binary, named after its
 # module; every test in it becomes a CTest test. The label `unsanitized` keeps a unit test, and the modules only it needs,

@@ -5,18 +5,14 @@
 //
 // The base class has the norms, the coefficients, the sums and the checks that no weight is forgotten or used twice; a
 // method says what it keeps of a layer until the norms are known, and in which order it sums.
-#include <cstdio>
+#include <ATen/core/grad_mode.h>
+#include <shade/accounting/calibrate.h>
+#include <shade/privacy/clip/layer_norms.h>
+#include <shade/proof/check_gradients.h>
+
 #include <set>
 
-#include "points.h"
-#include "shade/comm/job/environment.h"
-#include "shade/nn/linear.h"
-#include "shade/nn/losses.h"
-#include "shade/nn/unit.h"
-#include "shade/privacy/accounting/calibrate.h"
-#include "shade/privacy/clip/layer_norms.h"
-#include "shade/proof/check_gradients.h"
-#include "shade/train/step/job.h"
+#include "sine.h"
 
 using namespace shade;
 
@@ -56,54 +52,45 @@ class KeepAll : public privacy::ClippingMethod {
   std::vector<nn::LayerGrad> kept_;
 };
 
-class Regression : public models::Model {
- public:
-  at::Tensor losses(const nn::Batch& batch) override {
-    const auto predict = [this](const nn::Tensors& in) { return out_(at::tanh(hidden_(in[0]))); };
-    return nn::squared_losses(nn::run_unit(parameters_.wiring, unit_, predict, {batch.x_BD}), batch.y_BD);
-  }
+struct Regression : Module {
+  nn::Linear hidden = add<nn::Linear>("hidden", {.in = 4, .out = 48, .bias = true, .init = nn::Init::normal(1)});
+  nn::Linear out = add<nn::Linear>("out", {.in = 48, .out = 1, .bias = true, .init = nn::Init::normal(0.1)});
 
- private:
-  nn::UnitId unit_ = parameters_.begin_unit("regression");
-  nn::Linear hidden_{
-      parameters_, "hidden", {.in = Points::kInputs, .out = 48, .bias = true, .init = nn::Init::normal(1)}};
-  nn::Linear out_{parameters_, "out", {.in = 48, .out = 1, .bias = true, .init = nn::Init::normal(0.1)}};
+  at::Tensor loss(const Batch& batch) override {
+    return nn::squared_losses(out(at::tanh(hidden(batch.field("x")))), batch.field("y"));
+  }
 };
 
-int main() {
-  const privacy::MakeMethod keep_all = [](const privacy::MethodSetup& setup) {
-    return std::make_unique<KeepAll>(setup);
-  };
-  const Points points;
+// A Run trains by methods that a statement of privacy has names for; steps by one's own method are a Job's, which says
+// what happens to the records in a privacy event.
+int main(int argc, char** argv) {
+  return shade::main(argc, argv, [](World& world) {
+    const auto keep_all = [](const privacy::MethodSetup& setup) { return std::make_unique<KeepAll>(setup); };
+    const auto points = points_of_a_sine();
+    const proof::GradientCheck check{.label = "regression",
+                                     .make_model = [] { return std::make_unique<Regression>(); },
+                                     .records = &points,
+                                     .methods = {{"keep_all", keep_all}}};
+    for (const auto& row : proof::check_gradients(world, check)) {
+      world.print("check ", row.method, ' ', row.strategy, ": difference ", row.max_rel_grad, ", ",
+                  row.pass ? "pass" : "FAIL");
+      if (!row.pass) throw Error("the method's sums are wrong");
+    }
 
-  auto world = comm::World::connect(comm::place_from_environment(), {});
-  proof::GradientCheck check{.label = "regression", .make_model = [] { return std::make_unique<Regression>(); }};
-  check.batch = [&](const models::Model&, nn::DType dtype, int rank, int64_t) {
-    const std::vector<int64_t> records{5 * rank + 0, 5 * rank + 1, 5 * rank + 2, 5 * rank + 3};
-    return points.batch(records).each([&](const at::Tensor& t) { return t.to(nn::scalar_type(dtype)); });
-  };
-  check.methods = {{"keep_all", keep_all}};
-  for (const auto& row : proof::check_gradients(world, check)) {
-    if (world.rank() == 0)
-      std::printf("check %s %s %s: difference %.1e, %s\n", row.method.c_str(), row.strategy.c_str(), row.dtype.c_str(),
-                  row.max_rel_grad, row.pass ? "pass" : "FAIL");
-    if (!row.pass) return 1;
-  }
-
-  Regression model;
-  privacy::PrivacyEvent event{
-      .mechanism = {.sample_rate = 0.05}, .clip_norm = 0.5, .divisor = 200, .steps = 100, .delta = 1e-5};
-  event.mechanism.noise_multiplier =
-      privacy::calibrate(privacy::Accountant::prv, event.accounted(), /*target_epsilon=*/4, event.delta).sigma;
-  train::JobOptions options{
-      .model = &model, .data = &points, .step = {.privacy = event, .method = keep_all}, .batch_size = 200, .seed = 1};
-  options.shard.shard = shard::Strategy::zero3;  // each rank holds a part of the weights; one rank holds them all
-  options.optimizer.lr = 2e-2;
-  train::Job job(world, options);
-  while (const auto record = job.step())
-    if (world.rank() == 0 && job.steps() % 5 == 1)
-      std::printf("step %3d  loss %.4f  clipped %d of %d\n", static_cast<int>(job.steps()), record->loss,
-                  static_cast<int>(record->samples.clipped), static_cast<int>(record->samples.samples));
-  if (world.rank() == 0) std::printf("epsilon %.3f\n", job.spent()->epsilon);
-  world.leave();
+    Regression model;
+    privacy::PrivacyEvent event{
+        .mechanism = {.sample_rate = 0.05}, .clip_norm = 0.5, .divisor = 200, .steps = 100, .delta = 1e-5};
+    event.mechanism.noise_multiplier =
+        privacy::calibrate(privacy::Accountant::prv, event.accounted(), /*target_epsilon=*/4, event.delta).sigma;
+    train::Job job(world, {.model = &model,
+                           .data = &points,
+                           .step = {.privacy = event, .method = keep_all},
+                           .optimizer = {.lr = 0.02},
+                           .shard = {.shard = shard::Strategy::zero3}});  // one rank holds all weights
+    while (const auto step = job.step())
+      if (job.steps() % 5 == 1)
+        world.print("step ", job.steps(), "  loss ", step->loss, "  clipped ", step->samples.clipped, " of ",
+                    step->samples.samples);
+    world.print("epsilon ", job.spent()->epsilon);
+  });
 }

@@ -10,7 +10,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace shade::checkpoint;
   const std::string bytes(reinterpret_cast<const char*>(data), size);
-  shade::io::Digest head{};
+  shade::hash::Digest head{};
   std::string good = next_line(head, "{\"one\":1}");
   good += next_line(head, "{\"two\":2}");
   for (auto file : {bytes, good + bytes}) {

@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Manifest manifest;
   try {
     manifest = parse_manifest(
-        shade::text(body, ",\n\"checksum\": \"", shade::io::to_hex(shade::io::digest_of(body)), "\"}\n"));
+        shade::text(body, ",\n\"checksum\": \"", shade::hash::to_hex(shade::hash::digest_of(body)), "\"}\n"));
   } catch (const shade::io::FormatError& fault) {
     const std::string message(fault.what());
     SHADE_CHECK(message.size() < 1000 && message.find_first_of("\n\r\t\x1b\x7f") == message.npos, message);

@@ -13,15 +13,18 @@
 //       const shade::InMemory records({{"x", x}, {"label", label}});
 //       Net net;
 //       shade::Run run(world, net, records,
-//                      {.budget = {{.epsilon = 4, .delta = 1e-5}}, .batch_size = 100, .steps = 200, .folder = "run"});
+//                      {.budget = {{.epsilon = 4, .delta = 1e-5}}, .batch_size = 100, .steps = 200, .folder = "run",
+//                       .export_folder = "trained"});
 //       run.finish();
-//       run.export_to("trained");
 //     });
 //   }
 //
 // docs/embedding.md is the tutorial. What these names stand for stays open to who needs more: train::Job makes single
 // steps without a folder, nn/unit.h gathers a model part by part, privacy/ has the clipping methods and accountants.
 #pragma once
+
+#include <ATen/ATen.h>
+#include <shade/version.h>
 
 #include "shade/comm/job/program.h"
 #include "shade/comm/world.h"

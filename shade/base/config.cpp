@@ -1,5 +1,6 @@
 #include "shade/base/config.h"
 
+#define TOML_HEADER_ONLY 1  // a program that links the library needs no library of it
 #include <toml++/toml.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/input_text.h"
+#include "shade/base/json.h"
 #include "shade/base/strings.h"
 
 namespace shade {
@@ -208,9 +210,9 @@ std::string Field::str() const {
                     value_);
 }
 
-Json Field::json() const {
+Json json_values(const Field& field) {
   return std::visit(Overloaded{[](const Choice& v) { return Json(v.get()); }, [](const auto* v) { return typed(*v); }},
-                    value_);
+                    field.value());
 }
 
 bool Field::is_list() const {
@@ -360,11 +362,11 @@ Given Config::stated() const {
   return out;
 }
 
-Json Config::json() const {
+Json json_values(const Config& config) {
   Json out = Json::object();
-  for (const auto& field : fields_) {
+  for (const auto& field : config.fields()) {
     const auto dot = field.key().find('.');
-    out[field.key().substr(0, dot)][field.key().substr(dot + 1)] = field.json();
+    out[field.key().substr(0, dot)][field.key().substr(dot + 1)] = json_values(field);
   }
   return out;
 }

@@ -23,7 +23,6 @@
 #include <variant>
 #include <vector>
 
-#include "shade/base/json.h"
 #include "shade/base/names.h"
 #include "shade/base/units.h"
 
@@ -84,9 +83,9 @@ class Field {
   const std::string& standard() const { return default_; }  // its default, as set() would read it
   std::string type() const;  // switch, integer, number, text, choice, bytes, seconds, or integers, sizes, texts
 
-  std::string str() const;   // the present value, as set() would read it
-  Json json() const;         // the present value, typed
-  std::string help() const;  // help text, choices, range, default with its unit
+  const Value& value() const { return value_; }  // what it sets
+  std::string str() const;                       // the present value, as set() would read it
+  std::string help() const;                      // help text, choices, range, default with its unit
 
  private:
   void assign(std::string_view word, std::span<const std::string> elements);
@@ -162,7 +161,6 @@ class Config {
 
   std::deque<Field>& fields() { return fields_; }
   const std::deque<Field>& fields() const { return fields_; }
-  Json json() const;  // {section: {name: value}}
 
  private:
   size_t find(std::string_view key, const std::string& source) const;  // into fields_

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "shade/base/json.h"
 #include "shade/base/strings.h"
 
 namespace shade {
@@ -18,7 +19,7 @@ bool has_one(const std::vector<std::string>& values, const std::string& value) {
 }
 
 bool is_on(const Field& field) {
-  const auto value = field.json();
+  const auto value = json_values(field);
   if (value.is_boolean()) return value.get<bool>();
   if (value.is_number()) return value.get<double>() > 0;
   if (value.is_string()) return !value.get<std::string>().empty() && value != "none";

@@ -1,6 +1,7 @@
 // Messages for the person at the terminal: standard error, quiet by default (warnings and errors).
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -8,13 +9,23 @@
 
 namespace shade::log {
 
+// How much a message matters. As a setting: the least that is written; off writes none.
 enum class Level { debug, info, warning, error, off };
 
 Level parse_level(std::string_view word);  // throws UsageError
-void set_level(Level level);
-bool enabled(Level level);
+void set_level(Level level);               // of the process; warning until it is set
+bool enabled(Level level);                 // whether such a message is written
+
+// Takes the messages of this process in place of standard error, those that are enabled; called by any thread, one at a
+// time. An empty sink restores standard error. It must not wait for a thread that may log; what it throws is dropped,
+// and the message goes to standard error. A message may have several lines; control characters in it are made visible.
+using Sink = std::function<void(Level level, std::string_view message)>;
+void set_sink(Sink sink);
+
+// Writes a message; what is not enabled is dropped.
 void write(Level level, std::string_view message);
 
+// Writes the parts as one message, and makes no text of them if it isn't enabled.
 template <class... Parts>
 void at(Level level, const Parts&... parts) {
   if (enabled(level)) write(level, text(parts...));

@@ -29,20 +29,20 @@ constexpr int kMostLines = 8;
 
 struct Line {
   std::string record;
-  io::Digest digest{};
+  hash::Digest digest{};
   size_t size = 0;
 };
 
-io::Digest chained(const io::Digest& previous, std::string_view words) {
-  return io::Hasher().add(std::as_bytes(std::span(previous))).add(words).digest();
+hash::Digest chained(const hash::Digest& previous, std::string_view words) {
+  return hash::Hasher().add(std::as_bytes(std::span(previous))).add(words).digest();
 }
 
 // What begins here, up to this end of line, if its digest is right.
-std::optional<Line> line_up_to(std::string_view rest, size_t end, const io::Digest& head) {
-  if (end < io::kDigestDigits + 1 || rest[end - io::kDigestDigits - 1] != ' ') return std::nullopt;
-  const auto covered = rest.substr(0, end - io::kDigestDigits - 1);
+std::optional<Line> line_up_to(std::string_view rest, size_t end, const hash::Digest& head) {
+  if (end < hash::kDigestDigits + 1 || rest[end - hash::kDigestDigits - 1] != ' ') return std::nullopt;
+  const auto covered = rest.substr(0, end - hash::kDigestDigits - 1);
   const auto digest = chained(head, covered);
-  if (io::to_hex(digest) != rest.substr(end - io::kDigestDigits, io::kDigestDigits)) return std::nullopt;
+  if (hash::to_hex(digest) != rest.substr(end - hash::kDigestDigits, hash::kDigestDigits)) return std::nullopt;
   const auto seal = covered.rfind(kSeal);
   const auto record = seal == covered.npos ? covered : covered.substr(seal + 1);
   // Only a seal may cover more than one line.
@@ -50,7 +50,7 @@ std::optional<Line> line_up_to(std::string_view rest, size_t end, const io::Dige
   return Line{std::string(record), digest, end + 1};
 }
 
-std::optional<Line> next(std::string_view rest, const io::Digest& head) {
+std::optional<Line> next(std::string_view rest, const hash::Digest& head) {
   rest = rest.substr(0, 2 * kMaxRecord);
   auto end = rest.find('\n');
   for (int lines = 0; end != rest.npos && lines < kMostLines; ++lines, end = rest.find('\n', end + 1))
@@ -90,13 +90,13 @@ Chain read_chain(std::string_view file) {
   return out;
 }
 
-std::string next_line(io::Digest& head, std::string_view record, std::string_view torn) {
-  SHADE_CHECK(record.find('\n') == record.npos && record.size() + io::kDigestDigits + 2 <= kMaxRecord,
+std::string next_line(hash::Digest& head, std::string_view record, std::string_view torn) {
+  SHADE_CHECK(record.find('\n') == record.npos && record.size() + hash::kDigestDigits + 2 <= kMaxRecord,
               "a record is one line of at most ", kMaxRecord, " bytes");
   const auto added = torn.empty() ? std::string(record) : "~" + std::string(record);
   SHADE_CHECK(torn.empty() || added.starts_with(kSeal), "a seal says so");
   head = chained(head, std::string(torn) + added);
-  return text(added, " ", io::to_hex(head), "\n");
+  return text(added, " ", hash::to_hex(head), "\n");
 }
 
 namespace {
@@ -136,10 +136,11 @@ std::string content(int descriptor, const std::string& what) {
 
 }  // namespace
 
-ChainMark end_of(const Chain& chain) { return {chain.records.size(), io::to_hex(chain.head)}; }
+ChainMark end_of(const Chain& chain) { return {chain.records.size(), hash::to_hex(chain.head)}; }
 
 bool has(const Chain& chain, const ChainMark& mark) {
-  return mark.line >= 1 && mark.line <= chain.digests.size() && io::to_hex(chain.digests[mark.line - 1]) == mark.digest;
+  return mark.line >= 1 && mark.line <= chain.digests.size() &&
+         hash::to_hex(chain.digests[mark.line - 1]) == mark.digest;
 }
 
 Chain SharedChain::prove(std::string_view words) const {
@@ -157,7 +158,7 @@ void SharedChain::create(const Json& first) const {
   const Descriptor file(opened(path_, O_WRONLY | O_CREAT | O_EXCL | O_APPEND));
   SHADE_REQUIRE(file, "cannot make ", name_, " ", path_, ": ",
                 errno == EEXIST ? "there is a file of that name; choose another" : std::strerror(errno));
-  io::Digest head{};
+  hash::Digest head{};
   write_all(*file, next_line(head, first.dump()), text(name_, " ", path_));
   flush_folder(path_.has_parent_path() ? path_.parent_path() : ".");
 }

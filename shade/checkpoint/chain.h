@@ -18,17 +18,17 @@
 
 #include "shade/base/json.h"
 #include "shade/base/units.h"
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 
 namespace shade::checkpoint {
 
 inline constexpr size_t kMaxRecord = size_t{64} << 10;  // bytes of a line
 
 struct Chain {
-  std::vector<std::string> records;  // JSON texts; seals among them
-  std::vector<io::Digest> digests;   // of each record's line
-  io::Digest head{};                 // of the last line
-  size_t torn = 0;                   // bytes behind it, to be sealed
+  std::vector<std::string> records;   // JSON texts; seals among them
+  std::vector<hash::Digest> digests;  // of each record's line
+  hash::Digest head{};                // of the last line
+  size_t torn = 0;                    // bytes behind it, to be sealed
 };
 
 // Throws io::FormatError naming the line.
@@ -36,7 +36,7 @@ Chain read_chain(std::string_view file);
 
 // The next line. `torn` are the bytes that a seal covers, which are in the file already: what is returned comes behind
 // them. A seal's record begins with {"torn":
-std::string next_line(io::Digest& head, std::string_view record, std::string_view torn = {});
+std::string next_line(hash::Digest& head, std::string_view record, std::string_view torn = {});
 
 // A chained file (chain.h) that several processes append to, one line at a time.
 //

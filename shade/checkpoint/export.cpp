@@ -77,8 +77,8 @@ struct Trained {
 // What was trained, in PEFT's layout.
 class AdapterWriter {
  public:
-  AdapterWriter(const std::filesystem::path& folder, const Json& config, const std::vector<Trained>& trained)
-      : folder_(folder), config_(config) {
+  AdapterWriter(const std::filesystem::path& folder, const std::string& config, const std::vector<Trained>& trained)
+      : folder_(folder), config_(parse_json(config)) {
     prepare_adapter_folder(folder);
     std::vector<io::TensorSpec> specs;
     for (const auto& [name, shape] : trained) specs.push_back({in_peft(name), io::Dtype::f32, shape});
@@ -100,11 +100,11 @@ class AdapterWriter {
 
 class Writer {
  public:
-  Writer(const std::filesystem::path& folder, const std::vector<Part>& parts, const Json& config,
+  Writer(const std::filesystem::path& folder, const std::vector<Part>& parts, const std::string& config,
          const ExportOptions& options)
       : options_(options),
         folder_(folder),
-        config_(config),
+        config_(parse_json(config)),
         weights_(folder, specs(parts, options.dtype), {.max_shard = options.max_shard}) {
     config_["torch_dtype"] = io::hf_name(options.dtype);
   }
@@ -171,7 +171,7 @@ void try_export(shard::Runtime& runtime, const std::filesystem::path& folder, co
   }
 }
 
-void export_model(shard::Runtime& runtime, const std::filesystem::path& folder, const Json& config,
+void export_model(shard::Runtime& runtime, const std::filesystem::path& folder, const std::string& config,
                   const comm::Group& group, const ExportOptions& options) {
   const OnRank0 on_rank0(group, folder);
   std::optional<Writer> writer;
@@ -191,7 +191,7 @@ void prepare_adapter_folder(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
 }
 
-void export_adapter(shard::Runtime& runtime, const std::filesystem::path& folder, const Json& config,
+void export_adapter(shard::Runtime& runtime, const std::filesystem::path& folder, const std::string& config,
                     const comm::Group& group) {
   const OnRank0 on_rank0(group, folder);
   std::vector<Trained> trained;
@@ -209,7 +209,7 @@ void export_adapter(shard::Runtime& runtime, const std::filesystem::path& folder
 }
 
 void export_checkpoint_adapter(const std::filesystem::path& checkpoint, const std::filesystem::path& folder,
-                               const Json& config) {
+                               const std::string& config) {
   SavedWeights weights(checkpoint);
   std::vector<Trained> trained;
   for (const auto& [name, shape, trainable] : weights.weights())
@@ -219,8 +219,8 @@ void export_checkpoint_adapter(const std::filesystem::path& checkpoint, const st
   writer.commit();
 }
 
-void export_checkpoint(const std::filesystem::path& checkpoint, const std::filesystem::path& folder, const Json& config,
-                       const ExportOptions& options) {
+void export_checkpoint(const std::filesystem::path& checkpoint, const std::filesystem::path& folder,
+                       const std::string& config, const ExportOptions& options) {
   SavedWeights weights(checkpoint);
   const auto parts = parts_of(weights.weights(), options);
   Writer writer(folder, parts, config, options);

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <optional>
 
-#include "shade/base/json.h"
 #include "shade/base/units.h"
 #include "shade/shard/runtime.h"
 
@@ -18,9 +17,9 @@ struct ExportOptions {
 };
 
 // Collective over `group`, all ranks of the runtime. Rank 0 writes; no rank holds more than a unit of the model besides
-// its own. `config` becomes config.json (models::Model::config_json). LoRA adapters are added to their weights,
-// W + lora_scale * B A: readers of such a folder know the weights alone.
-void export_model(shard::Runtime& runtime, const std::filesystem::path& folder, const Json& config,
+// its own. `config`, which is JSON, becomes config.json (models::Model::config_json). LoRA adapters are added to their
+// weights, W + lora_scale * B A: readers of such a folder know the weights alone.
+void export_model(shard::Runtime& runtime, const std::filesystem::path& folder, const std::string& config,
                   const comm::Group& group, const ExportOptions& options = {});
 
 // Makes one weight of each shape as export_model() would, and writes nothing: what can fail in that shows before the
@@ -32,16 +31,16 @@ void try_export(shard::Runtime& runtime, const std::filesystem::path& folder, co
 void prepare_adapter_folder(const std::filesystem::path& folder);
 
 // What was trained alone, in PEFT's layout: `config` becomes adapter_config.json. Collective as above.
-void export_adapter(shard::Runtime& runtime, const std::filesystem::path& folder, const Json& config,
+void export_adapter(shard::Runtime& runtime, const std::filesystem::path& folder, const std::string& config,
                     const comm::Group& group);
 
 // The whole model from a checkpoint, by one process alone and without the model. Weights that have a moving average
 // (optim/ema.h) are exported as that.
-void export_checkpoint(const std::filesystem::path& checkpoint, const std::filesystem::path& folder, const Json& config,
-                       const ExportOptions& options = {});
+void export_checkpoint(const std::filesystem::path& checkpoint, const std::filesystem::path& folder,
+                       const std::string& config, const ExportOptions& options = {});
 
 // What was trained alone, as export_adapter() writes it, from a checkpoint.
 void export_checkpoint_adapter(const std::filesystem::path& checkpoint, const std::filesystem::path& folder,
-                               const Json& config);
+                               const std::string& config);
 
 }  // namespace shade::checkpoint

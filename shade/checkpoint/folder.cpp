@@ -95,14 +95,14 @@ std::optional<Latest> Folder::latest() const {
   const auto entry = space == words.npos ? std::nullopt : parse_entry(words.substr(0, space));
   const auto digest = !entry || !words.ends_with('\n')
                           ? std::nullopt
-                          : io::digest_from_hex(words.substr(space + 1, words.size() - space - 2));
+                          : hash::digest_from_hex(words.substr(space + 1, words.size() - space - 2));
   if (!digest) throw io::FormatError(text(file, " is damaged: ", io::quote(words)));
   if (!std::filesystem::is_directory(place(*entry), unreadable))
     throw io::FormatError(text(file, " names ", entry->name(), ", which is not there"));
   return Latest{*entry, *digest};
 }
 
-void Folder::commit(const Entry& entry, const io::Digest& manifest) const {
+void Folder::commit(const Entry& entry, const hash::Digest& manifest) const {
   {
     const Span span(SpanName::save_rename);
     flush_folder(path_ / entry.temporary());
@@ -110,7 +110,7 @@ void Folder::commit(const Entry& entry, const io::Digest& manifest) const {
     flush_folder(path_);
   }
   const Span span(SpanName::save_latest);
-  const auto line = text(entry.name(), " ", io::to_hex(manifest), "\n");
+  const auto line = text(entry.name(), " ", hash::to_hex(manifest), "\n");
   NewFile file(path_ / kLatest);
   file.write_at(0, std::as_bytes(std::span(line)));
   file.commit();

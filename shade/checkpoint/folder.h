@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 
 namespace shade::checkpoint {
 
@@ -29,7 +29,7 @@ struct Entry {
 
 struct Latest {
   Entry entry;
-  io::Digest manifest{};
+  hash::Digest manifest{};
 };
 
 // One process at a time changes a folder; nothing here is collective.
@@ -48,7 +48,7 @@ class Folder {
 
   // The temporary folder becomes the entry, and then the latest: each in one step of the file system, flushed before
   // the next.
-  void commit(const Entry& entry, const io::Digest& manifest) const;
+  void commit(const Entry& entry, const hash::Digest& manifest) const;
 
   void remove_leftovers() const;
   // Never removes the latest. Those in `first` go before any other.

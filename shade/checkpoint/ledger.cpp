@@ -36,15 +36,15 @@ Chain chain_of(const std::filesystem::path& file, std::string_view words) {
 
 // Of a step, with its digest and end.
 size_t shortest_line() {
-  return std::string_view(R"({"incarnation":0,"step":0,"sum":""} )").size() + 2 * io::kDigestDigits + 1;
+  return std::string_view(R"({"incarnation":0,"step":0,"sum":""} )").size() + 2 * hash::kDigestDigits + 1;
 }
 
 std::string mark_of(const FreshBytes& fresh) {
-  return io::to_hex(io::digest_of(std::as_bytes(std::span(fresh)))).substr(0, 16);
+  return hash::to_hex(hash::digest_of(std::as_bytes(std::span(fresh)))).substr(0, 16);
 }
 
 std::array<uint8_t, 32> bytes_in(const Json& hex) {
-  const auto bytes = io::digest_from_hex(hex.get<std::string>());
+  const auto bytes = hash::digest_from_hex(hex.get<std::string>());
   if (!bytes) throw UsageError("expected 64 hexadecimal digits");
   return *bytes;
 }
@@ -183,7 +183,7 @@ bool Ledger::Books::knows(const Origin& state) const {
 
 Ledger::Ledger(const std::filesystem::path& file) : path_(file), lock_(file, "a ledger") {
   const auto words = content_of(file);
-  io::Digest first{};
+  hash::Digest first{};
   const auto header = next_line(first, kHeader);
   if (words.size() < header.size() && header.starts_with(words)) {  // new, or its making was interrupted
     write(std::string_view(header).substr(words.size()));
@@ -266,7 +266,7 @@ std::vector<Stretch> Ledger::start(const PrivateRun& run, const std::optional<Or
   const uint64_t incarnation = books_.incarnations.size();
   const auto fresh = steps.fresh(incarnation);
   append({{"incarnation", incarnation},
-          {"fresh", io::to_hex(fresh)},
+          {"fresh", hash::to_hex(fresh)},
           {"key", run.key},
           {"exact", run.exact},
           {"from", state ? state->json() : Json()},
@@ -284,7 +284,7 @@ bool Ledger::spend(int64_t step, const SumDigest& sum) {
       std::find_if(stretches_.begin(), stretches_.end(), [&](const auto& of) { return step < of.end; });
   const auto& here = books_.incarnations[stretch->incarnation];
   const bool replay = step < here.head;
-  if (!replay) append({{"incarnation", stretch->incarnation}, {"step", step}, {"sum", io::to_hex(sum)}});
+  if (!replay) append({{"incarnation", stretch->incarnation}, {"step", step}, {"sum", hash::to_hex(sum)}});
   if (const auto& before = here.sums[static_cast<size_t>(step - here.begin())]; replay && before && *before != sum) {
     append({{"incarnation", stretch->incarnation}, {"diverged", step}});
     broken_ = true;

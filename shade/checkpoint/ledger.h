@@ -61,7 +61,7 @@ struct Spent {
 };
 
 using FreshBytes = std::array<uint8_t, 32>;  // what an incarnation's batches and noise are derived from
-using SumDigest = io::Digest;                // keyed: it tells nothing of the sum but whether it is the same
+using SumDigest = hash::Digest;              // keyed: it tells nothing of the sum but whether it is the same
 // For steps whose sum was not hashed (on accelerators). A different sum would go unnoticed, so such a step is never
 // repeated.
 inline constexpr SumDigest kNotKnown{};
@@ -156,7 +156,7 @@ class Ledger {
 
   std::filesystem::path path_;
   FileLock lock_;
-  io::Digest head_{};
+  hash::Digest head_{};
   Books books_;
   std::vector<Stretch> stretches_;  // of this process
   int64_t next_ = 0;                // the step that must come

@@ -87,13 +87,13 @@ SavedFile file_of(const Json& json, const std::string& expected) {
   require_keys(json, "a file", {"name", "bytes", "header"});
   const auto name = word(json["name"], "a file's name");
   rule(name == expected, "a file is called ", quote(name), ", expected ", expected);
-  const auto digest = io::digest_from_hex(word(json["header"], "a file's digest"));
+  const auto digest = hash::digest_from_hex(word(json["header"], "a file's digest"));
   rule(digest.has_value(), name, " has a digest that is none");
   return {.bytes = static_cast<uint64_t>(whole(json, "bytes", 1, int64_t{1} << 60)), .header = *digest};
 }
 
 Json json_of(const std::string& name, const SavedFile& file) {
-  return {{"name", name}, {"bytes", file.bytes}, {"header", io::to_hex(file.header)}};
+  return {{"name", name}, {"bytes", file.bytes}, {"header", hash::to_hex(file.header)}};
 }
 
 std::string numbered(const char* kind, size_t rank) {
@@ -156,7 +156,7 @@ std::string print_manifest(const Manifest& manifest) {
     json["frozen"].push_back(json_of(frozen_name(i), manifest.frozen[i]));
   auto body = json.dump(1);
   body.resize(body.size() - 2);  // "\n}"
-  const auto printed = text(body, kTail, io::to_hex(io::digest_of(body)), kEnd);
+  const auto printed = text(body, kTail, hash::to_hex(hash::digest_of(body)), kEnd);
   // What is written is what will be read: a NaN, broken UTF-8 or a wide object of the caller's shows here and not after
   // the crash.
   try {
@@ -171,11 +171,11 @@ std::string print_manifest(const Manifest& manifest) {
 Manifest parse_manifest(std::string_view words) {
   rule(words.size() <= kMaxManifest, "the manifest has ", words.size(), " bytes; at most ", kMaxManifest,
        " are possible");
-  const auto tail = kTail.size() + io::kDigestDigits + kEnd.size();
+  const auto tail = kTail.size() + hash::kDigestDigits + kEnd.size();
   rule(words.size() > tail && words.ends_with(kEnd) && words.substr(words.size() - tail).starts_with(kTail),
        "the manifest doesn't end with a checksum: it is cut short, or something else");
   const auto body = words.substr(0, words.size() - tail);
-  rule(words.substr(body.size() + kTail.size(), io::kDigestDigits) == io::to_hex(io::digest_of(body)),
+  rule(words.substr(body.size() + kTail.size(), hash::kDigestDigits) == hash::to_hex(hash::digest_of(body)),
        "the manifest is damaged: its checksum is another one");
   Width width;
   io::read_strict_json(words, "manifest", width);

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "shade/base/json.h"
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 
 namespace shade::checkpoint {
 
@@ -42,7 +42,7 @@ struct SavedWeight {
 
 struct SavedFile {
   uint64_t bytes = 0;
-  io::Digest header{};  // of its bytes up to the data
+  hash::Digest header{};  // of its bytes up to the data
 
   bool operator==(const SavedFile&) const = default;
 };

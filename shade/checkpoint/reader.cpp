@@ -41,9 +41,9 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   return parse(map->path(), text_in(map->bytes()));
 }
 
-Reader::Reader(const std::filesystem::path& folder, const std::optional<io::Digest>& expected) : path_(folder) {
+Reader::Reader(const std::filesystem::path& folder, const std::optional<hash::Digest>& expected) : path_(folder) {
   const auto map = io::MappedFile::open(folder / kManifestFile);
-  digest_ = io::digest_of(map->bytes());
+  digest_ = hash::digest_of(map->bytes());
   if (expected && digest_ != *expected)
     throw io::FormatError(text(map->path(), " is not the manifest that LATEST names", kRemedy));
   manifest_ = parse(map->path(), text_in(map->bytes()));
@@ -66,13 +66,14 @@ void Reader::open_file(const std::string& file, const SavedFile& wanted) {
   require(map->bytes().size() == wanted.bytes, " has ", map->bytes().size(), " bytes; ", wanted.bytes, " were saved");
   const auto index = files_.size();
   const auto& header = files_.emplace_back(path).header();
-  require(io::digest_of(map->bytes().first(header.data_begin)) == wanted.header, " has another header than was saved");
+  require(hash::digest_of(map->bytes().first(header.data_begin)) == wanted.header,
+          " has another header than was saved");
   for (const auto& [name, info] : header.tensors) {
     const auto piece = parse_piece_name(name);
     const auto place = tensors_.find({piece.part, piece.weight});
     require(place != tensors_.end(), " has the tensor ", io::quote(name), ", of which the manifest doesn't know");
     const auto said = header.metadata.find(name);
-    const auto digest = said == header.metadata.end() ? std::nullopt : io::digest_from_hex(said->second);
+    const auto digest = said == header.metadata.end() ? std::nullopt : hash::digest_from_hex(said->second);
     require(digest.has_value(), " has no digest of ", io::quote(name));
     auto& tensor = place->second;
     require(info.shape.size() == 1 && info.shape[0] > 0, ": ", io::quote(name), " is not a flat, non-empty piece");
@@ -121,7 +122,7 @@ void Reader::check(const Range& range) {
   for_pieces(range, [&](const Piece& piece) {
     if (!checked_.insert({piece.file, piece.name}).second) return;
     const auto& file = files_[piece.file];
-    if (io::digest_of(file.bytes(piece.name)) != piece.digest)
+    if (hash::digest_of(file.bytes(piece.name)) != piece.digest)
       throw io::FormatError(text(file.path(), ": ", io::quote(piece.name), " is not what was saved", kRemedy));
   });
 }

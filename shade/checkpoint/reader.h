@@ -23,11 +23,11 @@ Manifest read_manifest(const std::filesystem::path& folder);  // of a checkpoint
 class Reader {
  public:
   // `expected` is what LATEST says the manifest is. Throws io::FormatError naming the file and what is wrong with it.
-  explicit Reader(const std::filesystem::path& folder, const std::optional<io::Digest>& expected = {});
+  explicit Reader(const std::filesystem::path& folder, const std::optional<hash::Digest>& expected = {});
 
   const std::filesystem::path& path() const { return path_; }
   const Manifest& manifest() const { return manifest_; }
-  const io::Digest& digest() const { return digest_; }  // of the manifest, and so of all that it speaks of
+  const hash::Digest& digest() const { return digest_; }  // of the manifest, and so of all that it speaks of
   io::Dtype dtype(const std::string& part, const std::string& weight) const;
 
   // Elements [begin, begin + size) of a weight, or of a state kept for it.
@@ -43,7 +43,7 @@ class Reader {
     int64_t begin = 0, size = 0;
     size_t file = 0;
     std::string name;
-    io::Digest digest{};
+    hash::Digest digest{};
   };
   struct Tensor {
     int64_t elements = 0;
@@ -59,7 +59,7 @@ class Reader {
   void for_pieces(const Range& range, Act&& act) const;
 
   std::filesystem::path path_;
-  io::Digest digest_{};
+  hash::Digest digest_{};
   Manifest manifest_;
   std::vector<io::SafetensorsFile> files_;
   std::map<Key, Tensor> tensors_;

@@ -49,14 +49,14 @@ SavedFile write_file(const std::filesystem::path& path, const std::vector<Owned>
   for (const auto& piece : pieces) {
     values.push_back(piece.values.cpu().contiguous());
     specs.push_back(io::spec_of(piece.name(), values.back()));
-    digests.emplace(piece.name(), io::to_hex(io::digest_of(bytes_of(values.back()))));
+    digests.emplace(piece.name(), hash::to_hex(hash::digest_of(bytes_of(values.back()))));
   }
   io::SafetensorsWriter writer(path, specs, digests);
   for (size_t i = 0; i < values.size(); ++i) writer.put(specs[i].name, values[i]);
   writer.commit();
   const auto map = io::MappedFile::open(path);
   const auto header = io::parse_safetensors_header(map->bytes());
-  return {.bytes = map->bytes().size(), .header = io::digest_of(map->bytes().first(header.data_begin))};
+  return {.bytes = map->bytes().size(), .header = hash::digest_of(map->bytes().first(header.data_begin))};
 }
 
 }  // namespace
@@ -211,7 +211,7 @@ void Store::finish(const Job& job) {
     file.write_at(0, std::as_bytes(std::span(words)));
     file.commit();
   }
-  folder_.commit(job.entry, io::digest_of(words));
+  folder_.commit(job.entry, hash::digest_of(words));
 }
 
 namespace {
@@ -255,14 +255,14 @@ void require_same_types(const Reader& reader, const std::vector<Owned>& owned) {
 }  // namespace
 
 Manifest load(const std::filesystem::path& folder, shard::Runtime& runtime, optim::Optimizer& optimizer,
-              const comm::Group& group, const std::optional<io::Digest>& expected) {
+              const comm::Group& group, const std::optional<hash::Digest>& expected) {
   std::optional<Reader> reader;
   std::vector<Owned> owned;
   const auto what = text("loading ", folder);
   together(group, what, [&] { reader.emplace(folder, expected); });
-  const auto first = from_rank0(group, what, [&] { return io::to_hex(reader->digest()); });
+  const auto first = from_rank0(group, what, [&] { return hash::to_hex(reader->digest()); });
   together(group, what, [&] {
-    SHADE_REQUIRE(io::to_hex(reader->digest()) == first, folder,
+    SHADE_REQUIRE(hash::to_hex(reader->digest()) == first, folder,
                   " is not the checkpoint that rank 0 loads; all ranks must", " see the same folder");
     require_same_model(*reader, runtime);
     require_same_optimizer(*reader, optimizer);
@@ -299,7 +299,7 @@ Json order_of(Store& store, const Belongs& belongs) {
       const auto manifest = io::MappedFile::open(found->folder / kManifestFile);
       if (!is_wanted(found->folder, belongs)) {
         out["faults"].push_back(text("LATEST names ", found->folder.filename(), ", which is of another branch"));
-      } else if (io::digest_of(manifest->bytes()) == *found->manifest) {
+      } else if (hash::digest_of(manifest->bytes()) == *found->manifest) {
         latest = found->folder;
         out["places"].push_back(latest.filename().string());
       } else {  // one of the two is damaged: LATEST has no say, and checkpoints are believed by their own digests

@@ -61,7 +61,7 @@ class Store {
 
   struct Found {
     std::filesystem::path folder;
-    std::optional<io::Digest> manifest;  // as LATEST has it
+    std::optional<hash::Digest> manifest;  // as LATEST has it
   };
   const std::filesystem::path& folder() const { return options_.folder; }
   std::optional<Found> latest() const;              // nothing: there is no LATEST
@@ -108,7 +108,7 @@ class Store {
 // written: after an error, which all ranks throw alike, weights and optimizer are as they were. The model and the kind
 // of optimizer must be the saved ones. Returns the manifest, with what the saver had to say.
 Manifest load(const std::filesystem::path& folder, shard::Runtime& runtime, optim::Optimizer& optimizer,
-              const comm::Group& group, const std::optional<io::Digest>& expected = {});
+              const comm::Group& group, const std::optional<hash::Digest>& expected = {});
 
 // The newest checkpoint of a folder that is whole, whatever LATEST says or has become of it.
 struct Newest {

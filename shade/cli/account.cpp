@@ -4,11 +4,12 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "shade/accounting/calibrate.h"
+#include "shade/accounting/events.h"
+#include "shade/base/json.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
-#include "shade/privacy/accounting/calibrate.h"
-#include "shade/privacy/accounting/events.h"
 
 namespace shade::cli {
 namespace {
@@ -187,7 +188,7 @@ int Account::run(const Arguments& arguments) {
             {"adjacency", adjacency(account.privacy_unit)},
             {"upper_bound", result.upper_bound},
             {"accountants", Json::object()},
-            {"config", config.json()}};
+            {"config", json_values(config)}};
   if (mixed) {
     for (const auto& [mechanism, count] : steps) {
       json["events"].push_back(mechanism_json(mechanism));

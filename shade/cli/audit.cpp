@@ -12,6 +12,7 @@
 #include "shade/base/error.h"
 #include "shade/base/files.h"
 #include "shade/base/input_text.h"
+#include "shade/base/json.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
@@ -260,7 +261,7 @@ template <class Result>
 int finish(const Result& result, const CommandLine& line, const Config& config, Readers readers = Readers::by_umask) {
   if (!line.json_file.empty()) {
     auto json = result.json();
-    json["config"] = without_folders(config.json());
+    json["config"] = without_folders(json_values(config));
     write_output(line.json_file, json.dump(2) + "\n", readers);
   }
   return result.pass() ? 0 : 1;

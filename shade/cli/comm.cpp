@@ -1,6 +1,7 @@
 // shade comm: the collectives of this machine, measured.
 #include <cstdio>
 
+#include "shade/base/json.h"
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/cli/verb.h"
@@ -57,7 +58,7 @@ int Comm::run(const Arguments& arguments) {
     if (world.rank() != 0) return;
     print(rows);
     if (line.json_file.empty()) return;
-    Json out{{"rows", Json::array()}, {"config", config.json()}};
+    Json out{{"rows", Json::array()}, {"config", json_values(config)}};
     for (const auto& row : rows) out["rows"].push_back(row.json());
     write_json(line.json_file, out);
   });

@@ -2,6 +2,8 @@
 #include <cstdio>
 #include <numeric>
 
+#include "shade/accounting/event.h"
+#include "shade/base/json.h"
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/base/units.h"
@@ -12,7 +14,6 @@
 #include "shade/data/statistics.h"
 #include "shade/data/unused_fields.h"
 #include "shade/io/strict_json.h"
-#include "shade/privacy/event.h"
 
 namespace shade::cli {
 namespace {
@@ -267,7 +268,7 @@ int Data::run(const Arguments& arguments) {
   say_users(found.unused);
   if (line.json_file.empty()) return 0;
   auto json = found_json(found);
-  json["config"] = config.json();
+  json["config"] = json_values(config);
   write_json(line.json_file, json);
   return 0;
 }

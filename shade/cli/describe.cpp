@@ -4,6 +4,7 @@
 
 #include "shade/base/config.h"
 #include "shade/base/effect.h"
+#include "shade/base/json.h"
 #include "shade/base/strings.h"
 
 namespace shade::cli {

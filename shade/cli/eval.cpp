@@ -6,6 +6,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/files.h"
+#include "shade/base/json.h"
 #include "shade/base/temporary_folder.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
@@ -158,7 +159,7 @@ int Eval::run(const Arguments& arguments) {
     out["not_private"] = own;
   else
     out.update(own);
-  out["config"] = without_folders(config.json());
+  out["config"] = without_folders(json_values(config));
   // An exported folder doesn't say whether its run was private, and the records may be private: the files are readable
   // by their owner alone.
   if (!line.json_file.empty()) write_output(line.json_file, out.dump(2) + "\n", Readers::owner);

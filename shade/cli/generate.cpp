@@ -9,6 +9,7 @@
 #include "shade/base/error.h"
 #include "shade/base/files.h"
 #include "shade/base/input_text.h"
+#include "shade/base/json.h"
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
@@ -316,7 +317,7 @@ int Generate::run(const Arguments& arguments) {
                  {"texts", texts},
                  {"tokens", speed.tokens},
                  {"tokens_per_second", speed.tokens_per_second()},
-                 {"config", without_folders(config.json())}};
+                 {"config", without_folders(json_values(config))}};
   // A prompt may have bytes that are no UTF-8.
   write_output(line.json_file, out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   return 0;

@@ -3,13 +3,13 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "shade/accounting/accountant.h"
+#include "shade/accounting/events.h"
 #include "shade/base/files.h"
 #include "shade/base/program_path.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
-#include "shade/privacy/accounting/accountant.h"
-#include "shade/privacy/accounting/events.h"
 #include "shade/train/budget/data_ledger.h"
 #include "shade/train/run/run_folder.h"
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "shade/accounting/accountant.h"
 #include "shade/base/config.h"
 #include "shade/base/csv.h"
 #include "shade/base/files.h"
@@ -24,7 +25,6 @@
 #include "shade/plan/privacy_plan.h"
 #include "shade/plan/step_record.h"
 #include "shade/plan/whole_run.h"
-#include "shade/privacy/accounting/accountant.h"
 
 namespace shade::cli {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/files.h"
+#include "shade/base/json.h"
 #include "shade/base/strings.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
@@ -127,7 +128,7 @@ int ReleaseVerb::run(const Arguments& arguments) {
                                 {"statement_sha256", released.statement_sha256},
                                 {"made_from", without_folders(Json(released.taken))},
                                 {"statement", to_json(released.statement)},
-                                {"config", without_folders(config.json())}});
+                                {"config", without_folders(json_values(config))}});
   return 0;
 }
 

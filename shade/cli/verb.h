@@ -14,6 +14,7 @@
 
 #include "shade/base/config.h"
 #include "shade/base/effect.h"
+#include "shade/base/json.h"
 #include "shade/cli/foreign_words.h"
 #include "shade/comm/job/launch.h"
 #include "shade/comm/world.h"

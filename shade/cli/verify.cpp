@@ -1,6 +1,7 @@
 // shade verify: is every private gradient right?
 #include <cstdio>
 
+#include "shade/base/json.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
 #include "shade/cli/verb.h"
@@ -147,9 +148,9 @@ int Verify::run(const Arguments& arguments) {
     const auto left_out = proof::left_out(what);
     if (!left_out.empty()) std::printf("left out: %s.\n", left_out.c_str());
     if (line.json_file.empty()) return;
-    Json out{{"rows", Json::array()}, {"config", without_folders(config.json())}};
+    Json out{{"rows", Json::array()}, {"config", without_folders(json_values(config))}};
     if (!left_out.empty()) out["left_out"] = left_out;
-    for (const auto& row : rows) out["rows"].push_back(row.json());
+    for (const auto& row : rows) out["rows"].push_back(parse_json(row.json()));
     write_json(line.json_file, out);
   });
   return failed == 0 ? 0 : 1;

@@ -3,6 +3,7 @@
 
 #include <c10/util/intrusive_ptr.h>
 
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -85,7 +86,12 @@ class World {
   const Place& place() const;                // as passed to connect(); simulated: rank, size and origin alone are set
   int rank() const { return place().rank; }  // from 0 to size() - 1
   int size() const { return place().size; }  // number of ranks
-  BackendKind backend() const;               // the one in use, never BackendKind::automatic
+  // A line on standard output, of rank 0 alone: what every rank would say is read once.
+  template <class... Parts>
+  void print(const Parts&... parts) const {
+    if (rank() == 0) std::printf("%s\n", text(parts...).c_str()), std::fflush(stdout);
+  }
+  BackendKind backend() const;  // the one in use, never BackendKind::automatic
   // Where this rank computes: its GPU if the backend is nccl, else the CPU.
   c10::Device device() const;
   const CommConfig& config() const;  // as passed to connect(); simulated: the defaults

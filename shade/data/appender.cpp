@@ -22,7 +22,7 @@ void Appender::flush() {
 std::string Appender::commit() {
   flush();
   file_.commit();
-  return io::to_hex(hasher_.digest());
+  return hash::to_hex(hasher_.digest());
 }
 
 }  // namespace shade::data

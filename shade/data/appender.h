@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "shade/base/files.h"
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 
 namespace shade::data {
 
@@ -23,7 +23,7 @@ class Appender {
   NewFile file_;
   uint64_t written_ = 0;
   std::vector<std::byte> buffer_;
-  io::Hasher hasher_;
+  hash::Hasher hasher_;
 };
 
 }  // namespace shade::data

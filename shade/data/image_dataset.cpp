@@ -14,8 +14,8 @@
 #include "shade/base/terminal.h"
 #include "shade/data/classes.h"
 #include "shade/data/image_file.h"
-#include "shade/io/content_hash.h"
-#include "shade/io/digest.h"
+#include "shade/hash/content_hash.h"
+#include "shade/hash/digest.h"
 #include "shade/io/input_file.h"
 #include "shade/io/strict_json.h"
 
@@ -40,7 +40,7 @@ std::vector<fs::path> images_below(const fs::path& folder) {
 
 // One generator for each image and draw.
 at::Generator generator_of(uint64_t seed, uint64_t content, uint64_t draw) {
-  const auto digest = io::digest_of(text("image ", seed, ' ', content, ' ', draw));
+  const auto digest = hash::digest_of(text("image ", seed, ' ', content, ' ', draw));
   uint64_t number = 0;
   std::memcpy(&number, digest.data(), sizeof number);
   return at::make_generator<at::CPUGeneratorImpl>(number);
@@ -120,20 +120,20 @@ const ImageDataset::Hashes& ImageDataset::hashes() const {
 
 ImageDataset::Hashes ImageDataset::hash_files() const {
   Hashes out;
-  io::Hasher all;
+  hash::Hasher all;
   all.add(Json::array({options_.image_size, options_.channels, options_.classes, options_.label_dropout, options_.flip,
                        options_.timesteps, options_.seed, c10::toString(options_.type), classes_})
               .dump());
   Progress progress("hashing the images", size());
   for (const auto& [path, label] : files_) {
     const auto file = io::MappedFile::open(path);
-    all.add(text(label, ' ', io::to_hex(io::digest_of(file->bytes())), '\n'));
-    const auto [low, high] = io::content_hash(file->bytes());
+    all.add(text(label, ' ', hash::to_hex(hash::digest_of(file->bytes())), '\n'));
+    const auto [low, high] = hash::content_hash(file->bytes());
     const std::array held{low, high, static_cast<uint64_t>(label)};
-    out.contents.push_back(io::content_hash(std::as_bytes(std::span(held)))[0]);
+    out.contents.push_back(hash::content_hash(std::as_bytes(std::span(held)))[0]);
     progress.advance();
   }
-  out.all = io::to_hex(all.digest());
+  out.all = hash::to_hex(all.digest());
   return out;
 }
 

@@ -4,8 +4,8 @@
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
-#include "shade/io/content_hash.h"
-#include "shade/io/digest.h"
+#include "shade/hash/content_hash.h"
+#include "shade/hash/digest.h"
 
 namespace shade::data {
 namespace {
@@ -26,7 +26,7 @@ std::string shape_of(const std::string& name, const at::Tensor& tensor) {
 InMemory::InMemory(std::map<std::string, at::Tensor> fields, Options options)
     : fields_(std::move(fields)), options_(std::move(options)) {
   SHADE_REQUIRE(!fields_.empty(), "records in memory without a field; expected tensors by name");
-  io::Hasher hasher;
+  hash::Hasher hasher;
   for (auto& [name, tensor] : fields_) {
     SHADE_REQUIRE(tensor.defined() && tensor.dim() > 0, "field '", name,
                   "' has no rows; expected a tensor whose first dimension is the record");
@@ -41,7 +41,7 @@ InMemory::InMemory(std::map<std::string, at::Tensor> fields, Options options)
                 " names of users for ", size_, " records; expected one for each");
   for (const auto& names : {options_.users, options_.classes})
     for (const auto& name : names) hasher.add(text(name.size(), ' ')).add(name);
-  fingerprint_ = io::to_hex(hasher.digest());
+  fingerprint_ = hash::to_hex(hasher.digest());
 }
 
 nn::Batch InMemory::batch(std::span<const int64_t> records) const {
@@ -58,10 +58,10 @@ std::string InMemory::describe() const {
 }
 
 uint64_t InMemory::content_of(int64_t record) const {
-  io::Hasher hasher;
+  hash::Hasher hasher;
   for (const auto& [name, tensor] : fields_) hasher.add(bytes_of(tensor.select(0, record)));
   const auto digest = hasher.digest();
-  return io::content_hash(std::as_bytes(std::span(digest)))[0];
+  return hash::content_hash(std::as_bytes(std::span(digest)))[0];
 }
 
 std::optional<UserId> InMemory::user_of(int64_t record) const {

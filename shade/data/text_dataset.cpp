@@ -5,11 +5,12 @@
 #include <algorithm>
 
 #include "shade/base/error.h"
+#include "shade/base/json.h"
 #include "shade/base/memory_scope.h"
 #include "shade/base/units.h"
 #include "shade/data/token_store.h"
-#include "shade/io/content_hash.h"
-#include "shade/io/digest.h"
+#include "shade/hash/content_hash.h"
+#include "shade/hash/digest.h"
 
 namespace shade::data {
 namespace {
@@ -258,7 +259,7 @@ std::string TextDataset::fingerprint() const {
   // Only where they decide anything: runs on plain texts keep the fingerprint that they had.
   if (!store_->all_counted()) all["loss_on"] = to_string(options_.loss_on);
   if (!store_->framed()) all["framed"] = false;
-  return io::to_hex(io::digest_of(all.dump()));
+  return hash::to_hex(hash::digest_of(all.dump()));
 }
 
 uint64_t TextDataset::content_of(int64_t record) const {
@@ -279,7 +280,7 @@ uint64_t TextDataset::content_of(int64_t record) const {
     if (labels != held) held.insert(held.end(), labels.begin(), labels.end());
   }
   if (options_.task == Task::classify) held.push_back(class_of(record));
-  return io::content_hash(std::as_bytes(std::span(held)))[0];
+  return hash::content_hash(std::as_bytes(std::span(held)))[0];
 }
 
 DocumentStream::DocumentStream(std::shared_ptr<const TokenStore> store, std::span<const int64_t> held_out)

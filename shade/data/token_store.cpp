@@ -45,13 +45,13 @@ class FolderLock {
 int64_t megabytes(uint64_t bytes) { return static_cast<int64_t>(bytes / 1'000'000); }
 
 std::string store_key(const StoreRequest& request, const Tokenizer& tokenizer, const std::vector<TextFile>& files) {
-  io::Hasher hasher;
+  hash::Hasher hasher;
   const auto& [unit, fields, chat_template] = request.records;
   hasher.add(text(kStoreVersion, '\n', tokenizer.fingerprint(), '\n', to_string(unit), '\n', fields.key(), '\n',
                   chat_template == nullptr ? "" : chat_template->fingerprint(), '\n', request.max_records, '\n',
                   fs::weakly_canonical(request.folder).string(), '\n'));
   for (const auto& file : files) hasher.add(text(file.name, '\0', file.size, ' ', file.modified, '\n'));
-  return io::to_hex(hasher.digest());
+  return hash::to_hex(hasher.digest());
 }
 
 fs::path cache_of(const StoreRequest& request) {
@@ -177,7 +177,7 @@ TokenStore::TokenStore(fs::path place, const std::string& key, bool proven) : pl
         {user_file_.get(), records_ * static_cast<int64_t>(sizeof(UserId))}})
     if (file != nullptr && file->size() != static_cast<uint64_t>(bytes))
       throw Error(text(file->path(), " has ", file->size(), " bytes; expected ", bytes));
-  if (!proven) check_sums(manifest);
+  if (!proven) check_sums([&](const char* key) { return manifest.at(key).get<std::string>(); });
 
   std::vector<size_t> sorted(classes_.size());
   std::iota(sorted.begin(), sorted.end(), 0);
@@ -189,7 +189,7 @@ TokenStore::TokenStore(fs::path place, const std::string& key, bool proven) : pl
   for (int64_t record = 0; record < records_; record += kStride) begins_.push_back(entry(record).begin);
 }
 
-void TokenStore::check_sums(const Json& manifest) const {
+void TokenStore::check_sums(const std::function<std::string(const char*)>& stated) const {
   Progress progress(text("checking ", place_.string(), ", MB"),
                     megabytes(token_file_->size() + record_file_->size() + (has_users() ? user_file_->size() : 0)));
   std::vector<std::byte> block(size_t{1} << 20);
@@ -199,15 +199,14 @@ void TokenStore::check_sums(const Json& manifest) const {
                                   {counted_file_.get(), "counted_sum"},
                                   {user_file_.get(), "users_sum"}}) {
     if (file == nullptr) continue;
-    io::Hasher hasher;
+    hash::Hasher hasher;
     for (uint64_t at = 0; at < file->size(); at += block.size()) {
       const auto part = std::span(block).first(std::min<uint64_t>(block.size(), file->size() - at));
       file->read_at(at, part);
       hasher.add(part);
       progress.advance_to(megabytes(done += part.size()));
     }
-    if (io::to_hex(hasher.digest()) != manifest.at(sum).get<std::string>())
-      throw Error(text(file->path(), " is not what was written"));
+    if (hash::to_hex(hasher.digest()) != stated(sum)) throw Error(text(file->path(), " is not what was written"));
   }
 }
 

@@ -18,7 +18,6 @@
 #include <string>
 #include <vector>
 
-#include "shade/base/json.h"
 #include "shade/data/records.h"
 #include "shade/data/tokenizer/tokenizer.h"
 #include "shade/data/users.h"
@@ -86,7 +85,7 @@ class TokenStore {
 
  private:
   TokenStore(std::filesystem::path place, const std::string& key, bool proven);  // throws Error if it isn't whole
-  void check_sums(const Json& manifest) const;
+  void check_sums(const std::function<std::string(const char*)>& stated) const;
 
   std::filesystem::path place_;
   std::string content_;

@@ -190,7 +190,7 @@ std::string print_manifest(const Json& manifest) { return manifest.dump(2) + "\n
 
 std::string manifest_sum(Json manifest) {
   manifest.erase("sum");
-  return io::to_hex(io::digest_of(manifest.dump()));
+  return hash::to_hex(hash::digest_of(manifest.dump()));
 }
 
 namespace {

@@ -6,12 +6,12 @@
 #include "shade/base/error.h"
 #include "shade/base/terminal.h"
 #include "shade/data/dataset.h"
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 
 namespace shade::data {
 
 UserId user_id(std::string_view name) {
-  const auto digest = io::digest_of(name);
+  const auto digest = hash::digest_of(name);
   UserId out;
   std::memcpy(out.data(), digest.data(), sizeof out);
   return out;
@@ -47,9 +47,9 @@ std::span<const int64_t> Users::records_of(int64_t user) const {
 }
 
 std::string Users::fingerprint() const {
-  io::Hasher hasher;
+  hash::Hasher hasher;
   hasher.add(std::as_bytes(std::span(ids_))).add(std::as_bytes(std::span(ends_)));
-  return io::to_hex(hasher.add(std::as_bytes(std::span(records_))).digest());
+  return hash::to_hex(hasher.add(std::as_bytes(std::span(records_))).digest());
 }
 
 std::vector<int64_t> Users::draw(int64_t user, int64_t most, const SampleKey& key, int64_t step) const {
@@ -58,7 +58,7 @@ std::vector<int64_t> Users::draw(int64_t user, int64_t most, const SampleKey& ke
   if (std::ssize(out) <= most) return out;
   const std::array<uint64_t, 3> who{static_cast<uint64_t>(step), id(user)[0], id(user)[1]};
   uint64_t stream = 0;
-  const auto digest = io::digest_of(std::as_bytes(std::span(who)));
+  const auto digest = hash::digest_of(std::as_bytes(std::span(who)));
   std::memcpy(&stream, digest.data(), sizeof stream);
   KeyedBits bits(key, KeyedBits::Purpose::records_of_user, stream);
   for (size_t i = 0; i < static_cast<size_t>(most); ++i) std::swap(out[i], out[i + bits.below(out.size() - i)]);

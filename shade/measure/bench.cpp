@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "shade/base/error.h"
+#include "shade/base/json.h"
 #include "shade/base/median.h"
 #include "shade/base/span.h"
 #include "shade/base/strings.h"
@@ -16,7 +17,7 @@
 #include "shade/base/units.h"
 #include "shade/base/visible_text.h"
 #include "shade/catalog/methods.h"
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 #include "shade/measure/peer.h"
 #include "shade/models/flops.h"
 #include "shade/nn/gradients.h"
@@ -44,7 +45,7 @@ void Experiment::declare(Config& config) {
 void Experiment::state_options() {
   Config config;
   declare(config);
-  options = config.json();
+  options = json_values(config);
 }
 
 namespace {
@@ -135,7 +136,7 @@ std::vector<std::string> peer_words(const Experiment& experiment, const models::
     words.emplace_back(name);
     words.push_back(std::to_string(value));
   };
-  const auto json = model.config_json();
+  const auto json = parse_json(model.config_json());
   const auto number = [&](const char* key) { return json.at(key).get<int64_t>(); };
   if (const auto of_text = model.text_traits()) {
     const auto hidden = number("hidden_size");
@@ -237,7 +238,7 @@ std::string log_key(const Experiment& experiment, int ranks) {
   auto options = experiment.options;
   for (const auto* place : {"trace", "use_profiler", "tensorboard"})
     if (options.contains("bench")) options["bench"].erase(place);
-  return text(name, "_", io::to_hex(io::digest_of(options.dump())).substr(0, 8));
+  return text(name, "_", hash::to_hex(hash::digest_of(options.dump())).substr(0, 8));
 }
 
 std::string trace_file(const Experiment& experiment, const std::string& log_key, int rank, int ranks) {

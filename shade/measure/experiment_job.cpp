@@ -6,7 +6,7 @@ train::JobOptions job_options(const Experiment& experiment, models::Model& model
   const auto& [config, shard, dp] = std::tie(experiment.bench, experiment.shard, experiment.dp);
   const int64_t samples = config.batch_size * config.grad_accum * ranks;
   auto step =
-      train::step_options(dp, {.before_noise = [](int64_t, const io::Digest&) {}});  // where a ledger is written
+      train::step_options(dp, {.before_noise = [](int64_t, const hash::Digest&) {}});  // where a ledger is written
   step.privacy = dp.event(static_cast<double>(samples));
   step.rehearsal = dp.clip.norm_timing || shard.reduce_dtype != nn::DType::fp32;
   return {.model = &model,

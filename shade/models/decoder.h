@@ -26,8 +26,8 @@ class Decoder : public Model {
   int64_t positions(const nn::Weight& weight, const BatchShape& shape) const override;
   double attention_flops(const BatchShape& shape) const override;
   std::string describe() const override;
-  Json config_json() const override { return config_.to_json(); }
-  Json settings() const override { return to_json(options_); }
+  std::string config_json() const override { return config_.to_json().dump(); }
+  std::string settings() const override { return to_json(options_); }
 
   const DecoderConfig& config() const { return config_; }
 

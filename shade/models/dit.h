@@ -58,8 +58,8 @@ class Dit : public Model {
   double attention_flops(const BatchShape& shape) const override;
   int64_t tokens(const BatchShape&) const override { return config_.tokens(); }
   std::string describe() const override;
-  Json config_json() const override { return config_.to_json(); }
-  Json settings() const override { return to_json(options_); }
+  std::string config_json() const override { return config_.to_json().dump(); }
+  std::string settings() const override { return to_json(options_); }
 
  private:
   struct Block {

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 
+#include "shade/base/json.h"
 #include "shade/models/model.h"
 #include "shade/models/sizes.h"
 #include "shade/nn/unit.h"
@@ -38,8 +39,8 @@ class LinearStack : public Model {
   at::Tensor outputs(const nn::Batch& batch) override;
   nn::Batch synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType type) const override;
   std::string describe() const override;
-  Json config_json() const override { return config_.to_json(); }
-  Json settings() const override { return to_json(options_); }
+  std::string config_json() const override { return config_.to_json().dump(); }
+  std::string settings() const override { return to_json(options_); }
 
  private:
   at::Tensor predict(const nn::Batch& batch);

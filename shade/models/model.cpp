@@ -1,20 +1,21 @@
 #include "shade/models/model.h"
 
 #include "shade/base/error.h"
+#include "shade/base/json.h"
 
 namespace shade::models {
 
 // The bindings name every field, so that a new one doesn't compile before it is here.
-Json to_json(const ModelOptions& options) {
+std::string to_json(const ModelOptions& options) {
   const auto& [task, attention, checkpointing, lora, lora_targets, loss_mean] = options;
   Json out{{"task", to_string(task)},
            {"attention", to_string(attention)},
            {"checkpointing", to_string(checkpointing)},
            {"loss_mean", to_string(loss_mean)}};
-  if (!lora) return out;
+  if (!lora) return out.dump();
   const auto& [rank, alpha] = *lora;
   out["lora"] = {{"rank", rank}, {"alpha", alpha}, {"targets", lora_targets}};
-  return out;
+  return out.dump();
 }
 
 void TextTraits::require_full_attention(int64_t tokens) const {
@@ -45,10 +46,10 @@ std::string Model::describe() const {
   return text("a model with ", parameters_.count(), " parameters in ", parameters_.units().size(), " units");
 }
 
-Json Model::config_json() const {
+std::string Model::config_json() const {
   Json weights = Json::object();
   for (const auto& weight : parameters_.weights()) weights[weight.name()] = weight.shape();
-  return {{"model_type", "own"}, {"weights", weights}};
+  return Json{{"model_type", "own"}, {"weights", weights}}.dump();
 }
 
 }  // namespace shade::models

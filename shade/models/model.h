@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "shade/base/json.h"
 #include "shade/nn/attention.h"
 #include "shade/nn/batch.h"
 #include "shade/nn/parameters.h"
@@ -51,8 +50,8 @@ struct ModelOptions {
   LossMean loss_mean = LossMean::record;                       // lm
 };
 
-// All options by name; those of LoRA only if there are adapters.
-Json to_json(const ModelOptions& options);
+// All options by name, as JSON; those of LoRA only if there are adapters.
+std::string to_json(const ModelOptions& options);
 
 // Sizes of a synthetic batch.
 struct BatchShape {
@@ -122,11 +121,11 @@ class Model {
   // One line for logs and messages; default: the numbers of parameters and units.
   virtual std::string describe() const;
 
-  // What a run is recognised by when it is continued. Of a model of the registry it is the config.json of its folder,
-  // from which make_model() makes it again; by default it names the weights and their shapes.
-  virtual Json config_json() const;
-  // How it computes what that describes, as far as it decides the bits of a step: kernels, recomputation, means.
-  virtual Json settings() const { return Json::object(); }
+  // JSON: what a run is recognised by when it is continued. Of a model of the registry it is the config.json of its
+  // folder, from which make_model() makes it again; by default it names the weights and their shapes.
+  virtual std::string config_json() const;
+  // JSON: how it computes what that describes, as far as it decides the bits of a step: kernels, recomputation, means.
+  virtual std::string settings() const { return "{}"; }
 
   nn::Parameters& parameters() { return parameters_; }              // every weight of the model
   const nn::Parameters& parameters() const { return parameters_; }  // the same, to read

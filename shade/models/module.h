@@ -35,11 +35,20 @@ class Module : public Model {
   // Declares a layer with its weights: their names begin with `name`. For initialisers of members.
   template <class Layer>
   Layer add(const std::string& name, typename Layer::Options options) {
-    if (!unit_) unit_ = parameters_.begin_unit("model");
-    return Layer(parameters_, name, std::move(options));
+    return Layer(in_unit(), name, std::move(options));
+  }
+  // The same for a layer that takes numbers: add<nn::RmsNorm>("norm", width, eps).
+  template <class Layer>
+  Layer add(const std::string& name, int64_t width, double eps) {
+    return Layer(in_unit(), name, width, eps);
   }
 
  private:
+  nn::Parameters& in_unit() {
+    if (!unit_) unit_ = parameters_.begin_unit("model");
+    return parameters_;
+  }
+
   std::optional<nn::UnitId> unit_;
 };
 

@@ -197,7 +197,7 @@ std::string describe_hub_name(const std::string& name) {
                       : text(name, " is read from ", own);
 }
 
-Json config_in(const std::filesystem::path& folder) {
+std::string config_in(const std::filesystem::path& folder) {
   return std::visit([](const auto& config) { return build(config, {})->config_json(); }, from_folder(folder, {}));
 }
 

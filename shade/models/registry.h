@@ -25,7 +25,7 @@ void require_known(const std::string& name);
 std::string describe_hub_name(const std::string& name);
 
 // The config.json of a folder as a model made from it would write it: every field has its value, defaults too.
-Json config_in(const std::filesystem::path& folder);
+std::string config_in(const std::filesystem::path& folder);
 
 // What a model of these sizes may be called: its name, or "llama 256 x 2, shape of llama3-8b" if a size is not the
 // named model's own; a stack of linear layers is called by its sizes alone. The same errors as make_model().

@@ -84,7 +84,7 @@ void save_model(const Model& model, const std::filesystem::path& folder, Bytes m
   for (const auto& weight : weights)
     SHADE_REQUIRE(!nn::is_adapter(weight.name()), "the model has a LoRA adapter '", weight.name(),
                   "', which readers of ", folder.string(), " would leave out; write its weights with save_weights");
-  auto config = model.config_json();
+  auto config = parse_json(model.config_json());
   config["torch_dtype"] = io::hf_name(weights.front().value().scalar_type());
   save_weights(model.parameters(), folder, max_shard.count);
   write_json(folder / "config.json", config);
@@ -130,7 +130,8 @@ void require_same_function(const std::string& model, const SizeOverrides& sizes,
                            const fs::path& weights) {
   const auto folder = config_folder(weights);
   if (!folder) return;
-  const auto theirs = config_in(*folder), ours = make_model(model, sizes, options)->config_json();
+  const auto theirs = parse_json(config_in(*folder)),
+             ours = parse_json(make_model(model, sizes, options)->config_json());
   std::set<std::string> keys;
   for (const auto& config : {theirs, ours})
     for (const auto& [key, value] : config.items()) keys.insert(key);

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "shade/nn/activations.h"
-#include "shade/nn/function.h"
+#include "shade/nn/autograd.h"
 #include "shade/nn/row_product.h"
 
 namespace shade::nn {

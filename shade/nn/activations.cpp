@@ -8,7 +8,7 @@
 #include <array>
 
 #include "shade/base/parallel.h"
-#include "shade/nn/function.h"
+#include "shade/nn/autograd.h"
 
 namespace shade::nn {
 namespace {

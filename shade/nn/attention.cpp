@@ -7,7 +7,7 @@
 
 #include "shade/base/error.h"
 #include "shade/nn/attention_kernels.h"
-#include "shade/nn/function.h"
+#include "shade/nn/autograd.h"
 #include "shade/nn/row_product.h"
 
 namespace shade::nn {

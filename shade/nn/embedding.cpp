@@ -4,7 +4,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/execution.h"
-#include "shade/nn/function.h"
+#include "shade/nn/autograd.h"
 
 namespace shade::nn {
 namespace {

@@ -1,4 +1,4 @@
-#include "shade/nn/function.h"
+#include "shade/nn/autograd.h"
 
 #include <ATen/ATen.h>
 

@@ -2,25 +2,14 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <torch/csrc/autograd/custom_function.h>
+
+#include <vector>
 
 #include "shade/nn/parameters.h"
 
 namespace shade::nn {
 
-using Context = torch::autograd::AutogradContext;  // what forward keeps for backward
-using Tensors = torch::autograd::variable_list;    // inputs, results or gradients; undefined: no gradient
-
-// A layer outlives the graphs it is in; backward finds it again through its address.
-template <class Layer>
-void remember(Context* context, const Layer* layer) {
-  context->saved_data["layer"] = reinterpret_cast<int64_t>(layer);
-}
-// Returns the layer that forward passed to remember().
-template <class Layer>
-const Layer& recall(Context* context) {
-  return *reinterpret_cast<const Layer*>(context->saved_data["layer"].toInt());
-}
+using Tensors = std::vector<at::Tensor>;  // inputs, results or gradients; undefined: no gradient
 
 // Weights are no autograd leaves, so a layer whose input needs no gradient (ids, images) hangs its backward on this.
 // On the device of what hangs on it: backward runs on a thread for each device, and a unit is left on the one it was

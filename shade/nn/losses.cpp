@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "shade/nn/function.h"
+#include "shade/nn/autograd.h"
 #include "shade/nn/launches.h"
 #include "shade/nn/row_product.h"
 

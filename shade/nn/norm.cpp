@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "shade/base/execution.h"
-#include "shade/nn/function.h"
+#include "shade/nn/autograd.h"
 #include "shade/nn/kernels.h"
 #include "shade/nn/launches.h"
 

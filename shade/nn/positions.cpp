@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "shade/nn/function.h"
+#include "shade/nn/autograd.h"
 #include "shade/nn/launches.h"
 
 namespace shade::nn {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "shade/nn/function.h"
+#include "shade/nn/autograd.h"
 #include "shade/nn/row_product.h"
 
 namespace shade::nn {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "shade/base/error.h"
-#include "shade/nn/function.h"
+#include "shade/nn/autograd.h"
 
 namespace shade::nn {
 namespace {

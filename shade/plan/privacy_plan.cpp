@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "shade/accounting/calibrate.h"
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
-#include "shade/privacy/accounting/calibrate.h"
 
 namespace shade::plan {
 namespace {

@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "shade/accounting/event.h"
 #include "shade/base/config.h"
 #include "shade/base/json.h"
-#include "shade/privacy/event.h"
 
 namespace shade::plan {
 

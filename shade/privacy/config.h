@@ -3,11 +3,11 @@
 
 #include <optional>
 
+#include "shade/accounting/event.h"
 #include "shade/base/config.h"
 #include "shade/base/effect.h"
 #include "shade/base/units.h"
 #include "shade/catalog/methods.h"
-#include "shade/privacy/event.h"
 
 namespace shade::privacy {
 
@@ -33,7 +33,7 @@ inline std::span<const Name<NormAlgorithm>> names_of(NormAlgorithm) {
   return kNames;
 }
 
-// How samples are clipped: all but the clip norm and sigma, which are the privacy event's (privacy/event.h).
+// How samples are clipped: all but the clip norm and sigma, which are the privacy event's (accounting/event.h).
 struct ClipOptions {
   ClipStyle style = ClipStyle::flat;
   NormAlgorithm norm_algorithm = NormAlgorithm::automatic;  // automatic: the method's

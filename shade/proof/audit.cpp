@@ -4,10 +4,10 @@
 
 #include <cmath>
 
+#include "shade/accounting/gaussian_pair.h"
 #include "shade/base/effect.h"
 #include "shade/base/error.h"
 #include "shade/base/log.h"
-#include "shade/privacy/accounting/gaussian_pair.h"
 #include "shade/proof/observed_training.h"
 #include "shade/shard/config.h"
 #include "shade/train/feed/loader.h"

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "shade/accounting/prv.h"
 #include "shade/base/error.h"
-#include "shade/privacy/accounting/prv.h"
 
 namespace shade::proof {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "shade/privacy/event.h"
+#include "shade/accounting/event.h"
 
 namespace shade::proof {
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "shade/accounting/prv.h"
 #include "shade/base/error.h"
 #include "shade/data/keyed_bits.h"
-#include "shade/privacy/accounting/prv.h"
 #include "shade/proof/observed_training.h"
 #include "shade/train/budget/identity.h"
 

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <random>
 
+#include "shade/accounting/prv.h"
 #include "shade/base/error.h"
-#include "shade/privacy/accounting/prv.h"
 #include "shade/proof/observed_training.h"
 #include "shade/train/budget/identity.h"
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "shade/base/error.h"
+#include "shade/base/json.h"
 #include "shade/base/strings.h"
 #include "shade/comm/group.h"
 #include "shade/comm/job/sealed_store.h"
@@ -317,7 +318,7 @@ VerifyRow row_of(comm::World& world, const Case& c, const CheckedMethod& method,
 }
 
 void run(comm::World& world, const GradientCheck& check, Meshes& meshes, const std::function<void(VerifyRow)>& done) {
-  SHADE_REQUIRE(check.make_model && check.batch, "a check of gradients needs make_model and batch");
+  SHADE_REQUIRE(check.make_model && check.batch, "a check of gradients needs make_model, and batch or records");
   const auto methods = check.methods.empty() ? checked_methods(catalog::private_methods(), check.clip) : check.methods;
   const auto strategies = check.strategies.empty() ? catalog::strategies_for(world.size()) : check.strategies;
   std::optional<double> difference;
@@ -353,22 +354,39 @@ double tolerance(nn::DType dtype, int64_t positions) {
   return 1e-5 + terms * 0x1p-24;
 }
 
-Json VerifyRow::json() const {
-  return {{"method", method},
-          {"strategy", strategy},
-          {"ranks", ranks},
-          {"dtype", dtype},
-          {"model", model},
-          {"style", style},
-          {"reference", reference},
-          {"micro_steps", micro_steps},
-          {"max_rel_norm", max_rel_norm},
-          {"max_rel_grad", max_rel_grad},
-          {"max_rel_difference", max_rel_difference},
-          {"max_share", max_share},
-          {"noise_ratio", noise_ratio},
-          {"noise_equal", noise_equal},
-          {"pass", pass}};
+namespace {
+
+// Four, none and three records in turn, none of them twice while there are enough.
+auto batches_of(const data::Dataset& records) {
+  SHADE_REQUIRE(records.size() > 0, "gradients are checked on records, and the data set has none");
+  return [&records](const models::Model&, nn::DType dtype, int rank, int64_t micro_step) {
+    constexpr int64_t kSizes[] = {4, 0, 3}, kMostSteps = 16;
+    std::vector<int64_t> numbers(static_cast<size_t>(kSizes[(rank + micro_step) % 3]));
+    for (size_t i = 0; i < numbers.size(); ++i)
+      numbers[i] = (4 * (kMostSteps * rank + micro_step) + static_cast<int64_t>(i)) % records.size();
+    return in_type(records.batch(numbers), nn::scalar_type(dtype));
+  };
+}
+
+}  // namespace
+
+std::string VerifyRow::json() const {
+  const Json out{{"method", method},
+                 {"strategy", strategy},
+                 {"ranks", ranks},
+                 {"dtype", dtype},
+                 {"model", model},
+                 {"style", style},
+                 {"reference", reference},
+                 {"micro_steps", micro_steps},
+                 {"max_rel_norm", max_rel_norm},
+                 {"max_rel_grad", max_rel_grad},
+                 {"max_rel_difference", max_rel_difference},
+                 {"max_share", max_share},
+                 {"noise_ratio", noise_ratio},
+                 {"noise_equal", noise_equal},
+                 {"pass", pass}};
+  return out.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::vector<CheckedMethod> checked_methods(std::span<const privacy::MethodName> names,
@@ -383,11 +401,13 @@ std::vector<VerifyRow> check_gradients(comm::World& world, std::span<const Gradi
   nn::use_device(world.device());
   Meshes meshes("check");
   std::vector<VerifyRow> rows;
-  for (const auto& check : checks)
+  for (auto check : checks) {
+    if (!check.batch && check.records != nullptr) check.batch = batches_of(*check.records);
     run(world, check, meshes, [&](VerifyRow row) {
       rows.push_back(std::move(row));
       if (world.rank() == 0 && row_done) row_done();
     });
+  }
   return rows;
 }
 

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "shade/base/json.h"
 #include "shade/comm/world.h"
+#include "shade/data/dataset.h"
 #include "shade/models/model.h"
 #include "shade/nn/dtype.h"
 #include "shade/privacy/clip/method.h"
@@ -38,6 +38,7 @@ struct GradientCheck {
   // Micro-batch `micro_step` of a rank, numbers in `dtype`. Batches of unequal sizes, an empty one among them, and
   // different ranks with different samples show the most. Samples may have several rows (nn::Batch::rows_per_sample).
   std::function<nn::Batch(const models::Model& model, nn::DType dtype, int rank, int64_t micro_step)> batch{};
+  const data::Dataset* records = nullptr;  // in place of `batch`: four, none and three of its records in turn
 
   std::vector<CheckedMethod> methods{};            // empty: all of our own
   std::vector<shard::Strategy> strategies{};       // empty: all that fit the world
@@ -68,7 +69,7 @@ struct VerifyRow {
   bool pass = false;                   // all figures are within their limits
   std::vector<std::string> details{};  // norms of every sample of all ranks, if asked for
 
-  Json json() const;  // all but the details
+  std::string json() const;  // all but the details
 };
 
 // The marks of a dtype: 1e-5 (fp32), 1e-10 (fp64), 2.5e-2 (bf16, of the whole gradient); and 4 T^1.5 u for samples of T

@@ -138,7 +138,6 @@ VerifyRow check_step(comm::World& world, const StepCheck& check, shard::Strategy
                          .optimizer = plain,
                          .shard = sharding,
                          .dtype = check.dtype,
-                         .batch_size = 8,
                          .micro_batch = 2,
                          .max_records_per_user = check.users ? CheckedData::kMostOfUser : 0,
                          .weights =

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "shade/base/json.h"
 #include "shade/data/config.h"
 #include "shade/models/model.h"
 

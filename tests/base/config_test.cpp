@@ -4,6 +4,7 @@
 #include <rapidcheck.h>
 
 #include "shade/base/error.h"
+#include "shade/base/json.h"
 #include "tests/support/fault.h"
 
 namespace shade {
@@ -130,7 +131,7 @@ TEST(Config, NamesForProgramsAreNotOffered) {
 
 TEST_F(ConfigTest, WrittenTypedIntoResults) {
   config.set("work.limit", "2KiB");
-  const auto json = config.json();
+  const auto json = json_values(config);
   EXPECT_EQ(json["work"]["batch"], 2);
   EXPECT_EQ(json["work"]["limit"], 2048);
   EXPECT_EQ(json["work"]["mode"], "fast");

@@ -166,11 +166,12 @@ struct Forged {
     for (const auto& [name, values] : pieces)
       if (digested)
         digests.emplace(
-            name, io::to_hex(io::digest_of({static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()})));
+            name,
+            hash::to_hex(hash::digest_of({static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()})));
     io::write_safetensors(folder / file_name(0), pieces, digests);
     const auto bytes = content(folder / file_name(0));
     const auto header = io::parse_safetensors_header(std::as_bytes(std::span(bytes)));
-    manifest.files = {{bytes.size(), io::digest_of(std::string_view(bytes).substr(0, header.data_begin))}};
+    manifest.files = {{bytes.size(), hash::digest_of(std::string_view(bytes).substr(0, header.data_begin))}};
     put(folder / kManifestFile, print_manifest(manifest));
     return io::message_of<io::FormatError>([&] { Reader reader(folder); });
   }

@@ -145,7 +145,7 @@ TEST(Export, RefusesAdaptersWithoutTheirScaleOnAllRanks) {
     config.shard = shard::Strategy::ddp;
     shard::Runtime runtime(parameters, connect_groups(world, shard::policy_of(config, 2)), config);
     EXPECT_NE(io::message_of<UsageError>([&] {
-                export_model(runtime, scratch.path() / "out", Json::object(), world.group("checkpoint"));
+                export_model(runtime, scratch.path() / "out", "{}", world.group("checkpoint"));
               }).find("LoRA adapter 'block.q_proj.lora_A.weight'"),
               std::string::npos);
   });

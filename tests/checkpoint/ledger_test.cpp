@@ -32,7 +32,7 @@ Origin state(uint64_t incarnation, int64_t step) {
 // Each call other bytes, as a process that draws them.
 NewSteps drawn() {
   static uint64_t number = 1000;
-  return {.fresh = [](uint64_t) { return io::digest_of(text(++number)); }};
+  return {.fresh = [](uint64_t) { return hash::digest_of(text(++number)); }};
 }
 
 struct LedgerTest : testing::Test {
@@ -338,7 +338,7 @@ TEST_F(LedgerTest, RefusesWellChainedNonsense) {
            R"({"incarnation":0,"fresh":"00","key":"","exact":"","from":null,"event":{}})",
            R"({"incarnation":0,"diverged":0})"}) {
     for (const int version : {1, 2}) {
-      io::Digest head{};
+      hash::Digest head{};
       auto words = next_line(head, text(R"({"format":"shade ledger","version":)", version, "}"));
       words += next_line(head, record);
       scratch.write("ledger", words);
@@ -349,14 +349,14 @@ TEST_F(LedgerTest, RefusesWellChainedNonsense) {
        {text(R"({"incarnation":0,"step":0})"), text(R"({"incarnation":0,"diverged":0})"),
         text(R"({"incarnation":0,"step":0,"sum":"00"})"), text(R"({"incarnation":0,"step":1,"sum":")", bytes, R"("})"),
         text(R"({"incarnation":1,"key":"","exact":"","from":null,"event":{}})")}) {
-    io::Digest head{};
+    hash::Digest head{};
     auto words = next_line(head, R"({"format":"shade ledger","version":2})") + next_line(head, first);
     scratch.write("ledger", words);
     EXPECT_EQ(total(), 0);
     scratch.write("ledger", words + next_line(head, record));
     EXPECT_THROW(total(), io::FormatError) << record;
   }
-  io::Digest head{};
+  hash::Digest head{};
   scratch.write("ledger", next_line(head, R"({"format":"shade ledger","version":3})"));
   EXPECT_THROW(total(), io::FormatError);
   scratch.write("ledger", "something else entirely\n");

@@ -10,20 +10,20 @@ namespace shade::checkpoint {
 namespace {
 
 Manifest sample() {
-  return {
-      .caller = {{"step", 3}, {"lr", 0.25}, {"name", "Zoë"}, {"list", {1, -2, nullptr}}},
-      .steps = 3,
-      .states = {"exp_avg", "exp_avg_sq"},
-      .replicate = 2,
-      .shard = 1,
-      .weights = {{"a.weight", {4, 2}, true}, {"b/c@d", {}, false}},
-      .files = {{.bytes = 100, .header = io::digest_of("one")}, {.bytes = 200, .header = io::digest_of("two")}},
-      .frozen = {{.bytes = 300, .header = io::digest_of("three")}, {.bytes = 400, .header = io::digest_of("four")}}};
+  return {.caller = {{"step", 3}, {"lr", 0.25}, {"name", "Zoë"}, {"list", {1, -2, nullptr}}},
+          .steps = 3,
+          .states = {"exp_avg", "exp_avg_sq"},
+          .replicate = 2,
+          .shard = 1,
+          .weights = {{"a.weight", {4, 2}, true}, {"b/c@d", {}, false}},
+          .files = {{.bytes = 100, .header = hash::digest_of("one")}, {.bytes = 200, .header = hash::digest_of("two")}},
+          .frozen = {{.bytes = 300, .header = hash::digest_of("three")},
+                     {.bytes = 400, .header = hash::digest_of("four")}}};
 }
 
 // As an attacker would: any text, with its right checksum.
 std::string sealed(std::string body) {
-  return text(body, ",\n\"checksum\": \"", io::to_hex(io::digest_of(body)), "\"}\n");
+  return text(body, ",\n\"checksum\": \"", hash::to_hex(hash::digest_of(body)), "\"}\n");
 }
 
 std::string body() {

@@ -416,7 +416,7 @@ TEST_F(Lost, RunsOfOtherProgramsAreRefusedByName) {
 
   trained(with(kPrivate, {"--steps", "4"}), "secret");
   const auto read = checkpoint::read_chain(content(place("secret") / "ledger"));
-  io::Digest head{};
+  hash::Digest head{};
   auto ledger = checkpoint::next_line(head, R"({"format":"shade ledger","version":1})");
   for (size_t i = 1; i < read.records.size(); ++i) ledger += checkpoint::next_line(head, read.records[i]);
   put(place("secret") / "ledger", ledger);

@@ -6,7 +6,7 @@
 #include "folder.h"
 #include "shade/data/chat/chat_styles.h"
 #include "shade/data/token_store_writer.h"
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 #include "shade/io/errors.h"
 
 namespace shade::data {
@@ -103,7 +103,7 @@ TEST(ChatTemplate, TemplatesAreTakenForNoOther) {
     EXPECT_EQ(recognise_template(jinja + "\n"), &style) << "a newline at the end is nothing";
     EXPECT_EQ(recognise_template(jinja + " "), nullptr);
     for (const auto digest : style.published) {
-      EXPECT_EQ(digest.size(), io::kDigestDigits);
+      EXPECT_EQ(digest.size(), hash::kDigestDigits);
       EXPECT_TRUE(seen.emplace(digest, style.name).second) << style.name << " and " << seen[std::string(digest)];
     }
     EXPECT_TRUE(seen.emplace(digest_of_template(jinja), style.name).second) << style.name;

@@ -1,4 +1,5 @@
 #include "shade/data/records.h"
+#include "shade/base/json.h"
 
 #include "folder.h"
 #include "shade/io/errors.h"

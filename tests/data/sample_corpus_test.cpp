@@ -4,7 +4,7 @@
 #include <map>
 
 #include "folder.h"
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 
 namespace shade::data {
 namespace {
@@ -28,7 +28,7 @@ TEST(SampleCorpus, IsTheSameForTheSameSeed) {
   EXPECT_NE(sample_text(1, 5).text, sample_text(2, 5).text);
   std::string all;
   for (uint64_t n = 0; n < 1000; ++n) all += sample_text(7, n).text;
-  EXPECT_EQ(io::to_hex(io::digest_of(all)),
+  EXPECT_EQ(hash::to_hex(hash::digest_of(all)),
             "59a5c92eaf3c96455212d44d5bb913ba446153585a1029de831a39c0d29164d4");  // on every machine
 }
 

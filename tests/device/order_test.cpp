@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "shade/nn/autograd.h"
 #include "tests/device/planted.h"
 
 namespace shade::test::device {

@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -19,8 +20,8 @@ source, work = pathlib.Path(options.source), pathlib.Path(options.build) / "inst
 prefix, build = work / "prefix", work / "examples"
 
 
-def run(*command, fails=False):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace")
+def run(*command, fails=False, folder=None):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace", cwd=folder)
     if (done.returncode != 0) != fails:
         sys.exit(f"exit status {done.returncode}: {' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
     return done.stdout + done.stderr
@@ -59,51 +60,130 @@ def compile_examples():
 
 def run_path():
     """Programs find libshade_cuda.so and libshade_arrow.so where the package is, whatever other packages it found."""
-    shown = run("readelf", "-d", build / "private_regression")
+    shown = run("readelf", "-d", build / "private_training")
     found = re.search(r"R(?:UN)?PATH.*\[(.*)\]", shown)
     require(found and any(pathlib.Path(place).parent == prefix for place in found.group(1).split(":")), "no run path into", prefix, shown)
 
 
-def plugin():
-    """The library in a shared object, which a program without it loads."""
-    place, made = work / "plugin", work / "plugin-build"
+def project(name, components, source, target="shade::train"):
+    """-> the folder of a project with one program, and where it is built."""
+    place = work / name
     place.mkdir()
-    (place / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.25)\nproject(plugin LANGUAGES CXX)\n"
-                                          "find_package(shade 0.2 REQUIRED COMPONENTS train)\n"
-                                          "add_library(plugin SHARED plugin.cpp)\ntarget_link_libraries(plugin PRIVATE shade::train)\n")
-    (place / "plugin.cpp").write_text(PLUGIN)
-    run("cmake", "-G", "Ninja", "-S", place, "-B", made, f"-DCMAKE_CXX_COMPILER={options.compiler}", f"-DCMAKE_PREFIX_PATH={prefix}")
+    (place / "CMakeLists.txt").write_text(f"cmake_minimum_required(VERSION 3.25)\nproject({name} LANGUAGES CXX)\n"
+                                          f"find_package(shade 0.2 REQUIRED COMPONENTS {components})\n"
+                                          f"add_executable({name} {name}.cpp)\ntarget_link_libraries({name} PRIVATE {target})\n")
+    (place / f"{name}.cpp").write_text(source)
+    return place, work / f"{name}-build"
+
+
+def linked_with(program):
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", program))
+
+
+def parts_alone():
+    """Each with its own dependencies: accounting with none, weights with libtorch alone; by CMake and by pkg-config."""
+    place, made = project("spends", "accounting", ACCOUNTING, "shade::accounting")
+    run("cmake", "-G", "Ninja", "-S", place, "-B", made, f"-DCMAKE_CXX_COMPILER={options.compiler}", f"-DCMAKE_PREFIX_PATH={prefix}",
+        "-DSHADE_TORCH=/nowhere", "-DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON")
     run("cmake", "--build", made)
-    output = run(sys.executable, "-c", f"import ctypes; train = ctypes.CDLL('{made / 'libplugin.so'}').train; train.restype = ctypes.c_double; "
-                                       "print('epsilon', train())")
-    spends(output, 4)
+    spends(run(made / "spends"), 3)
+    others = [name for name in linked_with(made / "spends") if not re.match(r"lib(stdc\+\+|m|gcc_s|c)\.so|ld-linux", name)]
+    require(not others, "accounting needs", others)
+
+    place, made = project("weights", "io", WEIGHTS, "shade::io")
+    run("cmake", "-G", "Ninja", "-S", place, "-B", made, f"-DCMAKE_CXX_COMPILER={options.compiler}", f"-DCMAKE_PREFIX_PATH={prefix}",
+        "-DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON")
+    run("cmake", "--build", made)
+    require("12 numbers" in run(made / "weights", work / "w.safetensors"), "the file was not read again")
+
+    os.environ["PKG_CONFIG_PATH"] = str(prefix / "lib/pkgconfig")
+    flags = run("pkg-config", "--cflags", "--libs", "shade-accounting").split()
+    run(options.compiler, "-std=c++20", work / "spends/spends.cpp", "-o", work / "by_pkg_config", *flags)
+    spends(run(work / "by_pkg_config"), 3)
+    for name in (path.stem for path in (prefix / "lib/pkgconfig").glob("shade-*.pc")):
+        run("pkg-config", "--exists", "--print-errors", name)
 
 
-PLUGIN = """
-#include <ATen/ATen.h>
+ACCOUNTING = """
+#include <cstdio>
+#include <vector>
 
-#include "shade/shade.h"
+#include "shade/accounting/accountant.h"
+#include "shade/version.h"
 
-struct Net : shade::Module {
-  shade::nn::Linear head = add<shade::nn::Linear>("head", {.in = 4, .out = 2, .bias = true});
-  at::Tensor loss(const shade::Batch& batch) override {
-    return shade::nn::class_losses(head(batch.field("x")), batch.field("label"));
-  }
-};
-
-extern "C" double train() {
-  double epsilon = 0;
-  shade::main(0, nullptr, [&](shade::World& world) {
-    const auto x = at::randn({200, 4});
-    const shade::InMemory records({{"x", x}, {"label", x.select(1, 0).gt(0).to(at::kLong)}});
-    Net net;
-    shade::Run run(world, net, records, {.budget = {{.epsilon = 4, .delta = 1e-4}}, .batch_size = 50, .steps = 20});
-    run.finish();
-    epsilon = run.spent()->epsilon;
-  });
-  return epsilon;
+int main() {
+  static_assert(SHADE_VERSION_NUMBER >= 200);
+  const shade::privacy::Mechanism mechanism{.sample_rate = 0.01, .noise_multiplier = 1.1};
+  const auto spent = shade::privacy::spent(shade::privacy::Accountant::prv, std::vector{shade::privacy::Steps{mechanism, 1000}}, 1e-5);
+  std::printf("epsilon %f\\n", spent.epsilon);
 }
 """
+
+WEIGHTS = """
+#include <ATen/ATen.h>
+
+#include <cstdio>
+
+#include "shade/io/safetensors.h"
+#include "shade/io/safetensors_writer.h"
+
+int main(int, char** argv) {
+  const auto value = at::arange(12, at::kFloat).view({3, 4});
+  shade::io::write_safetensors(argv[1], {{"w", value}});
+  const auto file = shade::io::SafetensorsFile(argv[1]);
+  if (!at::equal(file.tensor("w"), value)) return 1;
+  std::printf("%d numbers\\n", static_cast<int>(file.tensor("w").numel()));
+}
+"""
+
+
+def as_subdirectory():
+    """The library inside another project, which needs neither CLI11 nor jemalloc."""
+    place = work / "whole"
+    place.mkdir()
+    (place / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.25)\nproject(whole LANGUAGES CXX)\n"
+                                          f'add_subdirectory("{source}" shade)\nadd_executable(spends "{work}/spends/spends.cpp")\n'
+                                          "target_link_libraries(spends PRIVATE shade::accounting)\n")
+    run("cmake", "-G", "Ninja", "-S", place, "-B", work / "whole-build", f"-DCMAKE_CXX_COMPILER={options.compiler}", "-DCMAKE_BUILD_TYPE=Release",
+        "-DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON", "-DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON")
+    run("cmake", "--build", work / "whole-build", "--target", "spends")
+    spends(run(work / "whole-build/spends"), 3)
+
+
+def killed(program, ranks, folder, result):
+    """Kills all ranks at some step, and starts again until a start ends by itself; -> how often it was killed."""
+    command = [prefix / "bin/shade", "launch", "-n", ranks, "--"] if ranks > 1 else []
+    for kills, last in enumerate((5, 11, 16, 1000)):
+        job = subprocess.Popen([str(word) for word in [*command, program, folder, result]], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, start_new_session=True)
+        for line in job.stdout:
+            found = re.search(r"step (\d+) loss", line)
+            if found and int(found.group(1)) >= last:
+                os.killpg(job.pid, signal.SIGKILL)
+                break
+        _, errors = job.communicate()
+        if job.returncode == 0:
+            return kills
+        require(last < 1000, "the last start failed:", errors)
+
+
+def continues():
+    """Two programs by the build's compiler and by GCC, killed thrice: their weights are those of an uninterrupted run."""
+    for compiler in (options.compiler, "g++"):
+        made = work / f"programs-{pathlib.Path(compiler).name}"
+        launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+        run("cmake", "-G", "Ninja", "-S", source / "tests/install/programs", "-B", made, f"-DCMAKE_CXX_COMPILER={compiler}",
+            f"-DCMAKE_PREFIX_PATH={prefix}", *launcher)
+        run("cmake", "--build", made)
+        for name in ("users", "records"):
+            for ranks in (1, 2):
+                whole, parts = work / f"{made.name}-{name}-{ranks}-whole", work / f"{made.name}-{name}-{ranks}-parts"
+                run(*([prefix / "bin/shade", "launch", "-n", ranks, "--"] if ranks > 1 else []), made / name, whole / "run", whole / "out")
+                kills = killed(made / name, ranks, parts / "run", parts / "out")
+                weights = [(place / "out/model.safetensors").read_bytes() for place in (whole, parts)]
+                require(kills == 3, "killed", kills, "times; expected 3")
+                require(weights[0] == weights[1], compiler, name, "on", ranks, "ranks: other weights after", kills, "kills")
+                print(f"{name} by {compiler} on {ranks} ranks: {kills} kills, the same weights", flush=True)
 
 
 def refusals():
@@ -149,23 +229,38 @@ def passes(output, methods):
 
 def example(name, *words, ranks=1):
     print(f"{name} on {ranks} ranks", flush=True)
-    return run(*([prefix / "bin/shade", "launch", "-n", ranks, "--"] if ranks > 1 else []), build / name, *words)
+    place = work / f"{name}-{ranks}"
+    place.mkdir(exist_ok=True)
+    return run(*([prefix / "bin/shade", "launch", "-n", ranks, "--"] if ranks > 1 else []), build / name, *words, folder=place)
 
 
-def private_regression():
+def private_training():
     for ranks in (1, 2):
-        output = example("private_regression", ranks=ranks)
-        learns(output, 0.3)
+        output = example("private_training", ranks=ranks)
+        learns(output, 0.8)
         spends(output, 4)
+        require((work / f"private_training-{ranks}/trained/model.safetensors").exists(), "nothing was exported")
+        require("loss" not in example("private_training", ranks=ranks), "a run that has ended makes further steps")
 
 
 def own_data():
-    output = example("own_data", source / "examples/flowers.csv")
-    learns(output, 0.5)
-    spends(output, 4)
+    output = example("own_data", source / "examples/flowers.csv", "run")
+    learns(output, 0.7)
+    spends(output, 8)
+    require("step 60 of 60 was made before" in example("own_data", source / "examples/flowers.csv", "run"), "it begins again")
     broken = work / "broken.csv"
-    broken.write_text("1,2,3,4,marigold\n1,2,3,4,nettle\n")
-    require("broken.csv:2: 'nettle'" in run(build / "own_data", broken, fails=True), "a kind that is none was read")
+    broken.write_text("1,2,3,4,marigold,a\n1,2,3,4,nettle,b\n")
+    require("broken.csv:2: 'nettle'" in run(build / "own_data", broken, work / "nowhere", fails=True), "a kind that is none was read")
+
+
+def plugin():
+    """Of a program that links nothing of Shade."""
+    require(not [name for name in linked_with(build / "plugin_host") if "torch" in name], "the host is linked with libtorch")
+    spends(example("plugin_host", build / "libplugin.so"), 4)
+
+
+def plugin_host():
+    pass  # above
 
 
 def own_method():
@@ -191,11 +286,11 @@ def sharded_llama():
     output = example("sharded_llama", base, texts, tuned, ranks=2)
     learns(output, 0.6)
     spends(output, 8)
-    for name in ("config.json", "model.safetensors"):
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
         require((tuned / name).exists(), name, "was not exported")
 
 
-EXAMPLES = [private_regression, own_data, own_method, own_layer, sharded_llama]
+EXAMPLES = [private_training, own_data, own_method, own_layer, sharded_llama, plugin, plugin_host]
 
 written = {path.stem for path in (source / "examples").glob("*.cpp")}
 require(written == {check.__name__ for check in EXAMPLES}, "examples that nothing runs:", written)
@@ -204,5 +299,7 @@ compile_examples()
 for check in EXAMPLES:
     check()
 run_path()
-plugin()
+parts_alone()
+as_subdirectory()
+continues()
 refusals()

@@ -32,7 +32,7 @@ class User:
         return checked(done, words, status)
 
 
-def ignores_foreign_libraries(run, program, command, carried="libtorch|libc10|libsodium|libspdlog"):
+def ignores_foreign_libraries(run, program, command, carried="libtorch|libc10|libsodium"):
     """DT_RPATH: libraries with names of carried ones in LD_LIBRARY_PATH are not loaded. These would end the program."""
     said = run(["readelf", "-d", program])
     require("(RPATH)" in said and "(RUNPATH)" not in said, program, "has no DT_RPATH, or also a DT_RUNPATH")

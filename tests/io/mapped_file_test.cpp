@@ -7,7 +7,7 @@
 #include "scratch.h"
 #include "shade/base/error.h"
 #include "shade/base/sanitizer.h"
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 #include "shade/io/errors.h"
 
 namespace shade::io {
@@ -23,7 +23,7 @@ TEST(MappedFile, GivesTheBytes) {
 TEST(MappedFile, HasTheUsualSha256) {
   const Scratch scratch;
   const auto sum = [&](const std::string& content) {
-    return sha256_of(*MappedFile::open(scratch.write(text("of_", content.size()), content)));
+    return hash::sha256_of(*MappedFile::open(scratch.write(text("of_", content.size()), content)));
   };
   EXPECT_EQ(sum(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(sum("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

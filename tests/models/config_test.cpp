@@ -38,7 +38,7 @@ TEST(Registry, NamedModelsHaveTheirPublishedSizes) {
 
 // As in the config.json of the published checkpoints.
 TEST(Registry, NamedModelsHaveTheirPublishedPositions) {
-  const auto of = [](const char* name) { return make_model(name, {}, {})->config_json(); };
+  const auto of = [](const char* name) { return parse_json(make_model(name, {}, {})->config_json()); };
   const auto scaling = [](double factor) {
     return Json{{"rope_type", "llama3"},
                 {"factor", factor},

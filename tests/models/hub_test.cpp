@@ -1,5 +1,6 @@
 // Names of the Hugging Face hub, and copies in its cache.
 #include "shade/models/hub.h"
+#include "shade/base/json.h"
 
 #include <gtest/gtest.h>
 
@@ -29,7 +30,7 @@ struct HubTest : testing::Test {
     const auto root = scratch.path() / "hub" / folder, snapshot = root / "snapshots" / "c0ffee";
     for (const auto& place : {root / "refs", root / "blobs", snapshot}) fs::create_directories(place);
     std::ofstream(root / "refs" / "main") << commit;
-    std::ofstream(root / "blobs" / "1") << make_model("llama-nano", {}, {})->config_json().dump();
+    std::ofstream(root / "blobs" / "1") << make_model("llama-nano", {}, {})->config_json();
     fs::create_symlink("../../blobs/1", snapshot / "config.json");
     return snapshot;
   }
@@ -38,7 +39,7 @@ struct HubTest : testing::Test {
 };
 
 int64_t layers(const std::string& name) {
-  return make_model(name, {.num_layers = 0}, {})->config_json().at("num_hidden_layers").get<int64_t>();
+  return parse_json(make_model(name, {.num_layers = 0}, {})->config_json()).at("num_hidden_layers").get<int64_t>();
 }
 
 TEST_F(HubTest, ACopyInTheCacheIsUsed) {
@@ -101,7 +102,7 @@ TEST_F(HubTest, WithoutACopyANameStandsForItsSizes) {
 }
 
 TEST_F(HubTest, OwnNamesAreNoHubNames) {
-  EXPECT_EQ(make_model("DiT-XL/2", {.num_layers = 1}, {})->config_json().at("patch_size"), 2);
+  EXPECT_EQ(parse_json(make_model("DiT-XL/2", {.num_layers = 1}, {})->config_json()).at("patch_size"), 2);
   EXPECT_EQ(describe_hub_name("DiT-XL/2"), "");
   EXPECT_EQ(describe_hub_name("llama3-8b"), "");
   EXPECT_EQ(layers("Llama3-8B"), 32);

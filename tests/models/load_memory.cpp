@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "shade/base/error.h"
+#include "shade/base/json.h"
 #include "shade/io/weight_folder.h"
 #include "shade/models/registry.h"
 #include "shade/models/weights.h"

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "shade/base/error.h"
+#include "shade/base/json.h"
 #include "shade/io/weight_folder_writer.h"
 #include "shade/models/registry.h"
 #include "tests/models/random_checkpoint.h"
@@ -23,7 +24,7 @@ void write(const std::string& name, const std::filesystem::path& folder, const S
   for (const auto& weight : model->parameters().weights())
     writer.put(weight.name(), test::random_part(weight, 0, weight.numel()).view(weight.shape()));
   writer.commit();
-  auto config = model->config_json();
+  auto config = parse_json(model->config_json());
   config["torch_dtype"] = "bfloat16";
   write_json(folder / "config.json", config);
 }

@@ -1,4 +1,5 @@
 #include "shade/models/weights.h"
+#include "shade/base/json.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
+#include "shade/accounting/accountant.h"
 #include "shade/base/error.h"
-#include "shade/privacy/accounting/accountant.h"
 
 namespace shade::plan {
 namespace {

@@ -8,11 +8,11 @@
 #include <cstdlib>
 #include <random>
 
-#include "shade/privacy/accounting/accountant.h"
-#include "shade/privacy/accounting/calibrate.h"
-#include "shade/privacy/accounting/gaussian_pair.h"
-#include "shade/privacy/accounting/prv.h"
-#include "shade/privacy/accounting/rdp.h"
+#include "shade/accounting/accountant.h"
+#include "shade/accounting/calibrate.h"
+#include "shade/accounting/gaussian_pair.h"
+#include "shade/accounting/prv.h"
+#include "shade/accounting/rdp.h"
 #include "tests/support/fault.h"
 
 namespace shade::privacy {

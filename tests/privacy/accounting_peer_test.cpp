@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "shade/accounting/accountant.h"
 #include "shade/base/strings.h"
-#include "shade/privacy/accounting/accountant.h"
 
 namespace shade::privacy {
 namespace {

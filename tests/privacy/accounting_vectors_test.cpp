@@ -11,13 +11,13 @@
 #include <fstream>
 #include <map>
 
+#include "shade/accounting/accountant.h"
+#include "shade/accounting/branch.h"
+#include "shade/accounting/calibrate.h"
+#include "shade/accounting/gaussian_pair.h"
+#include "shade/accounting/prv.h"
+#include "shade/accounting/rdp.h"
 #include "shade/base/strings.h"
-#include "shade/privacy/accounting/accountant.h"
-#include "shade/privacy/accounting/branch.h"
-#include "shade/privacy/accounting/calibrate.h"
-#include "shade/privacy/accounting/gaussian_pair.h"
-#include "shade/privacy/accounting/prv.h"
-#include "shade/privacy/accounting/rdp.h"
 
 namespace shade::privacy {
 namespace {

@@ -1,15 +1,15 @@
 // The one object a private run is built from, and what it refuses.
-#include "shade/privacy/event.h"
+#include "shade/accounting/event.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <limits>
 
-#include "shade/privacy/accounting/accountant.h"
-#include "shade/privacy/accounting/branch.h"
-#include "shade/privacy/accounting/calibrate.h"
-#include "shade/privacy/accounting/prv.h"
+#include "shade/accounting/accountant.h"
+#include "shade/accounting/branch.h"
+#include "shade/accounting/calibrate.h"
+#include "shade/accounting/prv.h"
 #include "tests/support/fault.h"
 
 namespace shade::privacy {

@@ -1,5 +1,5 @@
 // Mixed events from a file: what is read, what is refused.
-#include "shade/privacy/accounting/events.h"
+#include "shade/accounting/events.h"
 
 #include <gtest/gtest.h>
 

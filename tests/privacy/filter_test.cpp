@@ -1,14 +1,14 @@
 // The Renyi filter: what it allows, what it costs, and that choosing runs by results doesn't get around it.
-#include "shade/privacy/accounting/filter.h"
+#include "shade/accounting/filter.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numeric>
 
-#include "shade/privacy/accounting/accountant.h"
-#include "shade/privacy/accounting/gaussian_pair.h"
-#include "shade/privacy/accounting/rdp.h"
+#include "shade/accounting/accountant.h"
+#include "shade/accounting/gaussian_pair.h"
+#include "shade/accounting/rdp.h"
 #include "tests/support/fault.h"
 
 namespace shade::privacy {

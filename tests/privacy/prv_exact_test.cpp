@@ -8,8 +8,8 @@
 #include <complex>
 #include <numbers>
 
-#include "shade/privacy/accounting/gaussian_pair.h"
-#include "shade/privacy/accounting/prv.h"
+#include "shade/accounting/gaussian_pair.h"
+#include "shade/accounting/prv.h"
 
 namespace shade::privacy {
 namespace {

@@ -4,9 +4,9 @@
 #include <array>
 #include <cmath>
 
-#include "shade/privacy/accounting/branch.h"
-#include "shade/privacy/accounting/prv.h"
-#include "shade/privacy/accounting/rdp.h"
+#include "shade/accounting/branch.h"
+#include "shade/accounting/prv.h"
+#include "shade/accounting/rdp.h"
 
 namespace shade::privacy {
 namespace {

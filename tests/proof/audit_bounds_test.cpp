@@ -6,8 +6,8 @@
 #include <cmath>
 #include <random>
 
+#include "shade/accounting/gaussian_pair.h"
 #include "shade/base/error.h"
-#include "shade/privacy/accounting/gaussian_pair.h"
 #include "shade/proof/audit_training.h"
 
 namespace shade::proof {

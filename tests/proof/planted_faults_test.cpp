@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "shade/nn/autograd.h"
 #include "shade/nn/function.h"
 #include "shade/nn/linear.h"
 #include "shade/nn/losses.h"
@@ -97,9 +98,9 @@ TEST(PlantedFault, WhatALayerReportsWronglyIsFoundByAutograd) {
   for (const auto fault : {Fault::none, Fault::activation, Fault::output_gradient, Fault::half_of_the_positions})
     for (const auto& row : rows_of(fault, /*plain=*/true)) {
       EXPECT_EQ(row.reference, "autograd");
-      EXPECT_EQ(row.pass, fault == Fault::none) << row.json().dump();
+      EXPECT_EQ(row.pass, fault == Fault::none) << row.json();
       EXPECT_LT(row.max_rel_difference, 1e-8) << "the reference itself is right";
-      if (fault != Fault::none) EXPECT_GT(row.max_rel_grad, 1e-5) << row.json().dump();
+      if (fault != Fault::none) EXPECT_GT(row.max_rel_grad, 1e-5) << row.json();
     }
 }
 
@@ -108,9 +109,9 @@ TEST(PlantedFault, OfALayerThatAutogradCantSeeIsFoundByDifferences) {
   for (const auto fault : {Fault::none, Fault::activation, Fault::output_gradient, Fault::half_of_the_positions})
     for (const auto& row : rows_of(fault, /*plain=*/false)) {
       EXPECT_EQ(row.reference, "tap");
-      EXPECT_EQ(row.pass, fault == Fault::none) << row.json().dump();
-      EXPECT_LT(row.max_rel_grad, 1e-5) << row.json().dump();
-      EXPECT_EQ(row.max_rel_difference > kDifferenceMark, fault != Fault::none) << row.json().dump();
+      EXPECT_EQ(row.pass, fault == Fault::none) << row.json();
+      EXPECT_LT(row.max_rel_grad, 1e-5) << row.json();
+      EXPECT_EQ(row.max_rel_difference > kDifferenceMark, fault != Fault::none) << row.json();
     }
 }
 
@@ -197,9 +198,9 @@ TEST(Verify, TriesEveryStyleAndTypeUsersAndTheLoaderByDefault) {
       const auto rows = verify(world, Verification({.methods = {"auto"}, .strategies = {"zero3"}}), {});
       std::set<std::string> seen;
       for (const auto& row : rows) {
-        EXPECT_TRUE(row.pass) << row.json().dump();
+        EXPECT_TRUE(row.pass) << row.json();
         EXPECT_EQ(row.reference, "autograd") << row.model;
-        EXPECT_NEAR(row.noise_ratio, 1, 0.2) << row.json().dump();
+        EXPECT_NEAR(row.noise_ratio, 1, 0.2) << row.json();
         seen.insert(row.style);
         seen.insert(row.dtype);
         seen.insert(row.model + " " + row.dtype);
@@ -220,8 +221,8 @@ TEST(Verify, EveryMethodIsRightOnOneRank) {
     const auto rows = verify(world, Verification({.strategies = {"none"}}), {});
     EXPECT_GT(rows.size(), 200u);
     for (const auto& row : rows) {
-      EXPECT_TRUE(row.pass) << row.json().dump();
-      EXPECT_LE(row.max_share, 1) << row.json().dump();
+      EXPECT_TRUE(row.pass) << row.json();
+      EXPECT_LE(row.max_share, 1) << row.json();
     }
   });
 }

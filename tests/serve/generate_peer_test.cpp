@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "shade/base/json.h"
 #include "shade/data/chat/chat_template.h"
 #include "shade/serve/generate.h"
 #include "tests/io/scratch.h"

@@ -9,7 +9,7 @@ source = pathlib.Path(sys.argv[1])
 PLANTS = [
     ("shade/base/error.h", '#include "shade/comm/group.h"', "module 'base' may not include \"shade/comm/group.h\""),
     ("shade/comm/mesh.h", '#include "shade/cli/verb.h"', "module 'comm' may not include \"shade/cli/verb.h\""),
-    ("shade/comm/mesh.cpp", "#include <spdlog/spdlog.h>", "<spdlog/spdlog.h> stays in shade/base/log.cpp"),
+    ("shade/comm/mesh.cpp", "#include <toml++/toml.h>", "<toml++/toml.h> stays in shade/base/config.cpp"),
     ("shade/comm/mesh.h", "#include <torch/torch.h>", "<torch/torch.h> takes half a minute"),
     ("shade/kitchen/sink.h", "#pragma once", "'kitchen' is no module"),
 ]

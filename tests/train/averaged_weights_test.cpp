@@ -65,7 +65,7 @@ TEST(AveragedWeights, AreWhatIsExportedByEveryStrategy) {
   const auto saved = checkpoint::Folder(runs.path() / "averaged/checkpoints").latest();
   ASSERT_TRUE(saved);
   const auto folder = checkpoint::Folder(runs.path() / "averaged/checkpoints").place(saved->entry);
-  checkpoint::export_checkpoint(folder, runs.path() / "from_checkpoint", Json::object());
+  checkpoint::export_checkpoint(folder, runs.path() / "from_checkpoint", "{}");
   EXPECT_TRUE(same(in(runs.path() / "from_checkpoint"), average));
 }
 

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "shade/base/strings.h"
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 #include "shade/io/errors.h"
 #include "shade/train/release/release.h"
 #include "tests/io/scratch.h"
@@ -33,7 +33,7 @@ TEST_F(ReleaseCheck, BindsTheFiles) {
   const auto whole = checked();
   EXPECT_TRUE(whole.passed());
   EXPECT_EQ(whole.matching, 6u);
-  EXPECT_EQ(whole.statement_sha256, io::sha256_of(*io::MappedFile::open(place("out/privacy.json"))));
+  EXPECT_EQ(whole.statement_sha256, hash::sha256_of(*io::MappedFile::open(place("out/privacy.json"))));
   const auto flip = [&](const std::string& name) {
     auto bytes = io::content(place(name));
     bytes[bytes.size() / 2] ^= 1;

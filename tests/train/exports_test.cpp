@@ -1,6 +1,7 @@
 // What a finished run writes for others: in which type, merged how, and refused before the first step if it can't be.
 #include <gtest/gtest.h>
 
+#include "shade/base/json.h"
 #include "shade/io/dtype.h"
 #include "shade/io/safetensors_writer.h"
 #include "shade/io/weight_folder.h"

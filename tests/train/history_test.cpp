@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "shade/base/json.h"
 #include "shade/train/feed/made_up_data.h"
 #include "tests/io/scratch.h"
 #include "tests/train/training.h"
@@ -212,7 +213,7 @@ TEST(History, NothingIsMadeAgainWhereSumsAreNotReproducible) {
       const auto known = history.look("exact", {{"sigma", 1.0}}, std::nullopt);
       EXPECT_EQ(known.made, start == 1 && replayable ? 2 : 0);
       history.start();
-      for (int64_t step = 0; step < 2; ++step) history.spend(step, io::digest_of(text(step)));
+      for (int64_t step = 0; step < 2; ++step) history.spend(step, hash::digest_of(text(step)));
       keys.push_back(history.key_of(0));
       EXPECT_NE(history.key_of(5), privacy::NoiseKey{});
       EXPECT_EQ(history.origin(0), std::nullopt);

@@ -2,6 +2,8 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/support/fault.h"
 #include "tests/support/ranks.h"
 #include "tests/train/job_parts.h"
@@ -24,6 +26,17 @@ TEST(Job, RefusesAMethodThatForgetsAWeight) {
   EXPECT_NE(said(own_method({.says_complete = false})).find("gradient of weight layers.0.weight is complete"),
             std::string::npos);
   EXPECT_NE(said(privacy::method_of(MethodName::none)).find("a method that bounds no sample"), std::string::npos);
+}
+
+// One fact: the event says it, and JobOptions may leave it out.
+TEST(Job, ABatchIsTheDivisorOfItsEvent) {
+  const auto said = [](int64_t batch_size) {
+    auto world = comm::World::simulated(0, 1);
+    return fault([&] { trained(world, [&](JobOptions& options) { options.batch_size = batch_size; }); });
+  };
+  EXPECT_EQ(said(0), "no error");
+  EXPECT_EQ(said(std::llround(event().divisor)), "no error");
+  EXPECT_NE(said(std::llround(event().divisor) + 1).find("both are the expected batch"), std::string::npos);
 }
 
 // Its noise would be another than the one that is accounted for.

@@ -3,11 +3,13 @@
 #include <map>
 #include <set>
 
+#include "shade/base/json.h"
 #include "shade/privacy/mechanism_version.h"
 #include "shade/train/budget/identity.h"
 #include "shade/train/feed/made_up_data.h"
 #include "shade/train/spec/changes.h"
 #include "shade/train/step/job.h"
+#include "shade/train/step/job_settings.h"
 #include "tests/data/folder.h"
 #include "tests/train/training.h"
 
@@ -162,7 +164,7 @@ bool refused(const std::string& words) { return words.starts_with("refused: "); 
 
 std::vector<std::string> others(const Field& field) {
   if (const auto known = kOthers.find(field.key()); known != kOthers.end()) return known->second;
-  const auto now = field.json();
+  const auto now = json_values(field);
   if (now.is_boolean()) return {now.get<bool>() ? "false" : "true"};
   if (now.is_number_integer()) return {std::to_string(now.get<int64_t>() + 1)};
   if (now.is_number()) return {std::to_string(now.get<double>() * 1.5 + 0.0625)};
@@ -319,7 +321,7 @@ TEST(JobSettings, TellTheVersionOfClippingAndNoise) {
   Recipe recipe;
   Config config;
   recipe.declare(config);
-  const auto now = settings_of(config.json(), 1, parts);
+  const auto now = settings_of(json_values(config), 1, parts);
   auto before = now;
   EXPECT_TRUE(changes(before, now).empty());
   before.erase("mechanism");  // as 0.2.0 saved it

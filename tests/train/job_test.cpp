@@ -177,7 +177,7 @@ TEST(Job, UpdatesNoWeightsWithoutNoise) {
       in_hooks.push_back(update());
       return false;
     };
-    options.step.before_noise = [&](int64_t, const io::Digest&) { in_hooks.push_back(update()); };
+    options.step.before_noise = [&](int64_t, const hash::Digest&) { in_hooks.push_back(update()); };
     Job job(world, options);
     made = &job;
     const std::vector<int64_t> records{0, 1, 2};
@@ -222,7 +222,7 @@ TEST(Job, AFolderKeepsTheLedger) {
     options.step.noise_seed.reset();
     options.folder = folder.string();
     int64_t released = 0;
-    options.step.before_noise = [&](int64_t, const io::Digest&) { ++released; };
+    options.step.before_noise = [&](int64_t, const hash::Digest&) { ++released; };
     Job job(world, options);
     EXPECT_FALSE(std::filesystem::exists(folder / "key")) << "no step is made again, so it has no use";
     while (job.step()) {

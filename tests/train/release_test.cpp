@@ -7,7 +7,7 @@
 #include <set>
 
 #include "shade/base/strings.h"
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 #include "shade/io/errors.h"
 #include "shade/io/weight_folder.h"
 #include "shade/train/budget/budget.h"
@@ -136,7 +136,7 @@ TEST_F(Release, StatesWhatTheLedgerSpent) {
   EXPECT_EQ(kind["clip_norm"], 1.0);
   EXPECT_EQ(kind["divisor"], 8.0);
   EXPECT_GT(kind["sample_rate"].get<double>(), 8.0 / 61);
-  EXPECT_EQ(json["ledger"]["digest"], io::to_hex(io::digest_of(io::content(place("run/ledger")))));
+  EXPECT_EQ(json["ledger"]["digest"], hash::to_hex(hash::digest_of(io::content(place("run/ledger")))));
   EXPECT_FALSE(json.contains("data_ledger"));
   const auto words = io::content(place("out/PRIVACY.md"));
   for (const auto& part :
@@ -412,7 +412,7 @@ TEST_F(Release, StatesWhatAllRunsOnTheDataSpend) {
   EXPECT_EQ(total["runs"], 2);
   EXPECT_GT(total["epsilon_if_planned_ahead"].get<double>(), statement()["run"]["epsilon"].get<double>())
       << "the first run too";
-  EXPECT_EQ(total["digest"], io::to_hex(io::digest_of(io::content(place("data.ledger")))));
+  EXPECT_EQ(total["digest"], hash::to_hex(hash::digest_of(io::content(place("data.ledger")))));
   fs::remove_all(place("out"));
   auto recipe = io::content(place("run/recipe.toml"));
   const auto named = recipe.find("data_ledger = ");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "shade/base/temporary_folder.h"
 #include "shade/io/weight_folder.h"
@@ -24,7 +25,7 @@ struct Net : Module {
   at::Tensor loss(const Batch& batch) override {
     return nn::class_losses(head(embed(batch.field("ids")).mean(1)), batch.field("label"));
   }
-  Json config_json() const override { return {{"model_type", "net"}}; }
+  std::string config_json() const override { return R"({"model_type":"net"})"; }
 };
 
 InMemory some_records(bool users = false) {
@@ -71,6 +72,7 @@ TEST(Run, SpendsItsBudgetAndLearns) {
       auto wanted = options();
       wanted.budget->epsilon = 60;
       wanted.steps = 60;
+      wanted.export_folder = (scratch / "out").string();
       train::Run run(world, net, records, wanted);
       std::vector<double> losses;
       for (const auto& step : run) losses.push_back(step.loss);
@@ -83,11 +85,40 @@ TEST(Run, SpendsItsBudgetAndLearns) {
         EXPECT_GT(run.spent()->epsilon, 55);
         EXPECT_NE(run.privacy().find("at delta 0.0001 for each record"), std::string::npos) << run.privacy();
       }
-      run.export_to((scratch / "out").string());
     });
     const io::WeightFolder exported(scratch / "out");
     EXPECT_TRUE(exported.contains("embed.weight") && exported.contains("head.bias"));
   }
+}
+
+// What the trainer says of the options of shade train.
+TEST(Run, SpeaksOfItsOwnOptions) {
+  const TemporaryFolder scratch("shade_run_test");
+  const auto said = [&](const std::function<void(RunOptions&)>& change) {
+    return fault([&] {
+      auto wanted = options((scratch / "run").string());
+      change(wanted);
+      auto world = comm::World::simulated(0, 1);
+      Net net;
+      const auto records = some_records();
+      train::Run(world, net, records, wanted).finish();
+    });
+  };
+  EXPECT_NE(said([](auto& o) { o.batch_size = 1000; }).find("RunOptions::batch_size 1000"), std::string::npos);
+  const auto users = said([](auto& o) { o.unit = PrivacyUnit::user; });
+  EXPECT_NE(users.find("RunOptions::max_records_per_user"), std::string::npos) << users;
+  for (const auto& words :
+       {users, said([](auto& o) { o.budget->delta = 2; }), said([](auto& o) { o.eval_rate = 2; }),
+        said([](auto& o) { o.clip_norm = 0; }), said([](auto& o) { o.weights = "/nowhere"; }),
+        said([](auto& o) { o.optimizer.ema = 2; }), said([](auto& o) { o.budget->epsilon = -1; })}) {
+    EXPECT_NE(words, "no error");
+    EXPECT_EQ(words.find("--"), std::string::npos) << words;
+  }
+  std::filesystem::create_directories(scratch / "taken");
+  std::ofstream(scratch / "taken/model.safetensors") << "x";
+  const auto taken = said([&](auto& o) { o.export_folder = (scratch / "taken").string(); });
+  EXPECT_NE(taken.find("already has weights"), std::string::npos) << taken;
+  EXPECT_FALSE(fs::exists(scratch / "run" / "metrics.jsonl")) << "it is known before the first step";
 }
 
 // In pieces of some steps, as a machine that is often taken away makes them.

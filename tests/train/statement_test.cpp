@@ -8,7 +8,7 @@
 #include "shade/base/strings.h"
 #include "shade/base/utc.h"
 #include "shade/checkpoint/chain.h"
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 #include "shade/io/errors.h"
 #include "shade/train/release/check_release.h"
 #include "shade/train/release/release.h"
@@ -122,7 +122,7 @@ TEST_F(StatedFacts, NameTheBaseModelByItsDigest) {
   train("run",
         {{"model.model", place("base_model")}, {"model.weights", place("base_model")}, {"model.lora_rank", "4"}});
   const auto json = released("run", {.part = ReleasedPart::both});
-  const auto digest = io::sha256_of(*io::MappedFile::open(place("base_model/model.safetensors")));
+  const auto digest = hash::sha256_of(*io::MappedFile::open(place("base_model/model.safetensors")));
   EXPECT_EQ(json["base_model"]["name"], "base_model");
   EXPECT_EQ(json["base_model"]["files"], (Json{{{"name", "model.safetensors"}, {"sha256", digest}}}));
   expect_on_page({"| base model | base_model; model.safetensors has SHA-256 " + digest, "| lora rank | 4 |",
@@ -185,7 +185,7 @@ TEST_F(StatedFacts, NameNoiseThatWasApproximate) {
   // The same ledger, as version 3 would have written it.
   const auto chain = checkpoint::read_chain(io::content(place("run/ledger")));
   std::string ledger;
-  io::Digest head{};
+  hash::Digest head{};
   for (auto record : chain.records) {
     const std::string_view now = R"("mechanism_version":4)";
     if (const auto at = record.find(now); at != std::string::npos) record.replace(at + now.size() - 1, 1, "3");

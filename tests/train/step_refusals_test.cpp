@@ -110,7 +110,7 @@ TEST(PrivateStep, GivesWayToALaterOne) {
   auto first = std::make_unique<Step>(one.model, one.runtime, *one.optimizer, optim::make_schedule({}), private_step());
   int released = 0;
   auto options = private_step();
-  options.before_noise = [&](int64_t, const io::Digest&) { ++released; };
+  options.before_noise = [&](int64_t, const hash::Digest&) { ++released; };
   auto second = std::make_unique<Step>(one.model, one.runtime, *one.optimizer, optim::make_schedule({}), options);
   const auto refused = [&](const std::function<void()>& call) {
     return fault(call).find("another Step was made for this model") != std::string::npos;

@@ -1,4 +1,5 @@
 // Adapters that a trainer writes: tested again, refused over others, read by PEFT.
+#include "shade/base/json.h"
 #include "shade/data/sample_corpus.h"
 #include "tests/io/scratch.h"
 #include "tests/support/process.h"

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <set>
 
+#include "shade/base/json.h"
 #include "shade/io/weight_folder.h"
 #include "tests/data/folder.h"
 #include "tests/data/image_files.h"

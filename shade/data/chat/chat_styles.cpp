@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "shade/base/error.h"
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 #include "shade/io/errors.h"
 
 namespace shade::data {
@@ -140,7 +140,7 @@ std::string digest_of_template(std::string_view jinja) {
   std::string words(jinja);
   for (auto at = words.find("\r\n"); at != std::string::npos; at = words.find("\r\n", at)) words.erase(at, 1);
   if (words.ends_with('\n')) words.pop_back();
-  return io::to_hex(io::digest_of(words));
+  return hash::to_hex(hash::digest_of(words));
 }
 
 const ChatStyle* recognise_template(std::string_view jinja) {

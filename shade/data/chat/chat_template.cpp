@@ -9,7 +9,7 @@
 #include "shade/base/strings.h"
 #include "shade/data/chat/chat_styles.h"
 #include "shade/data/strict_document.h"
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 #include "shade/io/errors.h"
 #include "shade/io/model_file.h"
 #include "shade/io/strict_json.h"
@@ -140,7 +140,7 @@ std::string ChatTemplate::name() const { return style_ == nullptr ? "" : std::st
 
 std::string ChatTemplate::fingerprint() const {
   if (style_ == nullptr) return "none";
-  return io::to_hex(io::digest_of(text(style_->name, '\0', jinja_of(*style_), '\0', bos_, '\0', eos_)));
+  return hash::to_hex(hash::digest_of(text(style_->name, '\0', jinja_of(*style_), '\0', bos_, '\0', eos_)));
 }
 
 }  // namespace shade::data

@@ -2,7 +2,7 @@
 
 #include "shade/base/error.h"
 #include "shade/data/tokenizer/byte_level.h"
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 #include "shade/io/errors.h"
 #include "shade/io/strict_json.h"
 
@@ -17,7 +17,7 @@ constexpr const char* kKnownEnds[] = {"<|end_of_text|>", "<|endoftext|>", "</s>"
 }  // namespace
 
 BpeTokenizer::BpeTokenizer(std::string_view json, const TextEnds& ends)
-    : BpeTokenizer(parse_tokenizer(json), ends, text("bpe ", kVersion, " ", io::to_hex(io::digest_of(json)))) {}
+    : BpeTokenizer(parse_tokenizer(json), ends, text("bpe ", kVersion, " ", hash::to_hex(hash::digest_of(json)))) {}
 
 BpeTokenizer::BpeTokenizer(const TokenizerSpec& spec, const TextEnds& ends, std::string fingerprint)
     : BpeTokenizer(spec, names_of(spec), ends, std::move(fingerprint)) {}

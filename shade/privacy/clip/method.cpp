@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "shade/base/error.h"
+#include "shade/base/json.h"
 #include "shade/base/span.h"
 #include "shade/nn/function.h"
 #include "shade/privacy/clip/one_pass.h"
@@ -144,10 +145,11 @@ void ClippingMethod::add_clipped(const SampleGradients& grad, const at::Tensor& 
 }
 
 // The bindings name every field, so that a new one doesn't compile before it is here.
-Json ClippingMethod::settings() const {
+std::string ClippingMethod::settings() const {
   const auto& [name, passes, norm, keep, micro_batch, choose] = row_;
-  return {{"name", to_string(name)},        {"passes", passes},           {"norm", to_string(norm)},
-          {"keep", static_cast<int>(keep)}, {"micro_batch", micro_batch}, {"choose", choose}};
+  const Json out{{"name", to_string(name)},        {"passes", passes},           {"norm", to_string(norm)},
+                 {"keep", static_cast<int>(keep)}, {"micro_batch", micro_batch}, {"choose", choose}};
+  return out.dump();
 }
 
 MakeMethod method_of(MethodName name, const ClipOptions& options) {

@@ -10,7 +10,6 @@
 #include <functional>
 #include <memory>
 
-#include "shade/base/json.h"
 #include "shade/nn/gradients.h"
 #include "shade/privacy/clip/exact_sum.h"
 #include "shade/privacy/clip/sample_norms.h"
@@ -70,8 +69,8 @@ class Method : public nn::GradientTap {
   // by the host; undefined: none were counted.
   virtual at::Tensor drain_counted() { return {}; }
   ClipCounts drain_counts();  // the same, read
-  // How it computes, beside its clipper, as far as that decides the bits of a step; of all ranks alike.
-  virtual Json settings() const { return Json::object(); }
+  // JSON: how it computes, beside its clipper, as far as that decides the bits of a step; of all ranks alike.
+  virtual std::string settings() const { return "{}"; }
 
   // Forgets what is left of an earlier micro-batch, counts aside: one that failed in the middle may have left some.
   // The last `blank` of the samples are padding (train/feed/micro_shapes.h): they weigh nothing and are counted
@@ -122,7 +121,7 @@ class ClippingMethod : public Method {
   }
   Clipper* clipper() override { return &clipper_; }
   at::Tensor drain_counted() override;
-  Json settings() const override;
+  std::string settings() const override;
   void begin(int64_t samples, int64_t blank = 0) override;
   at::Tensor objective(const at::Tensor& losses_B, size_t pass) override;
   void record_norms(bool on) override { recording_ = on; }

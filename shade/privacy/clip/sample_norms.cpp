@@ -7,6 +7,7 @@
 #include <map>
 
 #include "shade/base/error.h"
+#include "shade/base/json.h"
 #include "shade/base/memory_scope.h"
 #include "shade/nn/launches.h"
 
@@ -171,20 +172,21 @@ Clipper::Clipper(const nn::Parameters& parameters, const PrivacyEvent& event, co
 }
 
 // The bindings name every field, so that a new one doesn't compile before it is here.
-Json Clipper::settings() const {
+std::string Clipper::settings() const {
   const auto& [style, norm_algorithm, tile_size, workspace, memory, norm_timing, gamma, quantile, rate, count_sigma] =
       options_;
-  return {{"groups", thresholds_},
-          {"style", to_string(style)},
-          {"norm_algorithm", to_string(norm_algorithm)},
-          {"tile_size", tile_size},
-          {"workspace", workspace.count},
-          {"memory", memory.count},
-          {"norm_timing", norm_timing},
-          {"gamma", gamma},
-          {"quantile", quantile},
-          {"rate", rate},
-          {"count_sigma", count_sigma}};
+  const Json out{{"groups", thresholds_},
+                 {"style", to_string(style)},
+                 {"norm_algorithm", to_string(norm_algorithm)},
+                 {"tile_size", tile_size},
+                 {"workspace", workspace.count},
+                 {"memory", memory.count},
+                 {"norm_timing", norm_timing},
+                 {"gamma", gamma},
+                 {"quantile", quantile},
+                 {"rate", rate},
+                 {"count_sigma", count_sigma}};
+  return out.dump();
 }
 
 double clip_margin(int64_t weights) { return 1e-9 + std::sqrt(static_cast<double>(weights)) * 0x1p-33; }

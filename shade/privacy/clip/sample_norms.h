@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "shade/base/json.h"
 #include "shade/nn/parameters.h"
 #include "shade/privacy/clip/layer.h"
 #include "shade/privacy/config.h"
@@ -25,7 +24,7 @@ class Clipper {
   Clipper(const nn::Parameters& parameters, const PrivacyEvent& event, const ClipOptions& options);
 
   const ClipOptions& options() const { return options_; }
-  Json settings() const;  // the options, and how many groups they made
+  std::string settings() const;  // JSON: the options, and how many groups they made
 
   // Weights whose gradients are clipped together. One group: flat, automatic, adaptive.
   size_t groups() const { return thresholds_; }

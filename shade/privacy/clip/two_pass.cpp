@@ -5,7 +5,7 @@
 #include "shade/base/error.h"
 #include "shade/base/execution.h"
 #include "shade/base/parallel.h"
-#include "shade/io/content_hash.h"
+#include "shade/hash/content_hash.h"
 #include "shade/nn/launches.h"
 #include "shade/privacy/norms/rounding.h"
 
@@ -35,12 +35,12 @@ void mix_in(const at::Tensor& factor_B, const nn::Weight& weight, at::Tensor& pr
   const auto size = factor.nbytes() / static_cast<size_t>(std::max<int64_t>(1, samples));
   std::vector<int64_t> form(factor.sizes().begin(), factor.sizes().end());
   form.push_back(static_cast<int64_t>(factor.scalar_type()));
-  const auto of_form = io::content_hash(std::as_bytes(std::span(form)))[0];
+  const auto of_form = hash::content_hash(std::as_bytes(std::span(form)))[0];
   parallel_for(0, samples, 1, [&](int64_t from, int64_t to) {
     for (auto i = from; i < to; ++i) {
-      const auto of_bits = io::content_hash({bytes + static_cast<size_t>(i) * size, size});
+      const auto of_bits = hash::content_hash({bytes + static_cast<size_t>(i) * size, size});
       const uint64_t words[] = {static_cast<uint64_t>(prints[i]), of_form, of_bits[0], of_bits[1]};
-      prints[i] = static_cast<int64_t>(io::content_hash(std::as_bytes(std::span(words)))[0]);
+      prints[i] = static_cast<int64_t>(hash::content_hash(std::as_bytes(std::span(words)))[0]);
     }
   });
 }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "shade/accounting/calibrate.h"
 #include "shade/base/error.h"
 #include "shade/base/log.h"
-#include "shade/privacy/accounting/calibrate.h"
 #include "shade/privacy/mechanism_version.h"
 
 namespace shade::train {

@@ -6,9 +6,9 @@
 #include <memory>
 #include <optional>
 
+#include "shade/accounting/accountant.h"
 #include "shade/checkpoint/ledger.h"
 #include "shade/data/sampler.h"
-#include "shade/privacy/accounting/accountant.h"
 #include "shade/privacy/key.h"
 #include "shade/train/spec/run_spec.h"
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <ctime>
 
+#include "shade/accounting/events.h"
 #include "shade/base/error.h"
 #include "shade/base/utc.h"
 #include "shade/io/errors.h"
-#include "shade/privacy/accounting/events.h"
 #include "shade/privacy/key.h"
 
 namespace shade::train {
@@ -104,7 +104,7 @@ void DataBooks::require_unit(privacy::PrivacyUnit unit, const std::string& unit_
 
 void DataLedger::create(const std::filesystem::path& file, const privacy::Cap& cap) {
   cap.require_valid();
-  const auto id = io::to_hex(privacy::secret_key().bytes()).substr(0, 32);
+  const auto id = hash::to_hex(privacy::secret_key().bytes()).substr(0, 32);
   checkpoint::SharedChain(file, "the data ledger")
       .create({{"format", kFormat}, {"version", 1}, {"id", id}, {"epsilon", cap.epsilon}, {"delta", cap.delta}});
 }

@@ -2,7 +2,7 @@
 //
 // A run's own ledger (checkpoint/ledger.h) knows what that run has spent. Ten runs on the same records spend ten times,
 // and the eleventh is chosen by what the ten have shown. So each of them reserves its steps here before it makes them,
-// and a Renyi filter (privacy/accounting/filter.h) decides whether there is room.
+// and a Renyi filter (accounting/filter.h) decides whether there is room.
 //
 //   {"format":"shade data ledger","version":1,"id":...,"epsilon":8,"delta":1e-6}
 //   {"run":"/runs/a","stretch":"91ab...","date":...,"unit":"record","adjacency":...,"sampler":"poisson","sample_rate":0.01,
@@ -21,9 +21,9 @@
 #include <string>
 #include <vector>
 
+#include "shade/accounting/event.h"
+#include "shade/accounting/filter.h"
 #include "shade/checkpoint/chain.h"
-#include "shade/privacy/accounting/filter.h"
-#include "shade/privacy/event.h"
 
 namespace shade::train {
 

@@ -12,7 +12,7 @@ namespace shade::train {
 namespace {
 
 std::string digest_of_key(const privacy::NoiseKey& key) {
-  return io::to_hex(io::digest_of(std::as_bytes(std::span(key.bytes()))));
+  return hash::to_hex(hash::digest_of(std::as_bytes(std::span(key.bytes()))));
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ History::History(RunFolder& folder, comm::Group control, Options options)
 History::Known History::look(const std::string& exact, const Json& event,
                              const std::optional<checkpoint::Origin>& from) {
   from_ = from;
-  exact_ = options_.replayable ? exact : text(exact, " once ", io::to_hex(privacy::secret_key().bytes()));
+  exact_ = options_.replayable ? exact : text(exact, " once ", hash::to_hex(privacy::secret_key().bytes()));
   const auto words = checkpoint::from_rank0(control_, "reading the ledger", [&] {
     run_ = {.key = key_ ? digest_of_key(*key_) : "", .exact = key_ ? *sealed(exact_) : "", .event = event};
     Json out{{"made", ledger_->made(run_, from, options_.seed.has_value())}, {"spent", Json::array()}};
@@ -65,13 +65,13 @@ void History::start() {
     };
     Json out = Json::array();
     for (const auto& s : ledger_->start(run_, from_, {.fresh = fresh, .repeatable = options_.seed.has_value()}))
-      out.push_back({s.incarnation, io::to_hex(s.fresh), s.begin, s.end});
+      out.push_back({s.incarnation, hash::to_hex(s.fresh), s.begin, s.end});
     return out.dump();
   });
   if (!key_) key_ = privacy::NoiseKey{};  // rank 0 has it
   comm::share(control_, {key_->data(), key_->size()}, "run key");
   for (const auto& s : Json::parse(words)) {
-    const checkpoint::Stretch stretch{s[0], io::digest_from_hex(s[1].get<std::string>()).value(), s[2], s[3]};
+    const checkpoint::Stretch stretch{s[0], hash::digest_from_hex(s[1].get<std::string>()).value(), s[2], s[3]};
     stretches_.push_back(
         {stretch, privacy::derived_key(*key_, "shade incarnate", std::as_bytes(std::span(stretch.fresh)))});
   }
@@ -79,7 +79,7 @@ void History::start() {
 
 std::optional<std::string> History::sealed(const std::string& words) const {
   if (!key_) return std::nullopt;
-  return io::to_hex(privacy::derived_key(*key_, "shade identity", std::as_bytes(std::span(words))).bytes());
+  return hash::to_hex(privacy::derived_key(*key_, "shade identity", std::as_bytes(std::span(words))).bytes());
 }
 
 std::optional<bool> History::is_sealed(const std::string& words, const Json& seal) const {

@@ -4,37 +4,37 @@
 
 #include "shade/checkpoint/owned.h"
 #include "shade/comm/job/sealed_store.h"
-#include "shade/io/content_hash.h"
-#include "shade/io/digest.h"
+#include "shade/hash/content_hash.h"
+#include "shade/hash/digest.h"
 #include "shade/train/spec/computes_with.h"
 
 namespace shade::train {
 namespace {
 
 std::string first_weights(shard::Runtime& runtime, optim::Optimizer& optimizer) {
-  io::Hasher all;
+  hash::Hasher all;
   for (const auto& piece : checkpoint::owned_by(runtime, optimizer)) {
     if (piece.part != checkpoint::kWeightPart || piece.values.is_meta()) continue;
     const auto here = piece.values.cpu();
-    const auto hash = io::content_hash({static_cast<const std::byte*>(here.const_data_ptr()), here.nbytes()});
+    const auto hash = hash::content_hash({static_cast<const std::byte*>(here.const_data_ptr()), here.nbytes()});
     all.add(text(piece.name(), ' ', hash[0], ' ', hash[1], '\n'));
   }
-  return io::to_hex(all.digest());
+  return hash::to_hex(all.digest());
 }
 
 }  // namespace
 
 Identity identity_of(Job& job) {
   auto all = computes_with(job.device());
-  all["job"] = job.settings();
+  all["job"] = parse_json(job.settings());
   all["weights"] = first_weights(job.runtime(), job.optimizer());
   const auto& group = job.groups().control;
-  auto mine = io::digest_of(all.dump());
+  auto mine = hash::digest_of(all.dump());
   const auto length = static_cast<int64_t>(mine.size());
   auto all_ranks = at::empty({length * group.size()}, at::kByte);
   group.all_gather(all_ranks, at::from_blob(mine.data(), {length}, at::kByte), {.label = "identity"}).wait();
   const auto bytes = std::as_bytes(std::span(all_ranks.data_ptr<uint8_t>(), static_cast<size_t>(all_ranks.numel())));
-  return {io::to_hex(io::digest_of(bytes)), std::move(all)};
+  return {hash::to_hex(hash::digest_of(bytes)), std::move(all)};
 }
 
 privacy::NoiseKey agreed_key(const comm::Group& group, std::optional<uint64_t> seed) {

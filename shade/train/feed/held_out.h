@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "shade/accounting/event.h"
 #include "shade/data/dataset.h"
-#include "shade/privacy/event.h"
 
 namespace shade::train {
 

@@ -14,10 +14,10 @@
 #include <span>
 #include <vector>
 
+#include "shade/accounting/event.h"
 #include "shade/base/units.h"
 #include "shade/data/dataset.h"
 #include "shade/data/sampler.h"
-#include "shade/privacy/event.h"
 #include "shade/privacy/key.h"
 #include "shade/train/feed/held_out.h"
 #include "shade/train/feed/micro_shapes.h"

@@ -4,19 +4,19 @@
 
 #include <array>
 
-#include "shade/io/content_hash.h"
-#include "shade/io/digest.h"
+#include "shade/hash/content_hash.h"
+#include "shade/hash/digest.h"
 
 namespace shade::train {
 
 std::string MadeUpData::fingerprint() const {
-  return io::to_hex(io::digest_of(text("synthetic ", records_, ' ', seq_length_, ' ', seed_, ' ', type_, ' ',
-                                       model_->describe(), ' ', model_->config_json().dump())));
+  return hash::to_hex(hash::digest_of(text("synthetic ", records_, ' ', seq_length_, ' ', seed_, ' ', type_, ' ',
+                                           model_->describe(), ' ', model_->config_json())));
 }
 
 uint64_t MadeUpData::content_of(int64_t record) const {
   const std::array seed{seed_of(record)};
-  return io::content_hash(std::as_bytes(std::span(seed)))[0];
+  return hash::content_hash(std::as_bytes(std::span(seed)))[0];
 }
 
 nn::Batch MadeUpData::made(std::span<const int64_t> records, bool training) const {

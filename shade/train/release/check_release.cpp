@@ -11,7 +11,7 @@
 #include "shade/base/units.h"
 #include "shade/base/utc.h"
 #include "shade/base/visible_text.h"
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 #include "shade/io/errors.h"
 #include "shade/io/model_file.h"
 #include "shade/train/release/privacy_statement.h"
@@ -70,9 +70,9 @@ std::set<std::string> files_found(const fs::path& folder, std::vector<std::strin
 // Of PRIVACY.md, what is compared is what is read in it.
 bool matches(const fs::path& folder, const std::string& name, const std::string& digest,
              const std::optional<StatedPromise>& promise) {
-  if (name != kStatementText) return io::sha256_of(*io::open_model_file(folder, name)) == digest;
+  if (name != kStatementText) return hash::sha256_of(*io::open_model_file(folder, name)) == digest;
   const auto page = io::read_model_text(folder, name);
-  if (io::sha256_of(page) != digest) return false;
+  if (hash::sha256_of(page) != digest) return false;
   if (!is_stated_in(promise, page))
     throw Error(text(folder / kStatementJson, " states ", describe(promise), ", and the first paragraph of ",
                      kStatementText, " another guarantee; ask the publisher which of them holds"));
@@ -86,7 +86,7 @@ CheckedRelease check_release(const fs::path& place) {
   require_statement_in(folder);
   const auto words = statement_text_in(folder);
   CheckedRelease out;
-  out.statement_sha256 = io::sha256_of(words);
+  out.statement_sha256 = hash::sha256_of(words);
   out.json = io::parse_model_json(words, folder / kStatementJson);
   out.statement = read_statement(out.json, folder / kStatementJson);
   auto found = files_found(folder, out.unreadable);
@@ -219,7 +219,7 @@ std::map<std::string, std::string> stated_files(const StatementFields& fields) {
   std::map<std::string, std::string> out;
   for (const auto& entry : fields.at("files")) {
     const auto name = word_of(member(entry, "name")), digest = word_of(member(entry, "sha256"));
-    if (name.empty() || name == kStatementJson || !io::digest_from_hex(digest))
+    if (name.empty() || name == kStatementJson || !hash::digest_from_hex(digest))
       fields.refuse("each of its files needs a name and a SHA-256");
     if (!out.emplace(name, digest).second) fields.refuse("it names a file twice");
   }

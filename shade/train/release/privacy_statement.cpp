@@ -10,7 +10,7 @@
 #include "shade/base/units.h"
 #include "shade/base/utc.h"
 #include "shade/checkpoint/ledger.h"
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 #include "shade/io/input_file.h"
 #include "shade/io/model_file.h"
 #include "shade/io/weight_folder.h"
@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string digest_of_file(const fs::path& file) {
-  return io::to_hex(io::digest_of(io::MappedFile::open(file)->bytes()));
+  return hash::to_hex(hash::digest_of(io::MappedFile::open(file)->bytes()));
 }
 
 // The steps of a ledger were made by all starts of a run, whose recipes may differ: what any of them used is stated.
@@ -329,7 +329,7 @@ TrainingFacts::Base base_of(const Recipe& recipe) {
   if (!fs::exists(weights) || (fs::is_directory(weights) && !io::has_weights(weights))) return out;
   for (const auto& file : io::WeightFolder(weights).files()) {
     const auto opened = io::open_model_file(file.parent_path(), file.filename());
-    out.files.push_back({file.filename().string(), io::sha256_of(*opened)});
+    out.files.push_back({file.filename().string(), hash::sha256_of(*opened)});
   }
   return out;
 }

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "shade/accounting/accountant.h"
+#include "shade/accounting/event.h"
+#include "shade/accounting/filter.h"
 #include "shade/base/json.h"
-#include "shade/privacy/accounting/accountant.h"
-#include "shade/privacy/accounting/filter.h"
 #include "shade/privacy/config.h"
-#include "shade/privacy/event.h"
 #include "shade/train/spec/recipe.h"
 
 namespace shade::train {

@@ -14,7 +14,7 @@
 #include "shade/checkpoint/folder.h"
 #include "shade/checkpoint/saved_weights.h"
 #include "shade/data/config.h"
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 #include "shade/train/feed/records.h"
 #include "shade/train/run/checkpoints.h"
 #include "shade/train/run/exports.h"
@@ -152,7 +152,8 @@ std::vector<std::string> write_weights(const RunPlace& place, const Recipe& reci
                                        const fs::path& folder) {
   if (recipe.model.is_own()) {
     const auto saved = Saved::from_json(checkpoint::SavedWeights(place.checkpoint).manifest().caller);
-    checkpoint::export_checkpoint(place.checkpoint, folder, without_places(saved.model_config), export_options(recipe));
+    checkpoint::export_checkpoint(place.checkpoint, folder, without_places(saved.model_config).dump(),
+                                  export_options(recipe));
     return {};
   }
   const auto model = models::make_model(recipe.model.model, recipe.sizes, recipe.model.options());
@@ -170,13 +171,14 @@ std::vector<std::string> write_weights(const RunPlace& place, const Recipe& reci
     if (part != ReleasedPart::adapter || !said.generation.contains(file.filename().string()))
       taken.push_back(file.string());
   if (part != ReleasedPart::adapter) {
-    checkpoint::export_checkpoint(place.checkpoint, folder, without_places(said.config), export_options(recipe));
+    checkpoint::export_checkpoint(place.checkpoint, folder, without_places(said.config).dump(), export_options(recipe));
     write_files(folder, said.tokenizer);
     write_files(folder, said.generation);
   }
   if (part == ReleasedPart::model) return taken;
   const auto own = part == ReleasedPart::both ? folder / "adapter" : folder;
-  checkpoint::export_checkpoint_adapter(place.checkpoint, own, adapter_config(recipe, traits && traits->classifier));
+  checkpoint::export_checkpoint_adapter(place.checkpoint, own,
+                                        adapter_config(recipe, traits && traits->classifier).dump());
   write_files(own, said.tokenizer);
   return taken;
 }
@@ -190,7 +192,7 @@ std::vector<std::string> files_in(const fs::path& folder) {
 }
 
 FileDigest digest_in(const fs::path& folder, const std::string& name) {
-  return {name, io::sha256_of(*io::MappedFile::open(folder / name))};
+  return {name, hash::sha256_of(*io::MappedFile::open(folder / name))};
 }
 
 // PRIVACY.md has the digests of all other files, and privacy.json that of PRIVACY.md too.

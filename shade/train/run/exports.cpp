@@ -87,14 +87,14 @@ void Exports::write_adapter() const {
   write_files(recipe_->train.adapter_folder, texts_.tokenizer);
   const auto of_text = model_->text_traits();
   const bool classifier = of_text && of_text->classifier;
-  checkpoint::export_adapter(*runtime_, recipe_->train.adapter_folder, recipe_->model.adapter_json(classifier),
+  checkpoint::export_adapter(*runtime_, recipe_->train.adapter_folder, recipe_->model.adapter_json(classifier).dump(),
                              runtime_->groups().control);
 }
 
 void Exports::write_model() const {
   write_files(recipe_->train.export_folder, texts_.tokenizer);
   write_files(recipe_->train.export_folder, texts_.generation);
-  checkpoint::export_model(*runtime_, recipe_->train.export_folder, texts_.config, runtime_->groups().control,
+  checkpoint::export_model(*runtime_, recipe_->train.export_folder, texts_.config.dump(), runtime_->groups().control,
                            options_);
 }
 
@@ -142,7 +142,13 @@ Json generation_config(const Recipe& recipe, const data::Tokenizer& tokens) {
 
 TextExport text_export(const Recipe& recipe, const models::Model& model, const data::Dataset& trained_on) {
   const auto* texts = dynamic_cast<const data::TextDataset*>(&trained_on);
-  if (texts == nullptr) return text_export(recipe, model, std::nullopt);
+  // A program that brings the texts says where their tokenizer is, or exports none.
+  const auto& tokenizer = recipe.data.tokenizer;
+  if (texts == nullptr || (recipe.model.is_own() && tokenizer.empty())) return text_export(recipe, model, std::nullopt);
+  SHADE_REQUIRE(
+      !recipe.model.is_own() || data::open_tokenizer(tokenizer)->fingerprint() == texts->tokenizer().fingerprint(),
+      "the tokenizer ", tokenizer, " is not the one that the texts were read with (", texts->tokenizer().describe(),
+      ')');
   return text_export(recipe, model,
                      TrainedTexts{.tokenizer = texts->tokenizer(),
                                   .classifier = texts->options().task == data::Task::classify,
@@ -150,9 +156,11 @@ TextExport text_export(const Recipe& recipe, const models::Model& model, const d
 }
 
 TextExport text_export(const Recipe& recipe, const models::Model& model, const std::optional<TrainedTexts>& texts) {
-  TextExport out{.config = model.config_json(), .tokenizer = {}, .generation = {}, .taken = {}};
+  TextExport out{.config = parse_json(model.config_json()), .tokenizer = {}, .generation = {}, .taken = {}};
   if (!texts) return out;
   const auto& [tokens, classifier, classes] = *texts;
+  SHADE_REQUIRE(out.config.contains("vocab_size"),
+                "the config_json() of a model of texts has no vocab_size, which its tokenizer is exported for");
   auto exported = data::export_tokenizer(
       recipe.data.tokenizer, tokens,
       {.classifier = classifier, .vocab = out.config["vocab_size"], .seq_length = recipe.work.seq_length});

@@ -11,8 +11,8 @@
 
 #include <optional>
 
+#include "shade/accounting/accountant.h"
 #include "shade/base/terminal.h"
-#include "shade/privacy/accounting/accountant.h"
 #include "shade/profile/events.h"
 #include "shade/train/run/evaluate.h"
 #include "shade/train/run/run_folder.h"

@@ -1,10 +1,12 @@
 #include "shade/train/run/run.h"
 
+#include <algorithm>
+#include <regex>
+
 #include "shade/base/error.h"
 #include "shade/base/temporary_folder.h"
 #include "shade/base/units.h"
 #include "shade/checkpoint/agreement.h"
-#include "shade/checkpoint/export.h"
 #include "shade/train/run/trainer.h"
 
 namespace shade::train {
@@ -21,6 +23,7 @@ std::pair<Recipe, Given> recipe_for(const RunOptions& options) {
                 "a run computes in fp32 or bf16, not ", to_string(options.dtype));
   out.model.dtype = options.dtype == nn::DType::bf16 ? ComputeType::bf16 : ComputeType::fp32;
   out.data.data_folder = options.records_name;
+  out.data.tokenizer = options.tokenizer;
   auto& work = out.work;
   SHADE_REQUIRE(options.steps > 0, "RunOptions::steps is ", options.steps, "; expected at least 1");
   SHADE_REQUIRE(options.batch_size > 0, "RunOptions::batch_size is ", options.batch_size, "; expected at least 1");
@@ -61,7 +64,66 @@ std::pair<Recipe, Given> recipe_for(const RunOptions& options) {
   train.keep = options.keep;
   train.restart = options.restart;
   train.eval_rate = options.eval_rate;
+  train.export_folder = options.export_folder;
   return {std::move(out), std::move(given)};
+}
+
+// What the trainer calls by the options of shade train.
+constexpr std::pair<std::string_view, std::string_view> kOwnNames[] = {
+    {"--batch-size", "batch_size"},
+    {"--data-folder", "records_name"},
+    {"--data-ledger", "data_ledger"},
+    {"--delta", "budget"},
+    {"--dp auto", "budget or RunOptions::sigma"},
+    {"--dp none", "budget and RunOptions::sigma left out"},
+    {"--ema", "optimizer.ema"},
+    {"--eval-rate", "eval_rate"},
+    {"--export", "export_folder"},
+    {"--grad-clip", "optimizer.grad_clip"},
+    {"--keep", "keep"},
+    {"--lr", "optimizer.lr"},
+    {"--max-grad-norm", "clip_norm"},
+    {"--max-records-per-user", "max_records_per_user"},
+    {"--micro-batch", "micro_batch"},
+    {"--momentum", "optimizer.momentum"},
+    {"--noise-seed", "noise_seed"},
+    {"--optimizer", "optimizer.optimizer"},
+    {"--output", "folder"},
+    {"--privacy-unit", "unit"},
+    {"--restart", "restart"},
+    {"--save-every", "save_every"},
+    {"--seed", "seed"},
+    {"--shard", "shard"},
+    {"--sigma", "sigma"},
+    {"--steps", "steps"},
+    {"--target-epsilon", "budget"},
+    {"--tokenizer", "tokenizer"},
+    {"--total-steps", "optimizer.total_steps"},
+    {"--weights", "weights"},
+};
+
+// Those options by the names of RunOptions; others are left as they are.
+std::string in_own_words(const std::string& message) {
+  static const std::regex option("\\B--(dp (auto|none)|[a-z][a-z-]*)");
+  std::string out;
+  auto rest = message.begin();
+  for (auto found = std::sregex_iterator(message.begin(), message.end(), option); found != std::sregex_iterator();
+       ++found) {
+    const auto own = std::ranges::find(kOwnNames, found->str(), [](const auto& row) { return std::string(row.first); });
+    out.append(rest, message.begin() + found->position());
+    out += own == std::end(kOwnNames) ? found->str() : text("RunOptions::", own->second);
+    rest = message.begin() + found->position() + found->length();
+  }
+  return out.append(rest, message.end());
+}
+
+template <class Act>
+auto with_own_names(Act&& act) {
+  try {
+    return act();
+  } catch (const UsageError& wrong) {
+    throw UsageError(in_own_words(wrong.what()));
+  }
 }
 
 // Not owned: the caller's outlives the run.
@@ -91,7 +153,7 @@ struct Run::Kept {
   std::filesystem::path path;
 };
 
-Run::Run(comm::World& world, models::Model& model, const data::Dataset& records, RunOptions options) : model_(&model) {
+Run::Run(comm::World& world, models::Model& model, const data::Dataset& records, RunOptions options) {
   auto [recipe, given] = recipe_for(options);
   if (options.folder.empty()) {
     SHADE_REQUIRE(options.save_every == 0 && options.data_ledger.empty(),
@@ -99,21 +161,25 @@ Run::Run(comm::World& world, models::Model& model, const data::Dataset& records,
     kept_ = std::make_unique<Kept>(world.control("run"));
     recipe.train.output = kept_->path.string();
   }
-  trainer_ = std::make_unique<Trainer>(
-      world, resolve(std::move(recipe), given, world.size()), borrowed(records),
-      Trainer::Options{.quiet = !options.talks, .model = borrowed(model), .saves = !options.folder.empty()});
+  trainer_ = with_own_names([&] {
+    return std::make_unique<Trainer>(
+        world, resolve(std::move(recipe), given, world.size()), borrowed(records),
+        Trainer::Options{.quiet = !options.talks, .model = borrowed(model), .saves = !options.folder.empty()});
+  });
 }
 
 Run::~Run() = default;
 
 std::optional<StepRecord> Run::step() {
   if (finished_) return std::nullopt;
-  auto made = trainer_->next();
-  if (!made) {
-    finished_ = true;
-    trainer_->finish();
-  }
-  return made;
+  return with_own_names([&] {
+    auto made = trainer_->next();
+    if (!made) {
+      finished_ = true;
+      trainer_->finish();
+    }
+    return made;
+  });
 }
 
 void Run::finish() {
@@ -129,12 +195,6 @@ std::string Run::privacy() const {
   if (!spent) return text("no privacy guarantee: ", trainer_->why_no_epsilon());
   return text("epsilon ", rounded_up(spent->epsilon), " at delta ", spent->delta, " for each ",
               to_string(trainer_->run_spec()->budget.privacy_unit));
-}
-
-void Run::export_to(const std::string& folder) {
-  auto& runtime = trainer_->runtime();
-  checkpoint::export_model(runtime, folder, model_->config_json(), runtime.groups().control,
-                           export_options(*trainer_->run_spec()));
 }
 
 }  // namespace shade::train

@@ -1,9 +1,8 @@
 // A run of a program's own model on its own records: as shade train makes runs, in the same kind of folder.
 //
 //   train::Run run(world, net, records, {.budget = {{.epsilon = 4, .delta = 1e-5}}, .batch_size = 80, .steps = 60,
-//                                        .folder = "run", .save_every = 20});
+//                                        .folder = "run", .save_every = 20, .export_folder = "out"});
 //   for (const auto& step : run) std::printf("%g\n", step.loss);
-//   run.export_to("out");
 //
 // Killed and started again, with as many ranks as there are, it continues from its last checkpoint: steps that were
 // spent are made again to the bit, or counted again with other noise (train/run/trainer.h, which does all of it). shade
@@ -15,13 +14,13 @@
 #include <optional>
 #include <string>
 
+#include "shade/accounting/event.h"
 #include "shade/comm/world.h"
 #include "shade/data/dataset.h"
 #include "shade/models/model.h"
 #include "shade/nn/dtype.h"
 #include "shade/optim/config.h"
 #include "shade/privacy/config.h"
-#include "shade/privacy/event.h"
 #include "shade/shard/config.h"
 #include "shade/train/step/job.h"
 
@@ -59,11 +58,15 @@ struct RunOptions {
 
   std::string weights{};                 // folder or file of safetensors to start from; empty: as layers declare
   std::string records_name = "records";  // what the data are called in statements and messages
+  std::string tokenizer{};               // of texts: "bytes", a file or folder; exported beside the weights
   double eval_rate = 0;                  // share of units that are held out and evaluated at the end
   // Where checkpoints, the ledger of privacy and metrics are kept. Empty: nothing is kept, and nothing continues.
   std::string folder{};
-  int64_t save_every = 0;                // steps between checkpoints; 0: every ten minutes, and the last step
-  int64_t keep = 2;                      // checkpoints
+  int64_t save_every = 0;  // steps between checkpoints; 0: every ten minutes, and the last step
+  int64_t keep = 2;        // checkpoints
+  // New or empty folder for the weights and config.json when all steps are made, as others read them. It is tried
+  // before the first step.
+  std::string export_folder{};
   std::string data_ledger{};             // file that counts what all runs on these records spend (shade ledger)
   std::optional<uint64_t> noise_seed{};  // the same noise in every run, which protects nothing: for tests
   bool restart = false;                  // begin again although the ledger has steps and no checkpoint is left
@@ -74,7 +77,7 @@ struct RunOptions {
 class Run {
  public:
   // Model and records must outlive it. Continues what the folder has. Throws UsageError: what is missing, contradicts
-  // itself, or would spend steps a second time.
+  // itself, or would spend steps a second time; it names the options below.
   Run(comm::World& world, models::Model& model, const data::Dataset& records, RunOptions options);
   ~Run();
   Run(const Run&) = delete;
@@ -91,8 +94,6 @@ class Run {
   std::optional<privacy::Spent> spent() const;
   // "epsilon 3.98 at delta 1e-05 for each record", or why there is no guarantee; of rank 0. Not collective.
   std::string privacy() const;
-  // Writes the weights as safetensors, and the model's config.json, into a new or empty folder.
-  void export_to(const std::string& folder);
   shard::Runtime& runtime();  // weights by rank (shard/runtime.h); not collective
 
   // Over the steps that are left: for (const auto& step : run).
@@ -121,7 +122,6 @@ class Run {
  private:
   struct Kept;  // the folder of a run that keeps nothing
   std::unique_ptr<Kept> kept_;
-  models::Model* model_;
   std::unique_ptr<Trainer> trainer_;
   bool finished_ = false;
 };

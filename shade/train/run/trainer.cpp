@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "shade/base/error.h"
+#include "shade/base/log.h"
 #include "shade/base/strings.h"
 #include "shade/checkpoint/agreement.h"
 #include "shade/data/text_dataset.h"
@@ -82,7 +83,7 @@ std::shared_ptr<models::Model> counted_model(const Recipe& recipe, std::shared_p
 std::string windows_of(const data::Dataset& records) {
   const auto* texts = dynamic_cast<const data::TextDataset*>(&records);
   if (texts == nullptr) return {};
-  return text("tokenizer ", io::to_hex(io::digest_of(texts->tokenizer().fingerprint())).substr(0, 16));
+  return text("tokenizer ", hash::to_hex(hash::digest_of(texts->tokenizer().fingerprint())).substr(0, 16));
 }
 
 // A step may be long. Only one rank says so.
@@ -158,7 +159,7 @@ std::unique_ptr<Job> Trainer::make_job() {
   if (is_private) {
     options.step.privacy = event_;
     options.step.key = [this](int64_t step) { return spending_->history().key_of(step); };
-    options.step.before_noise = [this](int64_t step, const io::Digest& sum) { spending_->spend(step, sum); };
+    options.step.before_noise = [this](int64_t step, const hash::Digest& sum) { spending_->spend(step, sum); };
   }
   if (!recipe.model.weights.empty())
     options.weights = [this](shard::Runtime& runtime) {
@@ -184,7 +185,7 @@ void Trainer::resume(RunIdentity identity) {
                            .keep = train.keep,
                            .save_every = train.save_every,
                            .save_interval = train.save_interval,
-                           .model_config = options_.model ? model_->config_json() : Json(),
+                           .model_config = options_.model ? parse_json(model_->config_json()) : Json(),
                            .saves = options_.saves});
   const auto found = checkpoints_->resume();
   if (found) require_same_numbers(found->settings.at("recipe"), *dataset_);
@@ -453,7 +454,9 @@ void Trainer::export_all(bool again) {
   try {
     if (again) exports_->prepare();
   } catch (const UsageError& taken) {
-    return report_->say(text("no step was made, and nothing is exported: ", taken.what()));
+    const auto why = text("no step was made, and nothing is exported: ", taken.what());
+    if (options_.quiet && world_->rank() == 0) log::warning(why);  // a program that exits with 0 must say it
+    return report_->say(why);
   }
   const AveragedWeights averaged(job_->runtime(), job_->optimizer());
   exports_->write();

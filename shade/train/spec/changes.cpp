@@ -5,7 +5,7 @@
 
 #include "shade/base/error.h"
 #include "shade/base/strings.h"
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 
 namespace shade::train {
 namespace {
@@ -42,7 +42,7 @@ Json settings_of(Json recipe, int ranks, const Json& identity_parts) {
                                   {"accelerator", "device"},
                                   {"environment variables of libraries", "variables"},
                                   {"first weights", "weights"}})
-    out["digests"][name] = io::to_hex(io::digest_of(identity_parts.at(key).dump()));
+    out["digests"][name] = hash::to_hex(hash::digest_of(identity_parts.at(key).dump()));
   return out;
 }
 

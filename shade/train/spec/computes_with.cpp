@@ -14,11 +14,12 @@
 #include <sstream>
 
 #include "shade/comm/backends/backends.h"
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 #include "shade/io/input_file.h"
 #include "shade/profile/device.h"
 #include "shade/profile/placement.h"
 #include "shade/train/step/job.h"
+#include "shade/train/step/job_settings.h"
 
 namespace shade::train {
 namespace {
@@ -34,7 +35,7 @@ std::string build_id(const dl_phdr_info& info) {
       const auto* const name = at + sizeof(*note);
       const auto* const content = name + padded(note->n_namesz);
       if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0)
-        return io::to_hex(io::digest_of(std::span(content, note->n_descsz))).substr(0, 12);
+        return hash::to_hex(hash::digest_of(std::span(content, note->n_descsz))).substr(0, 12);
       at = content + padded(note->n_descsz);
     }
   }
@@ -53,7 +54,7 @@ std::string processor() {
 // By its linker, or else by its content.
 std::string identifier(const dl_phdr_info& info) {
   if (auto id = build_id(info); !id.empty()) return id;
-  return io::to_hex(io::digest_of(io::MappedFile::open(info.dlpi_name)->bytes())).substr(0, 12);
+  return hash::to_hex(hash::digest_of(io::MappedFile::open(info.dlpi_name)->bytes())).substr(0, 12);
 }
 
 // Some are loaded by the first product: whether one was made before must not decide what there is.
@@ -101,7 +102,7 @@ Json variables() {
 }
 
 const std::string& program_digest() {
-  static const auto digest = io::to_hex(io::digest_of(io::MappedFile::open("/proc/self/exe")->bytes()));
+  static const auto digest = hash::to_hex(hash::digest_of(io::MappedFile::open("/proc/self/exe")->bytes()));
   return digest;
 }
 
@@ -134,8 +135,8 @@ Json must_be_shared(at::Device device) {
     out["threads"] = at::get_num_threads();
     out["processor"] = {
         {"name", profile::cpu_name()},
-        {"digest",
-         io::to_hex(io::digest_of(rounding_processor(profile::cpu_lines()) + at::get_cpu_capability())).substr(0, 12)}};
+        {"digest", hash::to_hex(hash::digest_of(rounding_processor(profile::cpu_lines()) + at::get_cpu_capability()))
+                       .substr(0, 12)}};
   } else {
     out["device"] = device_settings(device);
     out["device"].erase("visible");

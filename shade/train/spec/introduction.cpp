@@ -32,7 +32,7 @@ std::string privacy_of(const Introduction& run) {
 void tell_users(Report& report, const Introduction& run) {
   if (run.spending == nullptr || run.event.unit != privacy::PrivacyUnit::record) return;
   const auto& data = run.recipe->data;
-  if (data.data_folder.empty()) return;
+  if (data.data_folder.empty() || run.recipe->model.is_own()) return;  // records that a program brings are in no folder
   if (!data.fields.user.empty())
     report.say(text("         users by ", io::quote(data.fields.user),
                     " are not protected: epsilon protects one record, not all of a user's records (--privacy-unit user "

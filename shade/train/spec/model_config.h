@@ -2,6 +2,7 @@
 #pragma once
 
 #include "shade/base/effect.h"
+#include "shade/base/json.h"
 #include "shade/models/registry.h"
 #include "shade/nn/dtype.h"
 

@@ -5,14 +5,16 @@
 #include <filesystem>
 
 #include "shade/base/error.h"
+#include "shade/base/json.h"
 #include "shade/base/strings.h"
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 #include "shade/io/weight_folder.h"
 #include "shade/models/weights.h"
 #include "shade/shard/config.h"
 #include "shade/train/budget/budget.h"
 #include "shade/train/feed/records.h"
 #include "shade/train/step/job.h"
+#include "shade/train/step/job_settings.h"
 #include "shade/train/step/step.h"
 
 namespace shade::train {
@@ -278,15 +280,16 @@ std::string named_after(const std::string& path) {
 std::string run_name(Recipe& recipe) {
   Config all;
   recipe.declare(all);
-  const auto config = all.json();
+  const auto config = json_values(all);
   auto settings = Json::array();
   for (const auto& [section, fields] : naming_sections())
     for (const auto* field : fields) settings.push_back(config.at(section).at(field));
   if (config.at("dp").at("target_epsilon") == 0.0) settings.push_back(config.at("dp").at("sigma"));  // else it follows
   const auto folder = config.at("data").at("data_folder").get<std::string>();
-  return text(named_after(config.at("model").at("model").get<std::string>()), "-",
-              folder.empty() ? "synthetic" : named_after(folder), "-",
-              io::to_hex(io::digest_of(settings.dump(-1, ' ', false, Json::error_handler_t::replace))).substr(0, 8));
+  return text(
+      named_after(config.at("model").at("model").get<std::string>()), "-",
+      folder.empty() ? "synthetic" : named_after(folder), "-",
+      hash::to_hex(hash::digest_of(settings.dump(-1, ' ', false, Json::error_handler_t::replace))).substr(0, 8));
 }
 
 }  // namespace

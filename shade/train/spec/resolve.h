@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "shade/base/config.h"
+#include "shade/base/json.h"
 
 namespace shade::train {
 
@@ -43,7 +44,7 @@ class Resolved {
     Spec copy = spec_;
     Config config;
     copy.declare(config);
-    return config.json();
+    return json_values(config);
   }
 
  private:

@@ -3,11 +3,11 @@
 // compare, scan, plan, calibrate), proof::Audit and proof::Verification. What follows from a statement: spec/resolve.h.
 #pragma once
 
+#include "shade/accounting/accountant.h"
 #include "shade/base/effect.h"
 #include "shade/comm/world.h"
 #include "shade/data/config.h"
 #include "shade/optim/config.h"
-#include "shade/privacy/accounting/accountant.h"
 #include "shade/privacy/config.h"
 #include "shade/shard/config.h"
 #include "shade/train/feed/micro_shapes.h"

@@ -10,24 +10,28 @@
 
 #include <optional>
 
-#include "shade/base/json.h"
-#include "shade/catalog/parts.h"
+#include "shade/accounting/accountant.h"
 #include "shade/comm/group.h"
 #include "shade/comm/world.h"
 #include "shade/data/dataset.h"
 #include "shade/optim/config.h"
-#include "shade/privacy/accounting/accountant.h"
 #include "shade/profile/memory.h"
 #include "shade/train/feed/held_out.h"
 #include "shade/train/feed/loader.h"
 #include "shade/train/step/step.h"
+
+namespace shade::catalog {
+
+struct PeakOwner;
+
+}  // namespace shade::catalog
 
 namespace shade::train {
 
 class History;
 class RunFolder;
 
-// What a job trains, on what, and how. A model is required, and with `data` a batch_size.
+// What a job trains, on what, and how. A model is required, and with `data` a batch_size or a privacy event.
 struct JobOptions {
   models::Model* model = nullptr;  // must outlive the job
   // Must outlive it; null: batches are passed to step(). The next batch is read on another thread while a step is made
@@ -47,7 +51,8 @@ struct JobOptions {
   std::optional<at::Device> device{};  // none: the world's (comm::World::device)
   nn::DType dtype = nn::DType::fp32;   // of computation
 
-  int64_t batch_size = 0;  // of all ranks together in one update; under Poisson sampling the expected one
+  // Of all ranks together in one update; of a private job the divisor of its event, which may stand for both.
+  int64_t batch_size = 0;
   // Samples of full length at a time on a rank; 0: its share of a batch. Of shorter ones there are more
   // (train/feed/micro_shapes.h).
   int64_t micro_batch = 0;
@@ -116,9 +121,9 @@ class Job {
   // The weight or unit that a span's index counts (base/span.h); empty: nothing.
   std::string name_of(SpanName span, int64_t index);
   catalog::PeakOwner owner_of(const profile::PeakPlace& place);  // with those names
-  // All that decides the bits of its steps beside first weights, keys and the machine (train/budget/identity.h), before
-  // the first one. Some of it follows from the records: it is to be hashed with a key, and written nowhere.
-  Json settings();
+  // JSON: all that decides the bits of its steps beside first weights, keys and the machine (train/budget/identity.h),
+  // before the first one. Some of it follows from the records: it is to be hashed with a key, and written nowhere.
+  std::string settings();
 
  private:
   Step& stepper();
@@ -134,8 +139,8 @@ class Job {
 
   JobOptions options_;
   int ranks_, rank_;
-  Json world_;       // in words
-  int64_t end_ = 0;  // 0: no end
+  std::string world_;  // JSON
+  int64_t end_ = 0;    // 0: no end
   int64_t micro_batch_ = 0;
   std::optional<MicroShapes> shapes_;  // when asked for
   std::unique_ptr<shard::Runtime> runtime_;
@@ -148,46 +153,5 @@ class Job {
   std::unique_ptr<Loader> loader_;
   Loading loading_;
 };
-
-// A job in words: what decides the bits of its steps, and what every rank must have alike.
-
-// Of the options: all but how far to go (the schedule has total_steps, and sigma is in the event), where files are, and
-// what is asked or told on the way. First weights are not in it: they are hashed (identity.h); the device is the job's
-// to say (Job::words).
-Json deciding_settings(const JobOptions& options);
-
-// Which records, and which of them are trained on. Reads them all once, if their hash isn't known yet.
-Json record_settings(const JobOptions& options);
-
-// How samples are clipped.
-Json clip_settings(privacy::Method& method);
-
-// By what sums travel, and between which ranks; not on which hosts, because sums are made in the order of ranks.
-Json world_settings(const comm::World& world);
-
-// What every rank must have alike: the first, and how far to go.
-Json shared_settings(const JobOptions& options);
-
-// What a job requires of its options before it makes anything of them.
-
-// Units of privacy that are trained on; of a job that is not private, records.
-int64_t training_units(const JobOptions& options);
-
-// Throws UsageError: options of a private job under which one record could move a sum by more than its event says.
-void require_private(const JobOptions& options);
-
-// Throws UsageError: an optimizer that corrects for noise, of a job that adds none.
-void require_noise_for(const optim::OptimConfig& optimizer, bool is_private);
-
-// Why no epsilon may be stated of a job with these options; empty: it may.
-std::string no_epsilon(const JobOptions& options);
-
-// Collective. Throws UsageError on every rank, naming the fields in which a rank differs from rank 0, and what to do.
-void require_same(const comm::Group& control, const Json& words,
-                  const std::string& advice = "give every rank the same JobOptions");
-
-// Every rank draws by number from the records it has: if they differ, one record may be drawn twice in a step.
-// Collective. Throws UsageError on all ranks; says nothing that follows from the records.
-void require_same_records(const comm::Group& control, const JobOptions& options);
 
 }  // namespace shade::train

@@ -377,7 +377,7 @@ void Step::require_distinct(std::span<const nn::Batch> micro_batches) const {
 }
 
 // With what else is released: the count of adaptive clipping, and the clip norm that both are made with.
-io::Digest Step::digest_of_sum(int64_t step, std::span<const shard::LocalShard> shards, double below) const {
+hash::Digest Step::digest_of_sum(int64_t step, std::span<const shard::LocalShard> shards, double below) const {
   const auto device = runtime_->device();
   const bool planned = device.is_meta() && !shards.empty() && !nn::few_launches(shards.front().gradient);  // for a CPU
   if (!device.is_cpu() && !planned) return {};  // checkpoint::kNotKnown: such a step is never made again

@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 #include "shade/models/model.h"
 #include "shade/optim/optimizer.h"
 #include "shade/optim/schedule.h"
@@ -50,7 +50,7 @@ struct StepOptions {
   std::optional<uint64_t> noise_seed{};  // repeatable, and therefore not private
   // Called on every rank when a private step's sum is complete, before any of its noise is drawn. `sum` is a keyed hash
   // of it (train/step/sum_digest.h), the same on every rank; zeros on accelerators.
-  std::function<void(int64_t step, const io::Digest& sum)> before_noise{};
+  std::function<void(int64_t step, const hash::Digest& sum)> before_noise{};
   // Asked when the gradients are complete; true on any rank is the same as the wish to stop.
   std::function<bool()> stop{};
   // A private step computes every micro-batch with so many samples, or so many for each length: smaller ones get blank
@@ -124,7 +124,7 @@ class Step {
   void require_events_noise() const;
   void begin_noise(int64_t step);
   void add_noise(std::span<const shard::LocalShard> shards, HostSums& sums) const;
-  io::Digest digest_of_sum(int64_t step, std::span<const shard::LocalShard> shards, double below) const;
+  hash::Digest digest_of_sum(int64_t step, std::span<const shard::LocalShard> shards, double below) const;
   void release(std::span<const shard::LocalShard> shards, HostSums& sums, double below, double divisor,
                StepRecord& record);
   void require_distinct(std::span<const nn::Batch> micro_batches) const;

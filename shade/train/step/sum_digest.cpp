@@ -6,14 +6,14 @@
 #include <bit>
 
 #include "shade/base/error.h"
-#include "shade/io/content_hash.h"
+#include "shade/hash/content_hash.h"
 
 namespace shade::train {
 
-io::Digest sum_digest(const privacy::NoiseKey& key, std::span<const shard::LocalShard> shards,
-                      const std::vector<double>& others, const comm::Group& group) {
+hash::Digest sum_digest(const privacy::NoiseKey& key, std::span<const shard::LocalShard> shards,
+                        const std::vector<double>& others, const comm::Group& group) {
   const auto own = privacy::derived_key(key, "shade clip sum");
-  io::HashSecret secret;
+  hash::HashSecret secret;
   const std::array<uint8_t, crypto_stream_chacha20_NONCEBYTES> nonce{};
   crypto_stream_chacha20(secret.data(), secret.size(), nonce.data(), own.data());
   std::vector<uint64_t> words;
@@ -23,13 +23,14 @@ io::Digest sum_digest(const privacy::NoiseKey& key, std::span<const shard::Local
     SHADE_CHECK(shard.gradient.is_cpu() && shard.gradient.is_contiguous(), "gradients on the CPU are hashed");
     for (const auto& run : shard.runs) {
       const auto part = shard.gradient.narrow(0, run.at, run.size);
-      const auto hash = io::content_hash({static_cast<const std::byte*>(part.const_data_ptr()), part.nbytes()}, secret);
+      const auto hash =
+          hash::content_hash({static_cast<const std::byte*>(part.const_data_ptr()), part.nbytes()}, secret);
       words.insert(words.end(), {static_cast<uint64_t>(run.weight->id()), static_cast<uint64_t>(run.begin),
                                  static_cast<uint64_t>(run.size), hash[0], hash[1]});
     }
   }
   const auto keyed = [&](std::span<const std::byte> bytes) {
-    io::Digest out;
+    hash::Digest out;
     crypto_generichash(out.data(), out.size(), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
                        own.data(), own.size());
     return out;

@@ -8,14 +8,14 @@
 #include <span>
 
 #include "shade/comm/group.h"
-#include "shade/io/digest.h"
+#include "shade/hash/digest.h"
 #include "shade/privacy/key.h"
 #include "shade/shard/sharded_unit.h"
 
 namespace shade::train {
 
 // Collective over `group`, all ranks; gradients on the CPU. `others` are numbers released with the sum.
-io::Digest sum_digest(const privacy::NoiseKey& key, std::span<const shard::LocalShard> shards,
-                      const std::vector<double>& others, const comm::Group& group);
+hash::Digest sum_digest(const privacy::NoiseKey& key, std::span<const shard::LocalShard> shards,
+                        const std::vector<double>& others, const comm::Group& group);
 
 }  // namespace shade::train
