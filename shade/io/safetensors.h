@@ -18,15 +18,16 @@ class SafetensorsFile {
  public:
   // Throws FormatError naming the file and the broken rule; Error if it can't be opened.
   explicit SafetensorsFile(const std::filesystem::path& path);
-  explicit SafetensorsFile(std::shared_ptr<const MappedFile> file);
+  explicit SafetensorsFile(std::shared_ptr<const MappedFile> file);  // the same for a file that is open
 
-  const std::filesystem::path& path() const { return map_->path(); }
-  const SafetensorsHeader& header() const { return header_; }
+  const std::filesystem::path& path() const { return map_->path(); }  // as it was opened
+  const SafetensorsHeader& header() const { return header_; }         // every tensor's type, shape and place
 
-  bool contains(std::string_view name) const { return header_.tensors.contains(name); }
+  bool contains(std::string_view name) const { return header_.tensors.contains(name); }  // whether it has such a tensor
 
   // These throw UsageError for a name that isn't there.
   const TensorInfo& info(std::string_view name) const;
+  // The tensor's bytes in the mapped file.
   std::span<const std::byte> bytes(std::string_view name) const;
 
   // A read-only view of the mapped file, which it keeps open: clone it before writing to it. Its pages are read when

@@ -21,15 +21,17 @@
 
 namespace shade::io {
 
+// A tensor that a file will have.
 struct TensorSpec {
-  std::string name;
-  Dtype dtype = Dtype::f32;
-  std::vector<int64_t> shape;
+  std::string name;            // in the file
+  Dtype dtype = Dtype::f32;    // of its elements there
+  std::vector<int64_t> shape;  // sizes of its dims
 };
 
 // What a tensor is, for declaring it.
 TensorSpec spec_of(const std::string& name, const at::Tensor& tensor);
 
+// Tensors by name.
 using TensorMap = std::map<std::string, at::Tensor, std::less<>>;
 
 // The file appears, whole, at commit(); without it nothing is left behind. Tensors lie in the order of the reference
@@ -49,7 +51,7 @@ class SafetensorsWriter {
   void check_complete() const;
   void commit();  // checks that too
 
-  const std::filesystem::path& path() const { return file_.path(); }
+  const std::filesystem::path& path() const { return file_.path(); }  // where the file will be
 
  private:
   std::map<std::string, TensorInfo, std::less<>> layout_;
@@ -58,6 +60,7 @@ class SafetensorsWriter {
   uint64_t data_begin_ = 0;
 };
 
+// A whole file of tensors that are all in memory.
 void write_safetensors(const std::filesystem::path& path, const TensorMap& tensors, const Metadata& metadata = {});
 
 }  // namespace shade::io
