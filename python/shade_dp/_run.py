@@ -1,10 +1,13 @@
 """Runs of the program, each in a separate process."""
 from __future__ import annotations
 
+import concurrent.futures
 import ctypes
+import enum
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -40,11 +43,17 @@ class Result(dict[str, Any]):
 
 
 def program() -> list[str]:
-    """The command that starts the program: SHADE_BIN if it is set, otherwise the program in this package.
+    """The command that starts the program: SHADE_BIN if it is set, otherwise the program in this package or, of a
+    package without one, the one in the PATH.
 
     No Python is between: it would import modules of the folder that it is started in.
     """
     other = os.environ.get("SHADE_BIN")
+    if not other and not _launch.BINARY.exists():
+        other = shutil.which("shade")
+        if other is None:
+            raise ShadeError(["shade"], 1, f"shade: there is no program in {_launch.BINARY.parent} and none in the PATH; "
+                                           "install the wheel (docs/installing.md), or set SHADE_BIN to a program that was built")
     if not other:
         return [str(_launch.BINARY)]
     # A relative path is relative to this process, not to the folder that the program is started in.
@@ -53,7 +62,7 @@ def program() -> list[str]:
 
 def environment() -> dict[str, str]:
     """The environment that program() is started with. Raises ShadeError without the torch that it needs."""
-    if os.environ.get("SHADE_BIN"):
+    if os.environ.get("SHADE_BIN") or not _launch.BINARY.exists():
         return dict(os.environ)
     torch = _torch.find()
     problem = _torch.complaint(torch)
@@ -68,6 +77,12 @@ def words(options: Mapping[str, Optional[Value]]) -> list[str]:
     for name, value in options.items():
         if value is None:
             continue
+        if isinstance(value, (set, frozenset)):
+            raise TypeError(f"{name} is a set, which has no order; pass a list, e.g. sorted({name})")
+        if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a number of numpy
+            value = value.item()
+        if isinstance(value, enum.Enum):
+            value = value.value
         if isinstance(value, bool):
             word = "true" if value else "false"
         elif isinstance(value, (str, int, float, os.PathLike)):
@@ -106,10 +121,9 @@ def run(
         if ranks is not None:
             command.append(f"--ranks={ranks}")
         command.append(f"--json={file}")
-        status, output = _finish(command, variables, cwd, show, timeout)
-        if status != 0:
-            raise ShadeError(command, status, output)
-        return Result(json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}, output)
+        with Process(command, variables, cwd, show) as process:
+            process.child.wait(timeout)
+            return process.result(file)
 
 
 def train(recipe: Optional[Path] = None, **options: Any) -> Result:
@@ -117,29 +131,50 @@ def train(recipe: Optional[Path] = None, **options: Any) -> Result:
     return run("train", *([] if recipe is None else [recipe]), **options)
 
 
-def _finish(
-    command: Sequence[str], variables: Mapping[str, str], cwd: Optional[Path], show: bool, timeout: Optional[float],
-) -> tuple[int, str]:
-    # In a session of its own: an interrupt of the terminal or of Jupyter goes to the whole process group, and a second
-    # signal makes the program end without saving. If this process is killed, the kernel asks the program to stop.
-    with subprocess.Popen(
+class Process:
+    """A run of the program. Left by an exception, it is asked to stop: a training finishes its step and saves it."""
+
+    def __init__(self, command: Sequence[str], variables: Mapping[str, str], cwd: Optional[Path], show: bool,
+                 keeps_open: Sequence[int] = ()) -> None:
+        # In a session of its own: an interrupt of the terminal or of Jupyter goes to the whole process group, and a
+        # second signal makes the program end without saving. If this process is killed, the kernel asks it to stop.
+        self.child: subprocess.Popen[str] = _STARTER.submit(lambda: subprocess.Popen(
             command, env=variables, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            errors="replace", start_new_session=True, preexec_fn=_end_with_parent) as child:
-        said: list[str] = []
-        reader = threading.Thread(target=_read, args=(child, said, show), daemon=True)
-        reader.start()
+            errors="replace", start_new_session=True, pass_fds=keeps_open, preexec_fn=_end_with_parent)).result()
+        self.command = list(command)
+        self._said: list[str] = []
+        self._reader = threading.Thread(target=_read, args=(self.child, self._said, show), daemon=True)
+        self._reader.start()
+
+    @property
+    def output(self) -> str:
+        return "".join(self._said)
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]], stopped: Optional[BaseException], _: Any) -> None:
         try:
-            status = child.wait(timeout)
-        except BaseException as stopped:
-            _stop(child)
-            reader.join()
+            if self.child.poll() is None:
+                _stop(self.child)
+        finally:
+            self._reader.join()
+            assert self.child.stdout is not None
+            self.child.stdout.close()
             if isinstance(stopped, subprocess.TimeoutExpired):
-                stopped.output = "".join(said)
-            raise
-        reader.join()
-        return status, "".join(said)
+                stopped.output = self.output
+
+    def result(self, file: pathlib.Path) -> Result:
+        """What it wrote to `file`, after its end. Raises ShadeError if its status is not 0."""
+        status = self.child.wait()
+        self._reader.join()
+        if status != 0:
+            raise ShadeError(self.command, status, self.output)
+        return Result(json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}, self.output)
 
 
+# The kernel's request to stop comes when the thread ends that started a program: one that lives as long as this process.
+_STARTER = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="shade_dp")
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 

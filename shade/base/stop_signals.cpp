@@ -60,6 +60,7 @@ StopSignals::StopSignals(std::function<void()> answer) {
   });
   to_answerer = pipe_[1];  // only now: a thread that can't be started leaves nothing behind
   for (size_t i = 0; i < kSignals.size(); ++i) before_[i] = std::signal(kSignals[i], note);
+  ignore_broken_pipes();
 }
 
 StopSignals::~StopSignals() {
@@ -68,6 +69,11 @@ StopSignals::~StopSignals() {
   [[maybe_unused]] const auto written = ::write(pipe_[1], ".", 1);
   answerer_.join();
   for (const int end : pipe_) ::close(end);
+}
+
+void ignore_broken_pipes() {
+  struct sigaction present{};
+  if (::sigaction(SIGPIPE, nullptr, &present) == 0 && present.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
 }
 
 bool StopSignals::asked() { return asked_at_ms != 0; }

@@ -21,7 +21,7 @@ namespace {
 struct EvalConfig {
   int64_t seq_length = 0;
   bool exact_match = true;
-  std::string csv;
+  std::string csv, predictions;
 
   void declare(Fields& f) {
     f.add("seq_length", seq_length,
@@ -34,6 +34,11 @@ struct EvalConfig {
                    "completion",
            .flags = {"--exact-match"}});
     f.add("csv", csv, {.help = "CSV file that the figures are also written to", .flags = {"--csv"}});
+    f.add(
+        "predictions", predictions,
+        {.help = "JSON Lines file with a line for each record: its loss, and the predicted class or the text generated "
+                 "after its prompt",
+         .flags = {"--predictions"}});
   }
 };
 
@@ -101,6 +106,25 @@ std::string csv_of(const std::vector<Figure>& figures, int64_t records) {
   return text(keys, "\n", values, "\n");
 }
 
+// A line for each record, in the order of the data set; without the record's text.
+std::string prediction_lines(const std::vector<serve::Prediction>& predictions, const std::vector<std::string>& names) {
+  const auto name = [&](int64_t number) {
+    return names.empty() ? Json(number) : Json(names.at(static_cast<size_t>(number)));
+  };
+  std::string out;
+  for (const auto& [record, loss, classes, answer] : predictions) {
+    Json line{{"record", record}, {"loss", loss}};
+    if (classes)
+      line.update({{"label", name(classes->label)},
+                   {"prediction", name(classes->predicted)},
+                   {"probability", classes->probability}});
+    if (answer)
+      line.update({{"expected", answer->expected}, {"generated", answer->generated}, {"match", answer->match}});
+    out += line.dump() + "\n";
+  }
+  return out;
+}
+
 struct Eval final : LineVerb {
   ServedModel served;
   data::DataConfig data;
@@ -130,8 +154,11 @@ int Eval::run(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
   served.check(line);
   line.require_effects();
-  if (!eval.csv.empty()) check_output(eval.csv);
+  for (const auto& file : {eval.csv, eval.predictions})
+    if (!file.empty()) check_output(file);
   require_different("--json", line.json_file, "--csv", eval.csv);
+  require_different("--json", line.json_file, "--predictions", eval.predictions);
+  require_different("--csv", eval.csv, "--predictions", eval.predictions);
   auto model = served.open(data.tokenizer);
   const auto traits = *model.model->text_traits();
   auto source = data_of(model, config);
@@ -164,6 +191,8 @@ int Eval::run(const Arguments& arguments) {
   // by their owner alone.
   if (!line.json_file.empty()) write_output(line.json_file, out.dump(2) + "\n", Readers::owner);
   if (!eval.csv.empty()) write_output(eval.csv, csv_of(figures, scores.evaluation.records), Readers::owner);
+  if (!eval.predictions.empty())
+    write_output(eval.predictions, prediction_lines(scores.predictions, records->classes()), Readers::owner);
   return 0;
 }
 

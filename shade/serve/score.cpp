@@ -8,6 +8,7 @@
 
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
+#include "shade/serve/valid_text.h"
 
 namespace shade::serve {
 namespace {
@@ -18,11 +19,13 @@ constexpr size_t kPrompts = 32;       // continued together
 using Tokens = std::vector<data::TokenId>;
 
 struct Question {
+  int64_t record = 0;
   Tokens prompt, completion;
 };
 
 // The last tokens of row `i` that count in the loss, and what precedes them; none if that is at most `bos`.
-std::optional<Question> question_of(const nn::Batch& batch, int64_t i, std::optional<data::TokenId> bos) {
+std::optional<Question> question_of(int64_t record, const nn::Batch& batch, int64_t i,
+                                    std::optional<data::TokenId> bos) {
   const auto ids = batch.ids_BT[i], labels = batch.labels[i];
   const auto counts = [&, label = labels.data_ptr<int64_t>()](int64_t t) { return label[t] != data::kIgnored; };
   auto end = labels.size(0);
@@ -31,10 +34,10 @@ std::optional<Question> question_of(const nn::Batch& batch, int64_t i, std::opti
   while (begin > 0 && counts(begin - 1)) --begin;
   const auto* id = ids.data_ptr<int64_t>();
   if (begin == 0 || (begin == 1 && bos == id[0])) return std::nullopt;
-  return Question{Tokens(id, id + begin), Tokens(id + begin, id + end)};
+  return Question{record, Tokens(id, id + begin), Tokens(id + begin, id + end)};
 }
 
-// Numbers of records in batches of at most kPositions positions, the shortest first.
+// act(numbers of records, batch) with batches of at most kPositions positions, the shortest records first.
 template <class Act>
 void for_batches(const data::TextDataset& records, const Act& act) {
   std::vector<int64_t> order(static_cast<size_t>(records.size()));
@@ -45,18 +48,19 @@ void for_batches(const data::TextDataset& records, const Act& act) {
     auto end = begin + 1;  // lengths grow, so the last one is the longest
     while (end < order.size() && static_cast<int64_t>(end + 1 - begin) * records.length_of(order[end]) <= kPositions)
       ++end;
-    act(records.padded_batch(std::span(order).subspan(begin, end - begin), records.length_of(order[end - 1])));
+    const auto some = std::span(order).subspan(begin, end - begin);
+    act(some, records.padded_batch(some, records.length_of(order[end - 1])));
     begin = end;
   }
 }
 
 using Questions = std::map<size_t, std::vector<Question>>;  // by the length of the prompt
 
-ExactMatch answered(OpenedModel& model, const Questions& questions) {
+ExactMatch answer(OpenedModel& model, const Questions& questions, std::vector<Prediction>& predictions) {
   ExactMatch out;
   for (const auto& [length, same] : questions) out.prompts += std::ssize(same);
   const auto& tokens = *model.tokenizer;
-  const auto shown = [&](const Tokens& ids) { return std::string(trim(decoded(tokens, ids))); };
+  const auto shown = [&](const Tokens& ids) { return std::string(trim(valid_text(decoded(tokens, ids)))); };
   GenerateOptions options{.ends = generation_defaults(model).ends};
   if (std::find(options.ends.begin(), options.ends.end(), tokens.eos()) == options.ends.end())
     options.ends.push_back(tokens.eos());
@@ -79,33 +83,54 @@ ExactMatch answered(OpenedModel& model, const Questions& questions) {
       }
       const auto made = generate(*model.model, prompts, options);
       for (size_t i = 0; i < some.size(); ++i) {
-        out.matches += made[i].ended && shown(made[i].tokens) == shown(without_end(some[i].completion)) ? 1 : 0;
+        Prediction::Answer found{shown(without_end(some[i].completion)), shown(made[i].tokens)};
+        found.match = made[i].ended && found.generated == found.expected;
+        out.matches += found.match ? 1 : 0;
+        predictions[static_cast<size_t>(some[i].record)].answer = std::move(found);
         progress.advance();
       }
     }
   return out;
 }
 
+void add_predictions(std::span<const int64_t> numbers, const train::Tally::Given& given, const models::Model& model,
+                     const nn::Batch& batch, std::vector<Prediction>& out) {
+  auto losses_B = given.losses_B.to(at::kDouble);
+  if (const auto tokens_B = model.loss_tokens(batch); tokens_B.defined() && model.sums_tokens())
+    losses_B = losses_B / tokens_B.clamp_min(1);
+  std::optional<std::tuple<at::Tensor, at::Tensor>> best;  // probability, class
+  if (given.logits_BC.defined()) best = given.logits_BC.to(at::kDouble).softmax(-1).max(-1);
+  for (int64_t i = 0; i < std::ssize(numbers); ++i) {
+    auto& prediction = out[static_cast<size_t>(numbers[static_cast<size_t>(i)])];
+    prediction.loss = losses_B[i].item<double>();
+    if (best)
+      prediction.of_classes = {batch.labels[i].item<int64_t>(), std::get<1>(*best)[i].item<int64_t>(),
+                               std::get<0>(*best)[i].item<double>()};
+  }
+}
+
 }  // namespace
 
 Scores score(OpenedModel& model, const data::TextDataset& records, bool exact_match) {
   train::Tally tally(at::kCPU);
+  Scores out{.predictions = std::vector<Prediction>(static_cast<size_t>(records.size()))};
+  for (size_t i = 0; i < out.predictions.size(); ++i) out.predictions[i].record = static_cast<int64_t>(i);
   Questions questions;
   const bool asks =
       exact_match && records.options().task == data::Task::lm && records.options().packing == data::Packing::records;
   {
     Progress progress("evaluating", records.size());
     int64_t done = 0;
-    for_batches(records, [&](const nn::Batch& batch) {
-      tally.add(*model.model, batch);
+    for_batches(records, [&](std::span<const int64_t> numbers, const nn::Batch& batch) {
+      add_predictions(numbers, tally.add(*model.model, batch), *model.model, batch, out.predictions);
       progress.advance_to(done += batch.samples());
       for (int64_t i = 0; asks && i < batch.samples(); ++i)
-        if (auto found = question_of(batch, i, model.tokenizer->bos()))
+        if (auto found = question_of(numbers[static_cast<size_t>(i)], batch, i, model.tokenizer->bos()))
           questions[found->prompt.size()].push_back(std::move(*found));
     });
   }
-  Scores out{.evaluation = train::Tally::evaluation(tally.sums()), .exact_match = std::nullopt};
-  if (!questions.empty()) out.exact_match = answered(model, questions);
+  out.evaluation = train::Tally::evaluation(tally.sums());
+  if (!questions.empty()) out.exact_match = answer(model, questions, out.predictions);
   return out;
 }
 

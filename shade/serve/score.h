@@ -14,8 +14,25 @@ struct ExactMatch {
   double share() const { return static_cast<double>(matches) / static_cast<double>(prompts); }
 };
 
+// What the model says of one record.
+struct Prediction {
+  int64_t record = 0;  // its number in the data set
+  double loss = 0;     // mean over its tokens that count, of a language model; 0 if none does
+  struct Class {
+    int64_t label = 0, predicted = 0;
+    double probability = 0;  // of the predicted one
+  };
+  std::optional<Class> of_classes{};
+  struct Answer {
+    std::string expected, generated;  // without white space around them
+    bool match = false;
+  };
+  std::optional<Answer> answer{};  // of a record that counts in ExactMatch
+};
+
 struct Scores {
   train::Evaluation evaluation;
+  std::vector<Prediction> predictions;    // of each record, in the order of the data set
   std::optional<ExactMatch> exact_match;  // none: no record has a prompt, or it was not asked for
 };
 

@@ -1,6 +1,7 @@
 #include "shade/base/stop_signals.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -40,6 +41,19 @@ TEST(StopSignalsDeathTest, ASecondRequestEndsTheProcess) {
         std::_Exit(0);
       },
       testing::KilledBySignal(SIGTERM), "");
+}
+
+TEST(StopSignalsDeathTest, AReaderThatIsGoneEndsNothing) {
+  EXPECT_EXIT(
+      {
+        std::signal(SIGPIPE, SIG_DFL);
+        const StopSignals signals([] {});
+        int ends[2];
+        if (::pipe(ends) != 0) std::_Exit(1);
+        ::close(ends[0]);
+        std::_Exit(::write(ends[1], "x", 1) < 0 ? 7 : 1);
+      },
+      testing::ExitedWithCode(7), "");
 }
 
 TEST(StopSignalsDeathTest, AfterItsEndASignalEndsTheProcess) {

@@ -115,7 +115,7 @@ TEST_F(ReleaseVerb, ChecksThatTheFilesAreThoseOfTheStatement) {
   };
   const auto good = check({"--json", place("checked.json")});
   EXPECT_EQ(good.status, 0) << good.output;
-  EXPECT_TRUE(says(good, text("6 files match the statement of ", statement["released_on"].get<std::string>(),
+  EXPECT_TRUE(says(good, text("7 files match the statement of ", statement["released_on"].get<std::string>(),
                               ": epsilon ", statement["epsilon"].dump(), " at delta 1e-05 per record\n")))
       << good.output;
   const auto told = read_json(place("checked.json"));

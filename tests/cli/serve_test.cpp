@@ -1,9 +1,12 @@
 // shade generate and shade eval as a user meets them, on a run and on what it exports.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 
+#include "shade/base/files.h"
 #include "shade/base/json.h"
+#include "shade/base/strings.h"
 #include "tests/io/scratch.h"
 #include "tests/support/process.h"
 
@@ -102,13 +105,26 @@ TEST_F(Serve, EvaluatesARunAndItsExportAlike) {
   std::vector<Json> found;
   for (const auto* from : {"run", "model"}) {
     const auto seen = shade({"eval", place(from), "--data-folder", place("texts"), "--json", place("scores.json"),
-                             "--csv", place("scores.csv")});
+                             "--csv", place("scores.csv"), "--predictions", place("predictions.jsonl")});
     ASSERT_EQ(seen.status, 0) << seen.output;
     EXPECT_TRUE(says(seen, "F1 (macro)")) << seen.output;
     EXPECT_FALSE(says(seen, "not private"));
     found.push_back(read_json(place("scores.json")));
     EXPECT_EQ(io::content(place("scores.csv")).find("records,loss,accuracy,f1,majority\n40,"), 0u)
         << io::content(place("scores.csv"));
+    const auto lines = split(io::content(place("predictions.jsonl")), '\n');
+    ASSERT_EQ(lines.size(), 41u);
+    double loss = 0;
+    for (size_t i = 0; i < 40; ++i) {
+      const auto line = parse_json(lines[i]);
+      EXPECT_EQ(line["record"], i);
+      EXPECT_EQ(line["label"], i % 2 == 0 ? "wet" : "dry");
+      EXPECT_EQ(line["prediction"], line["label"]);
+      EXPECT_GT(line["probability"], 0.5);
+      EXPECT_NEAR(-std::log(line["probability"].get<double>()), line["loss"].get<double>(), 1e-5);
+      loss += line["loss"].get<double>() / 40;
+    }
+    EXPECT_NEAR(loss, found.back()["loss"].get<double>(), 1e-6);
   }
   EXPECT_EQ(found[0]["records"], 40);
   EXPECT_EQ(found[0]["accuracy"], 1.0);
@@ -152,9 +168,19 @@ TEST_F(Serve, CountsAnswersThatAreExactlyRight) {
   std::filesystem::create_directories(place("questions"));
   scratch.write("questions/a.jsonl", lines);
   train({"--task", "lm", "--data-folder", place("questions"), "--steps", "80"});
-  const auto seen = shade({"eval", place("run"), "--data-folder", place("questions"), "--json", place("scores.json")});
+  const auto seen = shade({"eval", place("run"), "--data-folder", place("questions"), "--json", place("scores.json"),
+                           "--predictions", place("predictions.jsonl")});
   ASSERT_EQ(seen.status, 0) << seen.output;
   EXPECT_TRUE(says(seen, "exact match")) << seen.output;
+  int matches = 0;
+  for (const auto& words : split(io::content(place("predictions.jsonl")), '\n')) {
+    if (words.empty()) continue;
+    const auto line = parse_json(words);
+    EXPECT_EQ(line["match"], line["expected"] == line["generated"]) << words;
+    EXPECT_EQ(line["record"].get<int>() % 4 == 0, line["expected"] == "wet") << words;
+    matches += line["match"].get<bool>() ? 1 : 0;
+  }
+  EXPECT_EQ(matches, 30);
   const auto found = read_json(place("scores.json"));
   EXPECT_EQ(found["prompts"], 40);
   EXPECT_EQ(found["exact_match"], 0.75) << "of the question with two answers, half are right";
@@ -166,9 +192,11 @@ TEST_F(Serve, CountsAnswersThatAreExactlyRight) {
 
 TEST_F(Serve, FiguresOfAPrivateRunAreMarked) {
   train({"--task", "classify", "--classes", "wet,dry", "--sigma", "1", "--delta", "1e-3"});
-  const auto seen = shade({"eval", place("run"), "--data-folder", place("texts"), "--json", place("scores.json")});
+  const auto seen = shade({"eval", place("run"), "--data-folder", place("texts"), "--json", place("scores.json"),
+                           "--predictions", place("predictions.jsonl")});
   ASSERT_EQ(seen.status, 0) << seen.output;
   EXPECT_TRUE(says(seen, "(not private)")) << seen.output;
+  EXPECT_FALSE(open_to_others(place("predictions.jsonl")));
   const auto json = read_json(place("scores.json"));
   EXPECT_TRUE(json["not_private"].contains("accuracy")) << json;
   EXPECT_FALSE(json.contains("accuracy"));

@@ -102,6 +102,9 @@ def wheel(torch, file, folder):
         said = run([venv / "bin" / "python", "-c",
                     "import shade_dp; print(shade_dp.run('account', sigma=1.5, rate=0.04, steps=2250, delta=1e-5)['epsilon'])"])
         require(6 < float(said) < 7, said)
+        said = run([venv / "bin" / "python", "-c", "import shade_dp; print(shade_dp.Trainer('llama-nano', ['a short text'] * 32, from_scratch=True, "
+                    "target_epsilon=8, delta=1e-3, batch_size=8, seq_length=16, steps=1, output='by_python').train()['epsilon'])"])
+        require("privacy  epsilon" in said, said)
 
 
 def unpacked(folder, program, **carried):

@@ -32,7 +32,7 @@ TEST_F(ReleaseCheck, BindsTheFiles) {
   released();
   const auto whole = checked();
   EXPECT_TRUE(whole.passed());
-  EXPECT_EQ(whole.matching, 6u);
+  EXPECT_EQ(whole.matching, 7u);
   EXPECT_EQ(whole.statement_sha256, hash::sha256_of(*io::MappedFile::open(place("out/privacy.json"))));
   const auto flip = [&](const std::string& name) {
     auto bytes = io::content(place(name));
@@ -167,7 +167,7 @@ TEST_F(ReleaseCheck, NamesWhatCannotBeReadAndGoesOn) {
   set("out/adapter", 0);
   set("out/config.json", 0);
   fs::remove(place("out/tokenizer.json"));
-  scratch.write("out/README.md", "");
+  scratch.write("out/NOTES.md", "");
   const auto seen = [&] {
     const AsAnother user;
     return checked();
@@ -178,7 +178,7 @@ TEST_F(ReleaseCheck, NamesWhatCannotBeReadAndGoesOn) {
   EXPECT_TRUE(seen.unreadable[1].starts_with("adapter/")) << seen.unreadable[1];
   EXPECT_EQ(seen.unreadable.back(), "config.json");
   EXPECT_EQ(seen.missing, Names{"tokenizer.json"});
-  EXPECT_EQ(seen.extra, Names{"README.md"});
+  EXPECT_EQ(seen.extra, Names{"NOTES.md"});
   EXPECT_TRUE(seen.different.empty());
   EXPECT_EQ(seen.matching + seen.unreadable.size() - 1 + 1, all) << "but the folder, and the missing one";
   EXPECT_FALSE(seen.passed());

@@ -24,9 +24,9 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kSteps = 3;
 
-const std::vector<std::string> kModelFiles{"PRIVACY.md",           "config.json",  "generation_config.json",
-                                           "model.safetensors",    "privacy.json", "tokenizer.json",
-                                           "tokenizer_config.json"};
+const std::vector<std::string> kModelFiles{
+    "PRIVACY.md",        "README.md",    "config.json",    "generation_config.json",
+    "model.safetensors", "privacy.json", "tokenizer.json", "tokenizer_config.json"};
 
 test::JsonSchema schema() {
   return test::JsonSchema(read_json(fs::path(test::source_root()) / "docs/schema/privacy.schema.json"));
@@ -145,6 +145,14 @@ TEST_F(Release, StatesWhatTheLedgerSpent) {
         std::string("a setting: 0.1\n"), std::string("| share held out for evaluation | 0.1 |\n"),
         std::string("the number of records")})
     EXPECT_NE(words.find(part), std::string::npos) << part << "\n" << words;
+  const auto card = io::content(place("out/README.md"));
+  for (const auto& part :
+       {std::string(
+            "---\nlibrary_name: transformers\npipeline_tag: text-generation\ntags:\n- shade\n- differential-privacy\n"),
+        text("**epsilon ", rounded_up(trained.result.spent->epsilon), " at delta 0.0001**"),
+        std::string("| mechanism | DP-SGD, 3 steps: poisson sampling at rate"), std::string("](PRIVACY.md)"),
+        std::string("pipeline(\"text-generation\", \"FOLDER\")")})
+    EXPECT_NE(card.find(part), std::string::npos) << part << "\n" << card;
   const auto lines = join(short_lines(released.statement), "\n");
   EXPECT_NE(lines.find(text("epsilon ", rounded_up(trained.result.spent->epsilon), " at delta 0.0001")),
             std::string::npos)
@@ -230,7 +238,9 @@ TEST_F(Release, RefusesRunsWithoutAnEpsilon) {
     EXPECT_EQ(statement()["guarantee"], false) << name;
     EXPECT_NE(statement()["no_guarantee"].get<std::string>().find(why), std::string::npos) << name;
     EXPECT_FALSE(statement().contains("epsilon")) << name;
-    EXPECT_NE(io::content(place("out/PRIVACY.md")).find("NO privacy guarantee"), std::string::npos) << name;
+    for (const auto* page : {"out/PRIVACY.md", "out/README.md"})
+      EXPECT_NE(io::content(place(page)).find("NO privacy guarantee"), std::string::npos) << name;
+    EXPECT_EQ(io::content(place("out/README.md")).find("differential-privacy"), std::string::npos) << name;
     expect_valid();
     fs::remove_all(place("out"));
   }
@@ -287,12 +297,16 @@ TEST_F(Release, HasAdaptersAsTheRunExportsThem) {
                    {"train.adapter_folder", place("exported")}};
   train("run", lora);
   release_of("run");
-  const std::vector<std::string> adapter{"PRIVACY.md",   "adapter_config.json", "adapter_model.safetensors",
-                                         "privacy.json", "tokenizer.json",      "tokenizer_config.json"};
+  const std::vector<std::string> adapter{
+      "PRIVACY.md",   "README.md",      "adapter_config.json",  "adapter_model.safetensors",
+      "privacy.json", "tokenizer.json", "tokenizer_config.json"};
   EXPECT_EQ(files_of(place("out")), adapter);
   EXPECT_EQ(io::content(place("out/adapter_model.safetensors")),
             io::content(place("exported/adapter_model.safetensors")));
   EXPECT_TRUE(read_json(place("out/adapter_config.json"))["base_model_name_or_path"].is_null());
+  const auto card = io::content(place("out/README.md"));
+  EXPECT_NE(card.find("library_name: peft"), std::string::npos) << card;
+  EXPECT_NE(card.find("PeftModel.from_pretrained(AutoModelForCausalLM"), std::string::npos) << card;
   expect_no_place();
   expect_valid();
   fs::remove_all(place("out"));
@@ -300,7 +314,7 @@ TEST_F(Release, HasAdaptersAsTheRunExportsThem) {
   release_of("run", {.part = ReleasedPart::both});
   auto both = kModelFiles;
   for (const auto& name : adapter)
-    if (name != "PRIVACY.md" && name != "privacy.json") both.push_back("adapter/" + name);
+    if (name != "PRIVACY.md" && name != "README.md" && name != "privacy.json") both.push_back("adapter/" + name);
   std::sort(both.begin(), both.end());
   EXPECT_EQ(files_of(place("out")), both);
   expect_no_place();

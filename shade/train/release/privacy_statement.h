@@ -148,4 +148,12 @@ std::vector<std::string> short_lines(const PrivacyStatement& statement);  // for
 std::string markdown(const PrivacyStatement& statement);                  // PRIVACY.md
 Json to_json(const PrivacyStatement& statement);                          // privacy.json
 
+// README.md of a release, as hubs show it: what it is, its guarantee in a table, how to load it.
+struct ReleasedModel {
+  enum class Kind { classifier, language_model, other } kind = Kind::other;
+  bool adapter = false;  // LoRA adapters alone
+};
+inline constexpr const char* kModelCard = "README.md";
+std::string model_card(const PrivacyStatement& statement, const ReleasedModel& model);
+
 }  // namespace shade::train

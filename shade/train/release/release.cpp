@@ -147,9 +147,12 @@ PrivacyStatement stated(const RunPlace& place, const Recipe& recipe, const Relea
   return out;
 }
 
-// Returns the files of the tokenizer's and the model's folder that went into the release.
-std::vector<std::string> write_weights(const RunPlace& place, const Recipe& recipe, ReleasedPart part,
-                                       const fs::path& folder) {
+struct Written {
+  ReleasedModel model{};
+  std::vector<std::string> taken{};  // files of the tokenizer's and the model's folder that went into the release
+};
+
+Written write_weights(const RunPlace& place, const Recipe& recipe, ReleasedPart part, const fs::path& folder) {
   if (recipe.model.is_own()) {
     const auto saved = Saved::from_json(checkpoint::SavedWeights(place.checkpoint).manifest().caller);
     checkpoint::export_checkpoint(place.checkpoint, folder, without_places(saved.model_config).dump(),
@@ -166,21 +169,25 @@ std::vector<std::string> write_weights(const RunPlace& place, const Recipe& reci
         .tokenizer = *tokenizer, .classifier = traits->classifier, .classes = classes_of(recipe, *traits)});
   }
   const auto said = text_export(recipe, *model, texts);
-  std::vector<std::string> taken;
+  using Kind = ReleasedModel::Kind;
+  Written out{.model = {.kind = !traits              ? Kind::other
+                                : traits->classifier ? Kind::classifier
+                                                     : Kind::language_model,
+                        .adapter = part == ReleasedPart::adapter}};
   for (const auto& file : said.taken)
     if (part != ReleasedPart::adapter || !said.generation.contains(file.filename().string()))
-      taken.push_back(file.string());
+      out.taken.push_back(file.string());
   if (part != ReleasedPart::adapter) {
     checkpoint::export_checkpoint(place.checkpoint, folder, without_places(said.config).dump(), export_options(recipe));
     write_files(folder, said.tokenizer);
     write_files(folder, said.generation);
   }
-  if (part == ReleasedPart::model) return taken;
+  if (part == ReleasedPart::model) return out;
   const auto own = part == ReleasedPart::both ? folder / "adapter" : folder;
   checkpoint::export_checkpoint_adapter(place.checkpoint, own,
                                         adapter_config(recipe, traits && traits->classifier).dump());
   write_files(own, said.tokenizer);
-  return taken;
+  return out;
 }
 
 std::vector<std::string> files_in(const fs::path& folder) {
@@ -196,7 +203,8 @@ FileDigest digest_in(const fs::path& folder, const std::string& name) {
 }
 
 // PRIVACY.md has the digests of all other files, and privacy.json that of PRIVACY.md too.
-void write_statement(const fs::path& folder, PrivacyStatement& statement) {
+void write_statement(const fs::path& folder, PrivacyStatement& statement, const ReleasedModel& model) {
+  write_text(folder / kModelCard, model_card(statement, model));
   for (const auto& name : files_in(folder)) statement.files.push_back(digest_in(folder, name));
   write_text(folder / kStatementText, markdown(statement));
   statement.files.push_back(digest_in(folder, kStatementText));
@@ -247,8 +255,9 @@ Released release(const RunPlace& place, const fs::path& folder, const ReleaseOpt
       "the folder that shade train was started in");
   Released out{.statement = stated(place, recipe, options), .files = {}, .taken = {}};
   NewFolder fresh(folder);
-  out.taken = write_weights(place, recipe, part, fresh.inside());
-  write_statement(fresh.inside(), out.statement);
+  auto written = write_weights(place, recipe, part, fresh.inside());
+  write_statement(fresh.inside(), out.statement, written.model);
+  out.taken = std::move(written.taken);
   out.files = files_in(fresh.inside());
   out.statement_sha256 = digest_in(fresh.inside(), kStatementJson).sha256;
   require_no_places(fresh.inside(), out.files, local_places(place, recipe));

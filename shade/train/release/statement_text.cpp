@@ -341,6 +341,46 @@ std::string mechanism_text(const PrivacyStatement& s) {
 
 }  // namespace
 
+std::string model_card(const PrivacyStatement& s, const ReleasedModel& model) {
+  using Kind = ReleasedModel::Kind;
+  const bool classifier = model.kind == Kind::classifier;
+  const auto* const task = classifier ? "text-classification" : "text-generation";
+  std::string out = "---\n";
+  if (model.kind != Kind::other)
+    out += text("library_name: ", model.adapter ? "peft" : "transformers", "\npipeline_tag: ", task, "\n");
+  const auto& base = s.facts.base;
+  if (!base.revision.empty()) out += text("base_model: ", Json(base.name).dump(), "\n");  // the name of a hub
+  out += text("tags:\n- shade\n", s.no_guarantee.empty() ? "- differential-privacy\n- dp-sgd\n" : "", "---\n\n# ",
+              model.adapter ? "LoRA adapters" : "A model", s.facts.data.empty() ? "" : " trained on ",
+              cell(s.facts.data), "\n\n");
+  if (s.no_guarantee.empty()) {
+    out +=
+        text(promise_text(s), " [", kStatementText, "](", kStatementText,
+             ") says what that means, what it assumes and what it does not cover.\n\n| privacy | |\n|---|---|\n",
+             row({"epsilon and delta", headline_text(s)}), row({"unit", unit_text(s)}),
+             row({"neighbouring data sets", adjacency(s.unit)}), row({"accountant", to_string(s.spent->accountant)}));
+    for (const auto& kind : s.steps) out += row({"mechanism", text("DP-SGD, ", steps_text(kind))});
+  } else {
+    out += text("**There is NO privacy guarantee for this model: ", s.no_guarantee, "** ([", kStatementText, "](",
+                kStatementText, ")).\n");
+  }
+  out += text("\n| training | |\n|---|---|\n", row({"base model", base_text(base)}),
+              row({"released on (UTC)", s.released_on.empty() ? "not stated" : s.released_on}),
+              row({"trained with", program_text(s.trained_with)}));
+  if (s.spent)
+    out += "\nScores and losses are not stated: they would be computed from the training records without noise.\n";
+  if (model.kind == Kind::other) return out;
+  out += "\n## How to load\n\nFOLDER is this folder, or its name on a hub.\n\n```python\n";
+  const auto* const kind = classifier ? "AutoModelForSequenceClassification" : "AutoModelForCausalLM";
+  if (model.adapter)
+    out += text("from peft import PeftModel\nfrom transformers import ", kind, "\n\nmodel = PeftModel.from_pretrained(",
+                kind, ".from_pretrained(", base.revision.empty() ? "\"BASE_MODEL\"" : Json(base.name).dump(),
+                "), \"FOLDER\")\n```\n");
+  else
+    out += text("from transformers import pipeline\n\npipeline(\"", task, "\", \"FOLDER\")(\"...\")\n```\n");
+  return out;
+}
+
 std::string plain_digits(double value) {
   const auto out = exact(value);
   return out.ends_with(".0") ? out.substr(0, out.size() - 2) : out;

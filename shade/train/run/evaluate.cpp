@@ -70,20 +70,21 @@ Tally::Tally(at::Device device)
     : totals_(at::zeros({kTotals}, at::TensorOptions(device).dtype(at::kDouble))),
       classes_(at::zeros({3, 0}, totals_.options())) {}
 
-void Tally::add(models::Model& model, const nn::Batch& batch) {
+Tally::Given Tally::add(models::Model& model, const nn::Batch& batch) {
   const at::NoGradGuard no_graph;
   const bool has_classes = batch.ids_BT.defined() && batch.labels.dim() == 1;
   const auto logits_BC = has_classes ? model.outputs(batch) : at::Tensor();
   const auto losses_B = has_classes ? nn::class_losses(logits_BC, batch.labels) : model.losses(batch);
   totals_.narrow(0, 0, 3).add_(counted_sums(model, batch, losses_B));
   totals_[3] += batch.samples();
-  if (!has_classes) return;
+  if (!has_classes) return {losses_B, {}};
   const auto classes = logits_BC.size(-1);
   const auto predicted_B = logits_BC.argmax(-1);
   const auto count = [&](const at::Tensor& numbers) { return at::bincount(numbers, {}, classes); };
   if (classes_.size(1) == 0) classes_ = at::zeros({3, classes}, totals_.options());
   classes_ += at::stack(
       {count(batch.labels), count(batch.labels.masked_select(predicted_B.eq(batch.labels))), count(predicted_B)});
+  return {losses_B, logits_BC};
 }
 
 at::Tensor Tally::sums() const { return at::cat({totals_, classes_.flatten()}).cpu(); }

@@ -32,8 +32,13 @@ class Tally {
  public:
   explicit Tally(at::Device device);
 
-  void add(models::Model& model, const nn::Batch& batch);  // on the device; a forward pass without a graph
-  at::Tensor sums() const;                                 // fp64, on the host; what makes an evaluation
+  // What a model gave for a batch.
+  struct Given {
+    at::Tensor losses_B;   // as Model::losses() returns them
+    at::Tensor logits_BC;  // of classes; otherwise undefined
+  };
+  Given add(models::Model& model, const nn::Batch& batch);  // on the device; a forward pass without a graph
+  at::Tensor sums() const;                                  // fp64, on the host; what makes an evaluation
   static Evaluation evaluation(const at::Tensor& sums);
 
  private:
