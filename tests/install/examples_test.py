@@ -96,6 +96,16 @@ def parts_alone():
     run("cmake", "--build", made)
     require("12 numbers" in run(made / "weights", work / "w.safetensors"), "the file was not read again")
 
+    place, made = project("plans", "plan", PLAN, "shade::plan")
+    run("cmake", "-G", "Ninja", "-S", place, "-B", made, f"-DCMAKE_CXX_COMPILER={options.compiler}", f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", made)
+    told = json.loads(run(prefix / "bin/shade", "plan", "--model", "llama3-8b", "--lora-rank", 16, "--dp", "auto", "--shard", "zero3", "--ranks", 8,
+                          "--device-profile", "h100-80g", "--json", work / "plan.json") and (work / "plan.json").read_text())
+    peak, seconds, refusal = run(made / "plans").splitlines()
+    require(float(peak) == told["rows"][0]["peak_memory_mb"], "another peak than the program's:", peak)
+    require(abs(1e3 * float(seconds) - told["rows"][0]["avg_time_ms"]) < 1e-6, "another time than the program's:", seconds)
+    require("shard.shart" in refusal and "did you mean" in refusal, "no such option, and no word about it:", refusal)
+
     os.environ["PKG_CONFIG_PATH"] = str(prefix / "lib/pkgconfig")
     flags = run("pkg-config", "--cflags", "--libs", "shade-accounting").split()
     run(options.compiler, "-std=c++20", work / "spends/spends.cpp", "-o", work / "by_pkg_config", *flags)
@@ -116,6 +126,28 @@ int main() {
   const shade::privacy::Mechanism mechanism{.sample_rate = 0.01, .noise_multiplier = 1.1};
   const auto spent = shade::privacy::spent(shade::privacy::Accountant::prv, std::vector{shade::privacy::Steps{mechanism, 1000}}, 1e-5);
   std::printf("epsilon %f\\n", spent.epsilon);
+}
+"""
+
+PLAN = """
+#include <cstdio>
+
+#include "shade/base/error.h"
+#include "shade/plan/plan.h"
+
+int main() {
+  shade::plan::PlanOptions options{
+      .options = {{"model.model", "llama3-8b"}, {"model.lora_rank", "16"}, {"dp.dp", "auto"}, {"shard.shard", "zero3"}},
+      .ranks = 8,
+      .device_profile = "h100-80g"};
+  const auto step = shade::plan::plan_step(options);
+  std::printf("%.17g\\n%.17g\\n", static_cast<double>(step.peak.count) / 1048576, step.time->count());
+  options.options["shard.shart"] = "zero3";
+  try {
+    shade::plan::plan_step(options);
+  } catch (const shade::Error& fault) {
+    std::printf("%s\\n", fault.what());
+  }
 }
 """
 
