@@ -192,14 +192,13 @@ TEST(Documents, EveryPromiseIsKept) {
 // Ranks as a launcher starts them: one drives and says what is wrong, the others end as it does.
 TEST(Documents, EveryRankOfALauncherEndsAsTheFirst) {
   using Variables = std::vector<std::string>;
-  int job = ::getpid() % 10000;
   for (const auto& [rank_names, size_names] :
        {std::pair<Variables, Variables>{{"SLURM_PROCID", "SLURM_LOCALID"}, {"SLURM_NTASKS"}},
         {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"},
          {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"}}}) {
     for (const auto& [verb, status] : {std::pair("compare", 2), {"scan", 2}}) {
       std::vector<test::Outcome> seen(2);
-      ++job;
+      const auto port = std::to_string(test::new_port());
       {
         std::vector<std::jthread> ranks;
         for (const int rank : {1, 0})
@@ -207,7 +206,7 @@ TEST(Documents, EveryRankOfALauncherEndsAsTheFirst) {
             test::RunOptions options{.limit = Seconds(60)};
             for (const auto& name : rank_names) options.environment[name] = std::to_string(rank);
             for (const auto& name : size_names) options.environment[name] = "2";
-            options.environment["MASTER_PORT"] = std::to_string(20000 + job);
+            options.environment["MASTER_PORT"] = port;
             seen[static_cast<size_t>(rank)] = test::run({test::shade_binary(), verb, "--no-such-option", "1"}, options);
           });
       }

@@ -1,7 +1,6 @@
 // SIGTERM and Ctrl-C are answered within two seconds, wherever a program is. Where nothing would be lost the process
 // ends at once; steps are finished and saved. The time is printed; a loaded machine has four seconds.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -45,7 +44,7 @@ class Signals : public testing::Test {
     for (const char* key : {"RANK", "LOCAL_RANK"}) options.environment[key] = std::to_string(rank);
     for (const char* key : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) options.environment[key] = "2";
     options.environment["MASTER_ADDR"] = "127.0.0.1";
-    options.environment["MASTER_PORT"] = std::to_string(20000 + ::getpid() % 10000);
+    options.environment["MASTER_PORT"] = std::to_string(port_);
     return options;
   }
   std::string mark() const { return scratch_.path().string(); }
@@ -80,6 +79,7 @@ class Signals : public testing::Test {
   }
 
   io::Scratch scratch_;
+  const int port_ = test::new_port();
 };
 
 void pause() { std::this_thread::sleep_for(std::chrono::seconds(1)); }

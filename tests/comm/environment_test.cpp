@@ -73,7 +73,7 @@ TEST(Environment, Slurm) {
   EXPECT_EQ(found.origin, "slurm");
   EXPECT_EQ(found.rank, 5);
   EXPECT_EQ(found.store_host, "gpu07");
-  EXPECT_EQ(found.store_port, 20000 + 123456 % 20000);
+  EXPECT_EQ(found.store_port, 20000 + 123456 % 12000);
   EXPECT_FALSE(found.single_host());
   auto one_node = two_nodes;
   one_node["SLURM_NNODES"] = "1";

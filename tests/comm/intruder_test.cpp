@@ -1,10 +1,8 @@
 // Somebody else reaches the store of a running job: an outside client that lists, forges, moves, replays and deletes.
 // The job ends, names the key, exits with 1, and repeats nothing that the intruder wrote. And ranks without the secret.
 #include <gtest/gtest.h>
-#include <unistd.h>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include <atomic>
 #include <filesystem>
 #include <future>
 #include <thread>
@@ -15,11 +13,6 @@
 
 namespace shade::comm {
 namespace {
-
-int new_port() {
-  static std::atomic<int> used = 0;
-  return 20000 + (::getpid() * 16 + used++) % 20000;
-}
 
 // Two ranks without a launcher: rank 0 hosts the store. The output ends with both exit statuses.
 std::string two_ranks(int port, const std::string& command, const std::string& before_rank1 = "") {
@@ -39,7 +32,7 @@ struct Case {
 };
 
 test::Outcome intrude(const Case& c) {
-  const int port = new_port();
+  const int port = test::new_port();
   auto job = std::async(std::launch::async, [&] {
     return test::run({"sh", "-c", two_ranks(port, test::shade_binary() + kEndless)}, {.limit = Seconds(40)});
   });
@@ -120,7 +113,7 @@ TEST(Intruder, CannotSpeakForTheJob) {
 
 TEST(Intruder, ARankWithAnotherSecretIsNamedByBoth) {
   const auto seen = test::run(
-      {"sh", "-c", two_ranks(new_port(), test::shade_binary() + " comm", "SHADE_SECRET=" + Secret::new_digits())},
+      {"sh", "-c", two_ranks(test::new_port(), test::shade_binary() + " comm", "SHADE_SECRET=" + Secret::new_digits())},
       {.environment = {{"SHADE_SECRET", Secret::new_digits()}}, .limit = Seconds(40)});
   EXPECT_NE(seen.output.find("rank 1 has another job secret than rank 0"), std::string::npos) << seen.output;
   EXPECT_NE(seen.output.find("rank 0 has another job secret than rank 1"), std::string::npos) << seen.output;

@@ -34,7 +34,7 @@ TEST(Nccl, WithoutAGpuItSaysSo) {
   if (nccl_devices() > 0) GTEST_SKIP() << "this machine has GPUs";
   EXPECT_EQ(
       fault_of([] { nccl_device(0); }),
-      "no CUDA device is visible, which --device cuda (the nccl backend) needs; check the driver (nvidia-smi) and "
+      "no CUDA device is visible, which the nccl backend (--device cuda) needs; check the driver (nvidia-smi) and "
       "CUDA_VISIBLE_DEVICES, or compute on the CPU: --device cpu");
 }
 
@@ -69,8 +69,9 @@ TEST(Nccl, IsKeptOnTheInterfaceThatWasStated) {
        {std::pair{"NCCL_SOCKET_IFNAME", "eth"}, {"NCCL_IB_DISABLE", "0"}, {"NCCL_NET", "AWS Libfabric"}}) {
     forget();
     ::setenv(name, value, 1);
-    EXPECT_TRUE(
-        fault_of([] { keep_nccl_on("wg0"); }).starts_with(text(name, "=", value, " contradicts --comm.interface wg0")))
+    EXPECT_TRUE(fault_of([] {
+                  keep_nccl_on("wg0");
+                }).starts_with(text(name, "=", value, " contradicts the interface wg0 (--comm.interface)")))
         << name;
   }
   forget();

@@ -35,7 +35,7 @@ TEST(Processes, ThreeRanks) { test::run_ranks(3, test::As::processes, exercise);
 TEST(Processes, FourRanks) { test::run_ranks(4, test::As::processes, exercise); }
 
 TEST(Processes, WithoutALauncherRankZeroHostsTheStore) {
-  const auto port = 20000 + ::getpid() % 20000;
+  const auto port = test::new_port();
   const auto seen = test::run(
       {"sh", "-c",
        text("for r in 0 1; do OMPI_COMM_WORLD_RANK=$r OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=$r "
@@ -45,7 +45,7 @@ TEST(Processes, WithoutALauncherRankZeroHostsTheStore) {
 }
 
 TEST(Processes, WhoDoesNotComeIsNamed) {
-  const auto port = 20000 + (::getpid() + 7) % 20000;
+  const auto port = test::new_port();
   const auto seen =
       test::run({test::shade_binary(), "comm", "--comm.rendezvous_timeout", "2s"},
                 {.environment = {{"RANK", "0"}, {"WORLD_SIZE", "3"}, {"MASTER_PORT", std::to_string(port)}}});
@@ -54,7 +54,7 @@ TEST(Processes, WhoDoesNotComeIsNamed) {
 }
 
 TEST(Processes, DisagreeingAboutTheWorldIsAnError) {
-  const auto port = 20000 + (::getpid() + 13) % 20000;
+  const auto port = test::new_port();
   const auto seen = test::run({"sh", "-c",
                                text("export MASTER_PORT=", port, "; RANK=1 WORLD_SIZE=2 ", test::shade_binary(),
                                     " comm --comm.rendezvous_timeout 5s & RANK=0 WORLD_SIZE=2 ", test::shade_binary(),

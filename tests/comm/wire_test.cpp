@@ -194,7 +194,7 @@ TEST_P(Records, RefuseWhatIsChangedRepeatedSkippedOrMoved) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ciphers, Records, testing::Values(true, false),
-                         [](const auto& info) { return info.param ? "Aes256Gcm" : "ChaCha20Poly1305"; });
+                         [](const auto& test) { return test.param ? "Aes256Gcm" : "ChaCha20Poly1305"; });
 
 // Two channels, joined by sockets or by whoever holds the sockets in the middle.
 struct Pair {

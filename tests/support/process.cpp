@@ -1,10 +1,13 @@
 #include "tests/support/process.h"
 
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -113,6 +116,22 @@ std::string required(const char* variable) {
 }
 
 }  // namespace
+
+int new_port() {
+  static std::atomic<int> used = 0;
+  for (int tries = 0; tries < 1000; ++tries) {
+    const int port = 10000 + (::getpid() * 32 + used++) % 22000;
+    const int socket = ::socket(AF_INET6, SOCK_STREAM, 0);
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    address.sin6_addr = in6addr_any;
+    address.sin6_port = htons(static_cast<uint16_t>(port));
+    const bool free = ::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    ::close(socket);
+    if (free) return port;
+  }
+  SHADE_CHECK(false, "no port is free");
+}
 
 std::string shade_binary() { return required("SHADE_BIN"); }
 std::string source_root() { return required("SHADE_SOURCE"); }

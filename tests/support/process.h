@@ -52,6 +52,10 @@ class Running {
   int status_ = 0;  // waitpid's
 };
 
+// A port that nothing listens on, below those that the kernel gives to connections: what it gives away meanwhile would
+// be taken.
+int new_port();
+
 std::string shade_binary();  // the program under test
 Outcome run_shade(std::vector<std::string> arguments, const RunOptions& options = {});
 std::string source_root();

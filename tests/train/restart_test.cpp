@@ -133,7 +133,7 @@ std::string agent(const std::string& name, const std::string& hosts, int port, c
 }
 
 TEST_F(Restart, AgentsOfSeveralHostsMeetAgain) {
-  const int port = 20000 + ::getpid() % 20000;
+  const int port = test::new_port();
   const auto worker = job_.worker("[ $RANK = 1 ]");
   const auto seen = run(
       {"sh", "-c",

@@ -74,7 +74,7 @@ Place from_slurm(const Getenv& get) {
   const auto head = first_slurm_host(v.word("SLURM_STEP_NODELIST", v.word("SLURM_JOB_NODELIST", "")));
   place.store_host = v.word("MASTER_ADDR", one_node || head.empty() ? "127.0.0.1" : head);
   // Two jobs on one node must not meet: the port follows the job.
-  const auto job = static_cast<uint16_t>(20000 + v.number("SLURM_JOB_ID", 0) % 20000);
+  const auto job = static_cast<uint16_t>(20000 + v.number("SLURM_JOB_ID", 0) % 12000);
   place.store_port = v.port("MASTER_PORT", job);
   return place;
 }
