@@ -107,7 +107,7 @@ class Fields {
     Field::Value reference = [&]() -> Field::Value {
       if constexpr (NamedEnum<T>) {
         auto names = all_names<T>();
-        for (const auto& name : info.not_offered) std::erase(names, name);
+        for (const auto& other : info.not_offered) std::erase(names, other);
         return Choice{names, [&value] { return to_string(value); },
                       [&value, names](std::string_view word) {
                         require_offered(word, names);

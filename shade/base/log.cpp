@@ -65,7 +65,7 @@ void set_sink(Sink sink) {
   {
     const std::lock_guard lock(output().mutex);
     std::swap(output().sink, sink);
-  }  // the old one is destroyed here, outside of the lock
+  }  // the old one is destroyed here, without the lock
 }
 
 void write(Level level, std::string_view message) {

@@ -26,10 +26,6 @@
 namespace shade::checkpoint {
 namespace {
 
-std::span<const std::byte> bytes_of(const at::Tensor& dense) {
-  return {static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()};
-}
-
 std::vector<SavedFile> gather(const comm::Group& group, const SavedFile& mine) {
   static_assert(std::is_trivially_copyable_v<SavedFile>);
   constexpr auto kSize = static_cast<int64_t>(sizeof(SavedFile));
@@ -49,7 +45,7 @@ SavedFile write_file(const std::filesystem::path& path, const std::vector<Owned>
   for (const auto& piece : pieces) {
     values.push_back(piece.values.cpu().contiguous());
     specs.push_back(io::spec_of(piece.name(), values.back()));
-    digests.emplace(piece.name(), hash::to_hex(hash::digest_of(bytes_of(values.back()))));
+    digests.emplace(piece.name(), hash::to_hex(hash::digest_of(io::bytes_of(values.back()))));
   }
   io::SafetensorsWriter writer(path, specs, digests);
   for (size_t i = 0; i < values.size(); ++i) writer.put(specs[i].name, values[i]);

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <csignal>
 #include <mutex>
 #include <numeric>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "shade/base/effect.h"
 #include "shade/base/explain.h"
 #include "shade/base/log.h"
+#include "shade/base/stop_signals.h"
 #include "shade/base/strings.h"
 #include "shade/comm/job/file_limit.h"
 #include "shade/comm/job/rendezvous.h"
@@ -170,13 +170,6 @@ BackendKind choose(BackendKind asked) {
   return nccl_devices() > 0 ? BackendKind::nccl : BackendKind::gloo;
 }
 
-// Libraries write to sockets whose other end may have gone: that must be an error of the operation, not the end of the
-// process. A handler that the program has set itself is left alone.
-void ignore_broken_pipes() {
-  struct sigaction present{};
-  if (::sigaction(SIGPIPE, nullptr, &present) == 0 && present.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
-}
-
 }  // namespace
 
 World::World(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -211,7 +204,7 @@ World World::connect(const Place& place, const CommConfig& config, c10::intrusiv
   if (state->backend == BackendKind::nccl) {
     SHADE_REQUIRE(
         config.seal != SealMessages::on,
-        "--comm.seal on: NCCL can't encrypt its messages; connect the hosts by "
+        "NCCL can't encrypt its messages (--comm.seal on); connect the hosts by "
         "an encrypted overlay and give its interface as --comm.interface (SECURITY.md), or use --comm.backend gloo");
     if (!config.interface.empty()) keep_nccl_on(config.interface);
   }

@@ -6,13 +6,10 @@
 #include "shade/base/strings.h"
 #include "shade/hash/content_hash.h"
 #include "shade/hash/digest.h"
+#include "shade/io/dtype.h"
 
 namespace shade::data {
 namespace {
-
-std::span<const std::byte> bytes_of(const at::Tensor& contiguous) {
-  return {static_cast<const std::byte*>(contiguous.const_data_ptr()), contiguous.nbytes()};
-}
 
 // "label int64", "ids int64 x 64"
 std::string shape_of(const std::string& name, const at::Tensor& tensor) {
@@ -34,7 +31,7 @@ InMemory::InMemory(std::map<std::string, at::Tensor> fields, Options options)
     SHADE_REQUIRE(tensor.size(0) == size_, "field '", name, "' has ", tensor.size(0), " rows, and '",
                   fields_.begin()->first, "' has ", size_, "; expected one for each record in every field");
     tensor = tensor.detach().cpu().contiguous().clone();
-    hasher.add(shape_of(name, tensor)).add("\n").add(bytes_of(tensor));
+    hasher.add(shape_of(name, tensor)).add("\n").add(io::bytes_of(tensor));
   }
   SHADE_REQUIRE(size_ > 0, "records in memory, and there are none");
   SHADE_REQUIRE(options_.users.empty() || std::ssize(options_.users) == size_, options_.users.size(),
@@ -59,7 +56,7 @@ std::string InMemory::describe() const {
 
 uint64_t InMemory::content_of(int64_t record) const {
   hash::Hasher hasher;
-  for (const auto& [name, tensor] : fields_) hasher.add(bytes_of(tensor.select(0, record)));
+  for (const auto& [name, tensor] : fields_) hasher.add(io::bytes_of(tensor.select(0, record)));
   const auto digest = hasher.digest();
   return hash::content_hash(std::as_bytes(std::span(digest)))[0];
 }

@@ -177,7 +177,7 @@ TokenStore::TokenStore(fs::path place, const std::string& key, bool proven) : pl
         {user_file_.get(), records_ * static_cast<int64_t>(sizeof(UserId))}})
     if (file != nullptr && file->size() != static_cast<uint64_t>(bytes))
       throw Error(text(file->path(), " has ", file->size(), " bytes; expected ", bytes));
-  if (!proven) check_sums([&](const char* key) { return manifest.at(key).get<std::string>(); });
+  if (!proven) check_sums([&](const char* name) { return manifest.at(name).get<std::string>(); });
 
   std::vector<size_t> sorted(classes_.size());
   std::iota(sorted.begin(), sorted.end(), 0);

@@ -59,4 +59,8 @@ const char* hf_name(at::ScalarType type) {
   }
 }
 
+std::span<const std::byte> bytes_of(const at::Tensor& dense) {
+  return {static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()};
+}
+
 }  // namespace shade::io

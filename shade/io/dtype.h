@@ -7,11 +7,17 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "shade/base/names.h"
+
+namespace at {
+class Tensor;
+}
 
 namespace shade::io {
 
@@ -45,5 +51,8 @@ Dtype dtype_of(at::ScalarType type, std::string_view tensor);
 const char* hf_name(at::ScalarType type);
 // The type of such a name, "torch.bfloat16" too; none if weights don't have it.
 std::optional<at::ScalarType> from_hf_name(std::string_view name);
+
+// The numbers of a dense tensor on the CPU, as files and hashes take them.
+std::span<const std::byte> bytes_of(const at::Tensor& dense);
 
 }  // namespace shade::io

@@ -46,10 +46,6 @@ std::string framed(std::string json) {
   return frame + json;
 }
 
-std::span<const std::byte> bytes_of(const at::Tensor& dense) {
-  return {static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()};
-}
-
 }  // namespace
 
 TensorSpec spec_of(const std::string& name, const at::Tensor& tensor) {

@@ -37,11 +37,16 @@ struct Batch {
   // Which privacy unit each sample is; none of them may be in a step twice. Empty: not known.
   std::vector<int64_t> records;
 
-  // B of the first that is defined: ids_BT, images_BCHW, x_BD, a field; 0 if none is.
-  int64_t row_count() const {
+  // The first that is defined: ids_BT, images_BCHW, x_BD, a field; undefined if none is.
+  at::Tensor input() const {
     for (const auto* tensor : {&ids_BT, &images_BCHW, &x_BD})
-      if (tensor->defined()) return tensor->size(0);
-    return fields.empty() ? 0 : fields.begin()->second.size(0);
+      if (tensor->defined()) return *tensor;
+    return fields.empty() ? at::Tensor() : fields.begin()->second;
+  }
+  // B; 0 if there is no input.
+  int64_t row_count() const {
+    const auto first = input();
+    return first.defined() ? first.size(0) : 0;
   }
   // Number of samples, each of rows_per_sample rows.
   int64_t samples() const { return row_count() / rows_per_sample; }

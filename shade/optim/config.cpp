@@ -16,12 +16,13 @@ void OptimConfig::check() const {
   below_one("ema", ema);
   SHADE_REQUIRE(eps > 0 || optimizer == Algorithm::sgd,
                 "eps is 0; expected more: a weight without gradient would become 0 / 0");
-  SHADE_REQUIRE(
-      eps <= 0.1 || optimizer != Algorithm::adamw, "eps is ", eps,
-      "; expected at most 0.1: it is the constant in adamw's denominator; a privacy budget is --target-epsilon");
-  SHADE_REQUIRE(!nesterov || momentum > 0, "nesterov needs momentum; set --momentum, e.g. 0.9");
+  SHADE_REQUIRE(eps <= 0.1 || optimizer != Algorithm::adamw, "eps is ", eps,
+                "; expected at most 0.1: it is the constant in adamw's denominator; a privacy budget is a target "
+                "epsilon (--target-epsilon)");
+  SHADE_REQUIRE(!nesterov || momentum > 0, "nesterov needs momentum, e.g. 0.9 (--momentum)");
   if (schedule == Shape::constant) return;
-  SHADE_REQUIRE(total_steps > 0, "schedule ", to_string(schedule), " must know where it ends; set --total-steps");
+  SHADE_REQUIRE(total_steps > 0, "schedule ", to_string(schedule),
+                " must know where it ends; set total_steps (--total-steps)");
   SHADE_REQUIRE(warmup_steps < total_steps, "warmup_steps is ", warmup_steps, "; expected less than the ", total_steps,
                 " of total_steps");
 }

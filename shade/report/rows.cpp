@@ -262,9 +262,8 @@ void read_repeats(Results& results, const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder / "repeats", absent)) {
     const auto stem = entry.path().stem().string();
     const auto line = stem.rfind('_');
-    const auto round = line == std::string::npos ? std::nullopt : parse_integer(stem.substr(line + 1));
-    if (entry.is_regular_file() && entry.path().extension() == ".json" && round)
-      rows[stem.substr(0, line)][*round] = entry.path();
+    if (line == std::string::npos || !entry.is_regular_file() || entry.path().extension() != ".json") continue;
+    if (const auto round = parse_integer(stem.substr(line + 1))) rows[stem.substr(0, line)][*round] = entry.path();
   }
   for (const auto& [name, files] : rows) {
     const auto file = name + "_result.json";

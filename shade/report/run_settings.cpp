@@ -122,7 +122,7 @@ Json grouped_settings(const std::vector<Settings>& runs) {
   auto out = Json::array();
   const auto add = [&](const std::string& group, const auto& names) {
     auto settings = Json::array();
-    for (const std::string name : names)
+    for (const auto& name : names)
       if (left.erase(name) > 0) settings.push_back({{"setting", name}, {"values", values_of(runs, name)}});
     if (!settings.empty()) out.push_back({{"group", group}, {"settings", settings}});
   };

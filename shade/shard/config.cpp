@@ -20,7 +20,7 @@ std::string names_for_many() {
 Policy policy_of(const ShardConfig& config, int world_size) {
   switch (config.shard) {
     case Strategy::none:
-      SHADE_REQUIRE(world_size == 1, "--shard none is for one process, but this world has ", world_size,
+      SHADE_REQUIRE(world_size == 1, "strategy none (--shard none) is for one process, but this world has ", world_size,
                     " ranks; choose one of ", names_for_many());
       return {};
     case Strategy::ddp: return {.replicate = world_size};
@@ -29,7 +29,8 @@ Policy policy_of(const ShardConfig& config, int world_size) {
     case Strategy::hsdp: break;
   }
   const auto copies = static_cast<int>(config.replicate);
-  SHADE_REQUIRE(world_size % copies == 0, "--replicate ", copies, " doesn't divide a world of ", world_size, " ranks");
+  SHADE_REQUIRE(world_size % copies == 0, "replicate (--replicate) is ", copies, ", which doesn't divide a world of ",
+                world_size, " ranks");
   return {.replicate = copies, .shard = world_size / copies, .reshard = true};
 }
 

@@ -350,7 +350,8 @@ TEST_F(LedgerTest, RefusesWellChainedNonsense) {
         text(R"({"incarnation":0,"step":0,"sum":"00"})"), text(R"({"incarnation":0,"step":1,"sum":")", bytes, R"("})"),
         text(R"({"incarnation":1,"key":"","exact":"","from":null,"event":{}})")}) {
     hash::Digest head{};
-    auto words = next_line(head, R"({"format":"shade ledger","version":2})") + next_line(head, first);
+    auto words = next_line(head, R"({"format":"shade ledger","version":2})");
+    words += next_line(head, first);
     scratch.write("ledger", words);
     EXPECT_EQ(total(), 0);
     scratch.write("ledger", words + next_line(head, record));

@@ -79,7 +79,8 @@ TEST(Rounds, StopAtTheFirstLookIfRatiosArePrecise) {
 TEST(Rounds, StopWhenTheNextOneWouldNotEndInTime) {
   Rounds rounds(kPair, {.repeat = 0, .budget = Seconds(0.2)});
   while (!rounds.enough()) {
-    for (const auto row : rounds.next_round()) rounds.record(row, row == 0 ? 10 : 5 + rounds.done() % 7);
+    for (const auto row : rounds.next_round())
+      rounds.record(row, row == 0 ? 10 : 5 + static_cast<double>(rounds.done() % 7));
     std::this_thread::sleep_for(Seconds(0.05));
   }
   EXPECT_GE(rounds.done(), 2);

@@ -60,9 +60,9 @@ TEST(OptimConfig, RefusesWhatDoesntFitTogether) {
   EXPECT_EQ(refused({.eps = 0}), "eps is 0; expected more: a weight without gradient would become 0 / 0");
   EXPECT_NE(refused({.optimizer = Algorithm::adambc, .eps = 0}), "no error") << "the noise may be 0";
   EXPECT_EQ(refused({.optimizer = Algorithm::sgd, .eps = 0}), "no error") << "sgd has no eps";
-  EXPECT_EQ(refused({.optimizer = Algorithm::sgd, .nesterov = true}),
-            "nesterov needs momentum; set --momentum, e.g. 0.9");
-  EXPECT_EQ(refused({.schedule = Shape::cosine}), "schedule cosine must know where it ends; set --total-steps");
+  EXPECT_EQ(refused({.optimizer = Algorithm::sgd, .nesterov = true}), "nesterov needs momentum, e.g. 0.9 (--momentum)");
+  EXPECT_EQ(refused({.schedule = Shape::cosine}),
+            "schedule cosine must know where it ends; set total_steps (--total-steps)");
   EXPECT_EQ(refused({.schedule = Shape::linear, .warmup_steps = 10, .total_steps = 10}),
             "warmup_steps is 10; expected less than the 10 of total_steps");
   EXPECT_EQ(refused({.schedule = Shape::linear, .warmup_steps = 9, .total_steps = 10}), "no error");

@@ -229,7 +229,7 @@ Counts compared(uint64_t seed, int64_t from, int64_t to) {
   std::vector<double> sums(kNormalChunk), found, fast;
   for (auto chunk = from; chunk < to; ++chunk) {
     for (int i = 0; i < kNormalChunk; ++i)
-      sums[static_cast<size_t>(i)] = std::ldexp((chunk * 31 + i) % 1009 - 500.0, -9) * 1.1;
+      sums[static_cast<size_t>(i)] = std::ldexp(static_cast<double>((chunk * 31 + i) % 1009) - 500, -9) * 1.1;
     auto tensor = at::from_blob((found = sums).data(), {kNormalChunk}, at::kDouble);
     noise.add(tensor, deviation, 1, 0, kNormalChunk * chunk);
     for (int lane = 0; lane < kLanes; ++lane) {

@@ -191,8 +191,10 @@ TEST(Grid, AllVariantsGiveTheSameBits) {
     for (size_t i = 0; i < count; i += 3) {  // and sums next to the middle between two multiples
       const auto at = static_cast<size_t>(first) + i;
       const double noise = static_cast<double>(drawn.high[at]) * static_cast<double>(grid.scale.high);
-      if (!std::isnan(noise))
-        sums[i] = (std::floor(sums[i] / grid.spacing) + 0.5 - noise + (random() % 64 - 32.0) * 0x1p-24) * grid.spacing;
+      if (!std::isnan(noise)) {
+        const double away = (static_cast<double>(random() % 64) - 32) * 0x1p-24;
+        sums[i] = (std::floor(sums[i] / grid.spacing) + 0.5 - noise + away) * grid.spacing;
+      }
     }
     const auto added = [&](Variant variant) {
       auto out = std::pair(sums, std::vector<uint8_t>(count));

@@ -97,10 +97,12 @@ TEST(Layout, EveryElementHasOneOwner) {
 TEST(Policy, OfEveryStrategy) {
   ShardConfig config;
   EXPECT_EQ(test::fault([&] { policy_of(config, 2); }),
-            "--shard none is for one process, but this world has 2 ranks; choose one of ddp, zero2, zero3, hsdp");
+            "strategy none (--shard none) is for one process, but this world has 2 ranks; choose one of ddp, zero2, "
+            "zero3, hsdp");
   config.shard = Strategy::hsdp;
   config.replicate = 3;
-  EXPECT_EQ(test::fault([&] { policy_of(config, 4); }), "--replicate 3 doesn't divide a world of 4 ranks");
+  EXPECT_EQ(test::fault([&] { policy_of(config, 4); }),
+            "replicate (--replicate) is 3, which doesn't divide a world of 4 ranks");
   config.replicate = 2;
   const auto hsdp = policy_of(config, 8);
   EXPECT_EQ(hsdp.replicate, 2);

@@ -150,8 +150,8 @@ TEST(AdamBc, ContinuesToTheBit) {
 TEST(AdamBc, IsRefusedWithoutNoise) {
   const io::Scratch runs;
   EXPECT_EQ(refused(runs.path() / "run", {{"model.task", "lm"}, {"optim.optimizer", "adambc"}}),
-            "--optimizer adambc corrects adamw for the noise of a private run, and this run is not private; choose "
-            "--optimizer adamw, or train privately (--dp auto)");
+            "adambc corrects adamw for the noise of a private run, and this run is not private; choose adamw "
+            "(--optimizer adamw), or train privately (--dp auto)");
 }
 
 }  // namespace

@@ -1,10 +1,14 @@
 // What requires a gradient and is no weight of the model: a private step refuses it before any gradient of it exists.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
 
 #include <functional>
 
+#include "shade/base/error.h"
 #include "shade/models/linear_stack.h"
 #include "shade/optim/config.h"
 #include "shade/train/step/step.h"
@@ -68,6 +72,26 @@ TEST(ForeignLeaves, OfTorchNnAreRefusedBeforeTheyHaveAGradient) {
   EXPECT_TRUE(head->weight.grad().defined());
   for (auto& weight : head->parameters()) weight.requires_grad_(false);
   EXPECT_EQ(said_of(more), "no error") << "frozen";
+}
+
+TEST(ForeignLeaves, OfTorchNnAreRefusedByTheLayerThatTakesTheirPlace) {
+  torch::nn::Linear linear(4, 1);
+  torch::nn::Embedding embedding(8, 1);
+  torch::nn::LayerNorm norm(torch::nn::LayerNormOptions({4}));
+  torch::nn::Conv2d convolution(1, 1, 2);
+  const auto names = [](const std::string& said, const char* layer) {
+    return is_refusal(said) && said.find(text("(", layer, " in place of torch's, or nn::OwnLayer")) != said.npos;
+  };
+  EXPECT_TRUE(names(said_of([&](const at::Tensor& x_BD) { return linear(x_BD).squeeze(1); }), "nn::Linear"));
+  linear->bias.requires_grad_(false);
+  EXPECT_TRUE(names(said_of([&](const at::Tensor& x_BD) { return linear(x_BD).squeeze(1); }), "nn::Linear"))
+      << "of the weight, which is transposed";
+  EXPECT_TRUE(
+      names(said_of([&](const at::Tensor& x_BD) { return embedding(x_BD.select(1, 0).to(at::kLong)).squeeze(1); }),
+            "nn::Embedding"));
+  EXPECT_TRUE(names(said_of([&](const at::Tensor& x_BD) { return norm(x_BD).sum(1); }), "nn::LayerNorm"));
+  EXPECT_TRUE(names(said_of([&](const at::Tensor& x_BD) { return convolution(x_BD.view({-1, 1, 2, 2})).flatten(); }),
+                    "nn::PatchEmbedding"));
 }
 
 TEST(ForeignLeaves, AreTensorsMadeByHandHoweverDeep) {

@@ -121,8 +121,8 @@ TEST(Job, RefusesDataWhoseNeighboursDifferInMoreThanASample) {
     change(parts, options);
     return fault([&] { const Job job(world, options); });
   };
-  const auto split = [&](const HeldOut& split) {
-    return said([&](Parts&, JobOptions& options) { options.split = split; });
+  const auto split = [&](const HeldOut& held_out) {
+    return said([&](Parts&, JobOptions& options) { options.split = held_out; });
   };
   EXPECT_EQ(split(HeldOut::by_content(Doubles(), 0.2)), "no error");
   EXPECT_EQ(split(HeldOut::by_position(kRecords, 0)), "no error");

@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -107,6 +108,9 @@ TEST(Run, SpeaksOfItsOwnOptions) {
   EXPECT_NE(said([](auto& o) { o.batch_size = 1000; }).find("RunOptions::batch_size 1000"), std::string::npos);
   const auto users = said([](auto& o) { o.unit = PrivacyUnit::user; });
   EXPECT_NE(users.find("RunOptions::max_records_per_user"), std::string::npos) << users;
+  for (const double sigma : {-1.0, std::nan("")})  // it would be a run without protection
+    EXPECT_NE(said([&](auto& o) { o.budget.reset(), o.sigma = sigma; }).find("RunOptions::sigma is"),
+              std::string::npos);
   for (const auto& words :
        {users, said([](auto& o) { o.budget->delta = 2; }), said([](auto& o) { o.eval_rate = 2; }),
         said([](auto& o) { o.clip_norm = 0; }), said([](auto& o) { o.weights = "/nowhere"; }),

@@ -42,16 +42,14 @@ using Decoder = Scaled<models::Decoder, &nn::Batch::y_BD>;
 // visit(name, model), `times` as wide as the smallest that show everything.
 template <class Visit>
 void for_each_model(const Visit& visit, int64_t times = 1) {
-  using models::ModelOptions, models::Task;
+  using models::Task;
   models::DecoderConfig decoder{
       .hidden = 32 * times, .layers = 2, .heads = 4, .kv_heads = 2, .ffn = 56 * times, .vocab = 256};
-  visit("linear", Linear(models::LinearStackConfig{.width = 24 * times, .depth = 3}, ModelOptions{}));
-  visit("dit",
-        Dit(models::DitConfig{.hidden = 32 * times, .layers = 2, .heads = 4, .image = 16, .patch = 4, .classes = 10},
-            ModelOptions{}));
-  visit("llama", Decoder(decoder, ModelOptions{.task = Task::classify}));
+  visit("linear", Linear({.width = 24 * times, .depth = 3}, {}));
+  visit("dit", Dit({.hidden = 32 * times, .layers = 2, .heads = 4, .image = 16, .patch = 4, .classes = 10}, {}));
+  visit("llama", Decoder(decoder, {.task = Task::classify}));
   decoder.family = "qwen2", decoder.tied = true, decoder.qkv_bias = true;
-  visit("qwen2 tied", Decoder(decoder, ModelOptions{.task = Task::lm}));
+  visit("qwen2 tied", Decoder(decoder, {.task = Task::lm}));
 }
 
 // One process with a model whose weights hide nothing: none of them begins at zero.

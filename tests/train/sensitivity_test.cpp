@@ -132,7 +132,7 @@ class Sensitivity {
 
 class OneSample : public testing::TestWithParam<nn::DType> {};
 INSTANTIATE_TEST_SUITE_P(Types, OneSample, testing::Values(nn::DType::fp32, nn::DType::bf16, nn::DType::fp64),
-                         [](const auto& info) { return to_string(info.param); });
+                         [](const auto& test) { return to_string(test.param); });
 
 TEST_P(OneSample, MovesTheSumByAtMostTheNorm) {
   const int64_t batches = std::getenv("SHADE_FULL_MATRIX") != nullptr ? 14 : 1;
@@ -147,16 +147,17 @@ TEST_P(OneSample, MovesTheSumByAtMostTheNorm) {
   });
 }
 
+constexpr ClipStyle kStylesOfUsers[] = {ClipStyle::flat, ClipStyle::per_layer};
+
 // A user with all records, whoever the others are and however many records they have.
 TEST_P(OneSample, ThatIsAUserMovesTheSumByAtMostTheNorm) {
   const int64_t batches = std::getenv("SHADE_FULL_MATRIX") != nullptr ? 14 : 1;
-  static constexpr ClipStyle kSome[] = {ClipStyle::flat, ClipStyle::per_layer};
   test::run_ranks(1, test::As::threads, [&](comm::World& world) {
     at::set_num_threads(1);
     const auto groups = shard::connect_groups(world, {});
     int64_t cases = 0;
     test::for_each_model([&](const std::string& name, auto&& model) {
-      cases += Sensitivity(groups, name + ", users", model, GetParam(), 3).run(batches, kSome);
+      cases += Sensitivity(groups, name + ", users", model, GetParam(), 3).run(batches, kStylesOfUsers);
     });
     EXPECT_EQ(cases, 840 * batches);
   });

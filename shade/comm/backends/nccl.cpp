@@ -16,9 +16,9 @@ const NcclFunctions& functions() { return CudaLibrary::get().table<NcclFunctions
 void require_nccl() {
   SHADE_REQUIRE(
       visible_gpus() > 0,
-      "no CUDA device is visible, which --device cuda (the nccl backend) needs; check the driver (nvidia-smi) "
+      "no CUDA device is visible, which the nccl backend (--device cuda) needs; check the driver (nvidia-smi) "
       "and CUDA_VISIBLE_DEVICES, or compute on the CPU: --device cpu");
-  SHADE_REQUIRE(nccl_built(), "--device cuda (the nccl backend) can't be used: ", CudaLibrary::get().why_not(),
+  SHADE_REQUIRE(nccl_built(), "the nccl backend (--device cuda) can't be used: ", CudaLibrary::get().why_not(),
                 ". Or compute on the CPU: --device cpu");
 }
 

@@ -16,8 +16,9 @@ void keep_nccl_on(const std::string& interface) {
   for (const auto& [name, value] : settings) {
     const char* present = std::getenv(name);
     const bool agrees = present == nullptr || value == present || (value == text("=", present));
-    SHADE_REQUIRE(agrees, name, "=", present, " contradicts --comm.interface ", interface, ", which needs ", name, "=",
-                  value, ": NCCL's messages would leave that interface. Unset the variable, or leave the option out");
+    SHADE_REQUIRE(agrees, name, "=", present, " contradicts the interface ", interface,
+                  " (--comm.interface), which needs ", name, "=", value,
+                  ": NCCL's messages would leave that interface. Unset the variable, or leave the option out");
     ::setenv(name, value.c_str(), 1);
   }
 }

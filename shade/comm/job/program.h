@@ -8,8 +8,8 @@
 namespace shade::comm {
 
 // Joins the world that the environment describes (shade launch, torchrun, Slurm, mpirun; without one this process is
-// the only rank), runs `body` in it, and leaves it. What it throws is told to the other ranks and printed once, behind
-// the program's name. Returns main()'s exit status: 0; 2 for a UsageError; kPeerLostStatus if another rank failed; else
+// the only rank), runs `body` in it, and leaves it. An exception ends the other ranks too, and is printed after the
+// program's name. Returns main()'s exit status: 0; 2 for a UsageError; kPeerLostStatus if another rank failed; else
 // 1.
 int run_program(int argc, char** argv, const std::function<void(World&)>& body);
 

@@ -42,7 +42,7 @@ class Piece {
   bool sends() const { return sends_; }
   template <size_t N>
   std::span<const uint8_t, N> received() const {
-    return std::span(bytes_).first<N>();
+    return std::span(bytes_).template first<N>();
   }
 
   enum class Progress { complete, waiting, closed };

@@ -120,16 +120,6 @@ class Translator {
   std::string out_;
 };
 
-template <auto Free>
-struct Freed {
-  template <class T>
-  void operator()(T* thing) const {
-    Free(thing);
-  }
-};
-using MatchData = std::unique_ptr<pcre2_match_data, Freed<pcre2_match_data_free>>;
-using MatchContext = std::unique_ptr<pcre2_match_context, Freed<pcre2_match_context_free>>;
-
 std::string message_of(int error) {
   std::array<PCRE2_UCHAR, 256> words{};
   pcre2_get_error_message(error, words.data(), words.size());
@@ -146,8 +136,17 @@ std::string translate_pattern(std::string_view pattern) {
 }
 
 struct Regex::Code {
+  template <auto Free>
+  struct Freed {
+    template <class T>
+    void operator()(T* thing) const {
+      Free(thing);
+    }
+  };
+  using MatchData = std::unique_ptr<pcre2_match_data, Freed<pcre2_match_data_free>>;
+
   std::unique_ptr<pcre2_code, Freed<pcre2_code_free>> compiled;
-  MatchContext context;
+  std::unique_ptr<pcre2_match_context, Freed<pcre2_match_context_free>> context;
 };
 
 Regex::Regex(std::string_view pattern) : code_(std::make_unique<Code>()) {
@@ -165,7 +164,7 @@ Regex::Regex(std::string_view pattern) : code_(std::make_unique<Code>()) {
   pcre2_set_match_limit(code_->context.get(), 50'000'000);
   bool empty = false;
   split("a", [&](std::string_view piece) { empty = empty || piece.empty(); });
-  const MatchData data(pcre2_match_data_create_from_pattern(code_->compiled.get(), nullptr));
+  const Code::MatchData data(pcre2_match_data_create_from_pattern(code_->compiled.get(), nullptr));
   if (empty || pcre2_match(code_->compiled.get(), units(""), 0, 0, 0, data.get(), code_->context.get()) >= 0)
     throw FormatError(text("the pattern ", io::quote(pattern), " matches the empty text"));
 }
@@ -175,7 +174,7 @@ Regex::Regex(Regex&&) noexcept = default;
 Regex& Regex::operator=(Regex&&) noexcept = default;
 
 void Regex::split(std::string_view words, const std::function<void(std::string_view)>& piece) const {
-  const MatchData data(pcre2_match_data_create_from_pattern(code_->compiled.get(), nullptr));
+  const Code::MatchData data(pcre2_match_data_create_from_pattern(code_->compiled.get(), nullptr));
   const auto* found = pcre2_get_ovector_pointer(data.get());
   size_t done = 0;
   for (size_t from = 0; from < words.size();) {

@@ -39,10 +39,11 @@ class AddedTokens {
   // and plain(part) for what lies between them.
   template <class Plain, class OnToken>
   void cut(std::string_view text, const Plain& plain, const OnToken& found) const {
-    size_t done = 0;
-    for (size_t at = 0; const auto next = find(text, at, done); done = next->end) {
+    size_t at = 0, done = 0;
+    while (const auto next = find(text, at, done)) {
       if (next->begin > done) plain(text.substr(done, next->begin - done));
       found(next->id);
+      done = next->end;
     }
     if (done < text.size()) plain(text.substr(done));
   }

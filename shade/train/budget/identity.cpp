@@ -6,6 +6,7 @@
 #include "shade/comm/job/sealed_store.h"
 #include "shade/hash/content_hash.h"
 #include "shade/hash/digest.h"
+#include "shade/io/dtype.h"
 #include "shade/train/spec/computes_with.h"
 
 namespace shade::train {
@@ -16,7 +17,7 @@ std::string first_weights(shard::Runtime& runtime, optim::Optimizer& optimizer) 
   for (const auto& piece : checkpoint::owned_by(runtime, optimizer)) {
     if (piece.part != checkpoint::kWeightPart || piece.values.is_meta()) continue;
     const auto here = piece.values.cpu();
-    const auto hash = hash::content_hash({static_cast<const std::byte*>(here.const_data_ptr()), here.nbytes()});
+    const auto hash = hash::content_hash(io::bytes_of(here));
     all.add(text(piece.name(), ' ', hash[0], ' ', hash[1], '\n'));
   }
   return hash::to_hex(all.digest());

@@ -99,9 +99,9 @@ nn::Batch FixedShapes::padded(const nn::Batch& batch) {
                 "length, so that no record changes how others are rounded");
   if (blank == 0) return batch;
   const auto with_blanks = [&](const at::Tensor& tensor) {
-    auto shape = tensor.sizes().vec();
-    shape[0] = blank * batch.rows_per_sample;
-    return at::cat({tensor, at::zeros(shape, tensor.options())});
+    auto sizes = tensor.sizes().vec();
+    sizes[0] = blank * batch.rows_per_sample;
+    return at::cat({tensor, at::zeros(sizes, tensor.options())});
   };
   auto out = batch.each(with_blanks);
   if (out.mask_BT.defined()) out.mask_BT.slice(0, batch.row_count()).fill_(1);

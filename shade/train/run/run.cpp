@@ -39,6 +39,7 @@ std::pair<Recipe, Given> recipe_for(const RunOptions& options) {
   }
   SHADE_REQUIRE(!options.budget || options.sigma == 0,
                 "RunOptions::budget and sigma both say how much noise there is; leave one of them out");
+  SHADE_REQUIRE(options.sigma >= 0, "RunOptions::sigma is ", options.sigma, "; expected noise per clip norm, or 0");
   const bool is_private = options.budget || options.sigma > 0;
   SHADE_REQUIRE(is_private || options.unit == privacy::PrivacyUnit::record, "RunOptions::unit is ",
                 to_string(options.unit), ", and the run is not private; set a budget or sigma");

@@ -299,12 +299,12 @@ StepReport Trainer::measured(const StepRecord& record, Seconds took) const {
                  .load = job_->loading().took};
   out.memory = profile::peak_memory(job_->device());
   const auto speed = [&](int64_t tokens, double length) {
-    Throughput speed{.tokens_per_second = static_cast<double>(tokens) / took.count()};
+    Throughput reached{.tokens_per_second = static_cast<double>(tokens) / took.count()};
     const models::BatchShape shape{.samples = 1, .seq_length = std::max<int64_t>(1, std::llround(length))};
-    const double flops = speed.tokens_per_second * models::training_flops_per_token(*model_, shape);
-    if (peaks_.stated > 0) speed.mfu = flops / peaks_.stated;
-    if (peaks_.product > 0) speed.gemm_share = flops / peaks_.product;
-    return speed;
+    const double flops = reached.tokens_per_second * models::training_flops_per_token(*model_, shape);
+    if (peaks_.stated > 0) reached.mfu = flops / peaks_.stated;
+    if (peaks_.product > 0) reached.gemm_share = flops / peaks_.product;
+    return reached;
   };
   out.speed = speed(record.tokens, record.length);
   out.padded = speed(record.padded_tokens, record.padded_length);

@@ -137,9 +137,10 @@ void require_private(const JobOptions& options) {
 }
 
 void require_noise_for(const optim::OptimConfig& optimizer, bool is_private) {
-  SHADE_REQUIRE(is_private || optimizer.optimizer != optim::Algorithm::adambc,
-                "--optimizer adambc corrects adamw for the noise of a private run, and this run is not private; choose "
-                "--optimizer adamw, or train privately (--dp auto)");
+  SHADE_REQUIRE(
+      is_private || optimizer.optimizer != optim::Algorithm::adambc,
+      "adambc corrects adamw for the noise of a private run, and this run is not private; choose adamw (--optimizer "
+      "adamw), or train privately (--dp auto)");
 }
 
 std::string no_epsilon(const JobOptions& options) {

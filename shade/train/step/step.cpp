@@ -35,31 +35,50 @@ at::Tensor summed(const at::Tensor& losses_B, const at::Tensor& counts_B, bool f
   return at::stack({wide_B.masked_fill(finite_B.logical_not(), 0).sum(), (counts_B * finite_B).sum(at::kDouble)});
 }
 
+// The layer of shade::nn that does what this operator does with a weight; empty: there is none.
+std::string_view counterpart(const torch::autograd::Node& node) {
+  static constexpr std::pair<std::string_view, std::string_view> kLayers[] = {
+      {"AddmmBackward0", "nn::Linear"},
+      {"MmBackward0", "nn::Linear"},
+      {"EmbeddingBackward0", "nn::Embedding"},
+      {"NativeLayerNormBackward0", "nn::LayerNorm"},
+      {"ConvolutionBackward0", "nn::PatchEmbedding"}};
+  const auto found =
+      std::ranges::find(kLayers, std::string_view(node.name()), [](const auto& row) { return row.first; });
+  return found == std::end(kLayers) ? "" : found->second;
+}
+
 // Layers report gradients of the model's weights to the tap, which clips them: a leaf of autograd's that collects a
 // gradient by itself is none of these, and its .grad would be a gradient without clipping and noise.
 void refuse_foreign_leaves(const at::Tensor& losses_B) {
   using torch::autograd::Node;
   const auto* const own = nn::anchor(losses_B.device()).unsafeGetTensorImpl();
-  std::vector<Node*> open;
-  std::unordered_set<const Node*> seen;
-  const auto visit = [&](Node* node) {
-    if (node != nullptr && seen.insert(node).second) open.push_back(node);
+  struct Visit {
+    Node* node;
+    std::string_view layer;  // of the operator that takes its output, perhaps transposed
   };
-  visit(torch::autograd::impl::gradient_edge(losses_B).function.get());
+  std::vector<Visit> open;
+  std::unordered_set<const Node*> seen;
+  const auto visit = [&](Node* node, std::string_view layer) {
+    if (node != nullptr && seen.insert(node).second) open.push_back({node, layer});
+  };
+  visit(torch::autograd::impl::gradient_edge(losses_B).function.get(), "");
   while (!open.empty()) {
-    auto* const node = open.back();
+    const auto [node, layer] = open.back();
     open.pop_back();
     SHADE_REQUIRE(
         node->retains_grad_hooks().empty(),
         "a tensor in the graph of the loss keeps its gradient (retain_grad()), which would be neither clipped "
         "nor noised; drop that in a private run");
-    for (const auto& edge : node->next_edges()) visit(edge.function.get());
+    const auto of_inputs = node->name() == "TBackward0" ? layer : counterpart(*node);
+    for (const auto& edge : node->next_edges()) visit(edge.function.get(), of_inputs);
     const auto* leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(node);
     SHADE_REQUIRE(
         leaf == nullptr || leaf->variable.unsafeGetTensorImpl() == own, "a tensor ", leaf->variable.sizes(),
         " that requires a gradient is in the graph of the loss and is no weight of the model, so its gradient "
-        "would be neither clipped nor noised; declare it in the model's nn::Parameters (a layer of shade::nn, "
-        "or nn::OwnLayer around one of torch::nn), or call requires_grad_(false) on it");
+        "would be neither clipped nor noised; declare it in the model's nn::Parameters (",
+        layer.empty() ? "a layer of shade::nn" : layer, layer.empty() ? "" : " in place of torch's",
+        ", or nn::OwnLayer around one of torch::nn), or call requires_grad_(false) on it");
   }
 }
 
@@ -150,9 +169,9 @@ void Step::require_events_noise() const {
 void require_sound(bool repeatable, nn::DType reduce) {
   SHADE_REQUIRE(
       reduce == nn::DType::fp32, "gradients of a private run are reduced in fp32, not ", to_string(reduce),
-      ": a rounded sum moves by more than the clip norm when one record is added or removed; drop --reduce-dtype");
+      ": a rounded sum moves by more than the clip norm when one record is added or removed; drop it (--reduce-dtype)");
   SHADE_REQUIRE(repeatable,
-                "--norm-timing chooses by measured time, so a step repeated after a crash would be "
+                "timing of norms (--norm-timing) chooses by measured time, so a step repeated after a crash would be "
                 "another step with the same noise; measure with shade bench");
 }
 

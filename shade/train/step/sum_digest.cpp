@@ -7,6 +7,7 @@
 
 #include "shade/base/error.h"
 #include "shade/hash/content_hash.h"
+#include "shade/io/dtype.h"
 
 namespace shade::train {
 
@@ -23,8 +24,7 @@ hash::Digest sum_digest(const privacy::NoiseKey& key, std::span<const shard::Loc
     SHADE_CHECK(shard.gradient.is_cpu() && shard.gradient.is_contiguous(), "gradients on the CPU are hashed");
     for (const auto& run : shard.runs) {
       const auto part = shard.gradient.narrow(0, run.at, run.size);
-      const auto hash =
-          hash::content_hash({static_cast<const std::byte*>(part.const_data_ptr()), part.nbytes()}, secret);
+      const auto hash = hash::content_hash(io::bytes_of(part), secret);
       words.insert(words.end(), {static_cast<uint64_t>(run.weight->id()), static_cast<uint64_t>(run.begin),
                                  static_cast<uint64_t>(run.size), hash[0], hash[1]});
     }
