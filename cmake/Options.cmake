@@ -5,6 +5,8 @@ target_compile_features(shade_options INTERFACE cxx_std_20)
 target_include_directories(shade_options INTERFACE "${PROJECT_SOURCE_DIR}")
 target_compile_options(shade_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
+# libtorch was compiled with it, and its headers have members and checks that depend on it.
+target_compile_definitions(shade_options INTERFACE NDEBUG)
 if(SHADE_PROGRAM)  # a newer compiler's warnings must not end the build of another project
   target_compile_options(shade_options INTERFACE -Werror)
 endif()

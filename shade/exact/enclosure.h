@@ -16,7 +16,14 @@ namespace shade::exact {
 // A float of MPFR.
 class Real {
  public:
-  explicit Real(mpfr_prec_t precision) { mpfr_init2(value_, precision); }
+  explicit Real(mpfr_prec_t precision) {
+    // MPFR keeps constants for each thread, and leaves them to the thread to free.
+    struct Constants {
+      ~Constants() { mpfr_free_cache(); }
+    };
+    [[maybe_unused]] thread_local const Constants freed_with_the_thread;
+    mpfr_init2(value_, precision);
+  }
   Real(const Real& other) : Real(mpfr_get_prec(other.value_)) { mpfr_set(value_, other.value_, MPFR_RNDN); }
   Real(Real&& other) noexcept : Real(MPFR_PREC_MIN) { mpfr_swap(value_, other.value_); }
   Real& operator=(Real other) noexcept {
