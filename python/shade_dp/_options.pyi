@@ -204,6 +204,11 @@ class GenerateOptions(TypedDict, total=False):
     top_p: float  # total probability of the most probable tokens that are drawn from
     top_k: int  # number of the most probable tokens that are drawn from
     seed: int  # seed of the random draws, which all prompts share in their order
+    class_labels: str | Sequence[str]  # classes to draw, by name or number, comma-separated
+    images_per_class: int  # number of images of each class
+    num_inference_steps: int  # number of denoising steps
+    guidance_scale: float  # weight of classifier-free guidance
+    output_dir: Text  # folder that images/CLASS/N.png and grid.png are written to
 
 class ReleaseOptions(TypedDict, total=False):
     ranks: int  # number of ranks to start on this host

@@ -51,7 +51,6 @@ class RenyiFilter {
   // The epsilon at which the filter would stop now. At most the cap's while nothing was taken without room. It is where
   // the filter stands, not a guarantee in itself: that is the cap.
   double position() const;
-  const std::vector<FilterOrder>& orders() const { return orders_; }
 
  private:
   Cap cap_;

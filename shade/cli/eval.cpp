@@ -160,6 +160,8 @@ int Eval::run(const Arguments& arguments) {
   require_different("--json", line.json_file, "--predictions", eval.predictions);
   require_different("--csv", eval.csv, "--predictions", eval.predictions);
   auto model = served.open(data.tokenizer);
+  SHADE_REQUIRE(model.model->text_traits(), model.model->describe(),
+                " draws images: there are no scores of it; look at what shade generate draws");
   const auto traits = *model.model->text_traits();
   auto source = data_of(model, config);
   std::optional<TemporaryFolder> cache;

@@ -1,4 +1,4 @@
-// shade generate: a trained model continues prompts.
+// shade generate: a trained model continues prompts, or draws images.
 
 #include <cstdio>
 #include <filesystem>
@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "shade/base/config.h"
+#include "shade/base/effect.h"
 #include "shade/base/error.h"
 #include "shade/base/files.h"
 #include "shade/base/input_text.h"
@@ -13,6 +14,7 @@
 #include "shade/base/strings.h"
 #include "shade/base/terminal.h"
 #include "shade/base/visible_text.h"
+#include "shade/cli/drawn_images.h"
 #include "shade/cli/serving.h"
 #include "shade/cli/verb.h"
 #include "shade/data/chat/chat_template.h"
@@ -72,20 +74,25 @@ Json Prompt::json() const {
 }
 
 void PromptConfig::declare(Fields& f) {
-  f.add("prompt", prompt, {.help = "text to continue or, with --chat, to answer", .flags = {"--prompt"}});
+  f.add("prompt", prompt,
+        {.help = "text to continue or, with --chat, to answer", .flags = {"--prompt"}, .needs = {needs_texts()}});
   f.add(
       "prompt_file", prompt_file,
       {.help = "file with the prompt, or .jsonl file with a \"prompt\" or \"messages\" on each line; -: standard input",
-       .flags = {"--prompt-file"}});
+       .flags = {"--prompt-file"},
+       .needs = {needs_texts()}});
   f.add("chat", chat,
-        {.help = "whether prompts are a user's turns, formatted by the model's chat template", .flags = {"--chat"}});
+        {.help = "whether prompts are a user's turns, formatted by the model's chat template",
+         .flags = {"--chat"},
+         .needs = {needs_texts()}});
   f.add(
       "system", system,
       {.help = "system message before the prompts, with --chat", .flags = {"--system"}, .needs = {{"generate.chat"}}});
   f.add("chat_template", chat_template,
         {.help =
              text("name of the chat template, in place of the model's own: ", join(data::chat_template_names(), ", ")),
-         .flags = {"--chat-template"}});
+         .flags = {"--chat-template"},
+         .needs = {needs_texts()}});
 }
 
 std::vector<Prompt> PromptConfig::read_lines(const std::string& content) const {
@@ -157,33 +164,38 @@ struct GenerateConfig {
   void declare(Fields& f) {
     f.add("tokenizer", tokenizer,
           {.help = "tokenizer.json or its folder, in place of the model's own; bytes: every byte is a token",
-           .flags = {"--tokenizer"}});
+           .flags = {"--tokenizer"},
+           .needs = {needs_texts()}});
     f.add("max_new_tokens", max_new_tokens,
           {.help = "largest length of a continuation",
            .unit = "tokens",
            .min = 1,
-           .flags = {"--max-new-tokens", "--max-tokens"}});
+           .flags = {"--max-new-tokens", "--max-tokens"},
+           .needs = {needs_texts()}});
     const std::string by_model = "the model's generation_config.json if it has do_sample, otherwise ";
     f.add("temperature", temperature,
           {.help = "sampling temperature, the divisor of the logits; 0: always the most probable token",
            .min = 0,
            .flags = {"--temperature"},
-           .if_not_given = by_model + "0"});
+           .if_not_given = by_model + "0",
+           .needs = {needs_texts()}});
     f.add("top_p", top_p,
           {.help = "total probability of the most probable tokens that are drawn from",
            .min = 0,
            .max = 1,
            .flags = {"--top-p"},
-           .if_not_given = by_model + "1"});
+           .if_not_given = by_model + "1",
+           .needs = {needs_texts()}});
     f.add("top_k", top_k,
           {.help = "number of the most probable tokens that are drawn from; 0: all",
            .min = 0,
            .flags = {"--top-k"},
-           .if_not_given = by_model + "0"});
+           .if_not_given = by_model + "0",
+           .needs = {needs_texts()}});
     f.add(
         "seed", seed,
         {.help = "seed of the random draws, which all prompts share in their order; the same seed and prompts draw the "
-                 "same tokens",
+                 "same tokens, the same seed and class the same images",
          .min = 0,
          .flags = {"--seed"}});
   }
@@ -256,22 +268,26 @@ struct Generate final : LineVerb {
   ServedModel served;
   PromptConfig from;
   GenerateConfig generate;
+  ImagesConfig images;
   Config config;
 
   Generate()
       : LineVerb(
-            "generate", "Continues prompts with a trained model, token by token.",
+            "generate", "Continues prompts with a trained model, token by token, or draws images of its classes.",
             "shade generate runs/llama_nano --prompt 'The ship'\n"
             "  shade generate models/instruct --chat --prompt 'What is a harbour?'\n"
-            "  shade generate exported --prompt-file prompts.jsonl --temperature 0.7 --top-p 0.9 --json texts.json") {
+            "  shade generate exported --prompt-file prompts.jsonl --temperature 0.7 --top-p 0.9 --json texts.json\n"
+            "  shade generate runs/dit --images-per-class 16 --output-dir drawn") {
     config.add("model", served);
     config.add("generate", from);
     config.add("generate", generate);
+    config.add("images", images);
     served.add_argument(line);
     line.add(config);
   }
 
   int run(const Arguments& arguments) override;
+  Json continue_prompts(const serve::OpenedModel& model, const std::vector<Prompt>& prompts) const;
 };
 
 }  // namespace
@@ -281,9 +297,21 @@ std::unique_ptr<Invocation> declare_generate() { return std::make_unique<Generat
 int Generate::run(const Arguments& arguments) {
   if (const auto status = line.parse(arguments)) return *status;
   served.check(line);
-  line.require_effects();
-  const auto prompts = from.read();
-  auto model = served.open(generate.tokenizer);
+  const auto kind = serve::kind_of(served.place);
+  line.require_effects({{kModelKind, {kind}}});
+  const bool draws = kind == kImageModel;
+  const auto prompts = draws ? std::vector<Prompt>() : from.read();
+  const auto model = served.open(generate.tokenizer);
+  Json out{{"model", without_folders(model.title)}};
+  out.update(draws ? images.draw(model, static_cast<uint64_t>(generate.seed)) : continue_prompts(model, prompts));
+  out["config"] = without_folders(json_values(config));
+  // A prompt may have bytes that are no UTF-8.
+  if (!line.json_file.empty())
+    write_output(line.json_file, out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  return 0;
+}
+
+Json Generate::continue_prompts(const serve::OpenedModel& model, const std::vector<Prompt>& prompts) const {
   const auto options = generate.options(model, config);
   const auto encoded = from.encoded(prompts, model);
 
@@ -312,15 +340,7 @@ int Generate::run(const Arguments& arguments) {
         {{"text", stream.shown()}, {"token_ids", made[0].tokens}, {"prompt_token_ids", ids}, {"ended", made[0].ended}});
   }
   std::fprintf(stderr, "%s\n", speed.str().c_str());
-  if (line.json_file.empty()) return 0;
-  const Json out{{"model", without_folders(model.title)},
-                 {"texts", texts},
-                 {"tokens", speed.tokens},
-                 {"tokens_per_second", speed.tokens_per_second()},
-                 {"config", without_folders(json_values(config))}};
-  // A prompt may have bytes that are no UTF-8.
-  write_output(line.json_file, out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-  return 0;
+  return {{"texts", texts}, {"tokens", speed.tokens}, {"tokens_per_second", speed.tokens_per_second()}};
 }
 
 }  // namespace shade::cli

@@ -29,8 +29,7 @@ class MatrixLine {
   Description description() const { return describe_with_bench(app_, example_); }
   // Empty: go on. What is left over are options of `shade bench`, each a value or a list of values.
   std::optional<int> parse(const Arguments& arguments);
-  void use_ranks(int ranks);                       // that a launcher has here (cli/driver.h), unless --ranks is given
-  const Arguments& rest() const { return rest_; }  // options by their usual names, values as words of their own
+  void use_ranks(int ranks);  // that a launcher has here (cli/driver.h), unless --ranks is given
   // The preset's options, if one was asked for, and then what is left over, which replaces them.
   Arguments words() const;
 
@@ -45,7 +44,7 @@ class MatrixLine {
  private:
   CLI::App app_;
   std::string example_;
-  Arguments rest_;
+  Arguments rest_;                  // options by their usual names, values as words of their own
   std::vector<std::string> notes_;  // of what follows from the options
   std::string folder_, row_limit_, memory_limit_, budget_, log_level_ = "warning";
 };

@@ -23,7 +23,6 @@ class Mesh {
   int size(std::string_view axis) const;
   int coordinate(std::string_view axis) const;                // of this rank
   std::vector<int> ranks_along(std::string_view axis) const;  // world ranks that share all other coordinates with us
-  const std::vector<Axis>& axes() const { return axes_; }
 
   // The group along an axis for one purpose ("gather", "reduce", "control"). All ranks of the world must ask for the
   // same groups in the same order; each purpose is a separate group, so that they don't queue behind each other.

@@ -151,6 +151,22 @@ at::Tensor read_image(const std::filesystem::path& path) {
   }
 }
 
+std::string png_of(const at::Tensor& image_HWC) {
+  const auto pixels = image_HWC.contiguous();
+  SHADE_CHECK(pixels.dim() == 3 && pixels.scalar_type() == at::kByte, "pixels are bytes of rows, columns, channels");
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.height = static_cast<png_uint_32>(pixels.size(0));
+  image.width = static_cast<png_uint_32>(pixels.size(1));
+  image.format = pixels.size(2) == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);  // compressed only once
+  std::string out(size, '\0');
+  SHADE_CHECK(png_image_write_to_memory(&image, out.data(), &size, 0, pixels.data_ptr<uint8_t>(), 0, nullptr) != 0,
+              "writing a PNG: ", image.message);
+  out.resize(size);
+  return out;
+}
+
 at::Tensor square_image(const at::Tensor& image_HWC, int64_t size, int64_t channels) {
   const auto h = image_HWC.size(0), w = image_HWC.size(1), side = std::min(h, w);
   auto x = image_HWC.narrow(0, (h - side) / 2, side).narrow(1, (w - side) / 2, side);

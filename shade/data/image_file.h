@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
+#include <string>
 
 namespace shade::data {
 
@@ -17,6 +18,9 @@ bool is_image(const std::filesystem::path& path);  // by its ending: .png, .jpg,
 // uint8 [H, W, 3]: grey becomes colour, transparency lies on black. What a file is is seen by its first bytes. Throws
 // io::FormatError naming the file: neither PNG nor JPEG, too large, damaged, cut short.
 at::Tensor read_image(const std::filesystem::path& path);
+
+// As a PNG, of uint8 [H, W, 3] or [H, W, 1].
+std::string png_of(const at::Tensor& image_HWC);
 
 // float [3, size, size] or [1, size, size] from -1 to 1: the largest square in the middle, resized with antialiasing.
 at::Tensor square_image(const at::Tensor& image_HWC, int64_t size, int64_t channels);

@@ -32,7 +32,6 @@ struct Growth {
   // "faster than O(T^2)", "falling": outside the model; "undecided": the points don't tell, or too few lengths.
   std::string verdict = "undecided";
 
-  bool decided() const { return verdict != "undecided"; }
   double at(double length) const;  // the fitted figure; 0: there is no fit
 };
 

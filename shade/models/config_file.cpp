@@ -87,6 +87,19 @@ std::string ConfigFile::as(const char* key, const Json& value) const {
 
 std::string where(const std::string& source) { return source.empty() ? "" : source + ": "; }
 
+std::vector<std::string> ConfigFile::class_names() const {
+  std::vector<std::string> out;
+  const auto labels = object("id2label");
+  if (!labels) return out;
+  for (size_t i = 0; i < labels->size(); ++i) {
+    const auto number = std::to_string(i);
+    SHADE_REQUIRE(labels->has(number.c_str()), source_, ": id2label has ", labels->size(),
+                  " classes, and none of number ", i, "; expected the numbers 0 to ", labels->size() - 1);
+    out.push_back(labels->need<std::string>(number.c_str()));
+  }
+  return out;
+}
+
 void require_count(const std::string& source, const Count& count) {
   const bool named = source.empty() && *count.option != '\0';
   SHADE_REQUIRE(count.value >= 1 && count.value <= count.most, where(source), count.key,

@@ -30,6 +30,8 @@ class ConfigFile {
   }
   std::optional<ConfigFile> object(const char* key) const;
   std::vector<std::string> texts(const char* key) const;  // a list of texts; empty if it is absent
+  // A classifier's names of classes, by number: id2label; empty if it is absent.
+  std::vector<std::string> class_names() const;
   size_t size() const { return json_->size(); }
   const std::string& source() const { return source_; }
 

@@ -125,11 +125,7 @@ DecoderConfig DecoderConfig::from_json(const Json& json, const std::string& sour
   c.classes_stated = c.classifier;
   if (const auto labels = file.object("id2label")) {
     c.classes = static_cast<int64_t>(labels->size());
-    for (int64_t i = 0; c.classifier && i < c.classes; ++i) {
-      SHADE_REQUIRE(labels->has(std::to_string(i).c_str()), source, ": id2label has ", c.classes,
-                    " classes, and none of number ", i, "; expected the numbers 0 to ", c.classes - 1);
-      c.class_names.push_back(labels->need<std::string>(std::to_string(i).c_str()));
-    }
+    if (c.classifier) c.class_names = file.class_names();
   } else if (file.has("num_labels")) {
     c.classes = file.need<int64_t>("num_labels");
   } else if (c.classifier) {

@@ -110,7 +110,10 @@ DitConfig DitConfig::from_json(const Json& json, const std::string& source) {
   c.label_dropout = file.get("class_dropout_prob", c.label_dropout);
   c.positions = positions_in(file, c.positions);
   c.learn_sigma = file.get("learn_sigma", c.learn_sigma);
+  c.class_names = file.class_names();
   c.check(source);
+  SHADE_REQUIRE(std::ssize(c.class_names) <= c.classes, source, ": id2label has ", c.class_names.size(),
+                " classes, and num_classes is ", c.classes);
   return c;
 }
 

@@ -24,7 +24,8 @@ struct DitConfig {
   int64_t frequency_dim = 256;
   double label_dropout = 0.1;  // how often a training label is replaced by "no class"
   nn::Positions positions = nn::Positions::learned;
-  bool learn_sigma = false;  // as many channels again, for the variance
+  bool learn_sigma = false;                // as many channels again, for the variance
+  std::vector<std::string> class_names{};  // by number; empty: not known
 
   int64_t tokens() const { return (image / patch) * (image / patch); }
   int64_t out_channels() const { return learn_sigma ? 2 * channels : channels; }
@@ -52,7 +53,7 @@ class Dit : public Model {
   at::Tensor outputs(const nn::Batch& batch) override;
   nn::Batch synthetic(const BatchShape& shape, uint64_t seed, at::ScalarType type) const override;
   std::optional<ImageTraits> image_traits() const override {
-    return ImageTraits{config_.image, config_.channels, config_.classes, config_.label_dropout};
+    return ImageTraits{config_.image, config_.channels, config_.classes, config_.label_dropout, config_.class_names};
   }
   int64_t positions(const nn::Weight& weight, const BatchShape& shape) const override;
   double attention_flops(const BatchShape& shape) const override;

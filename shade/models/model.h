@@ -76,10 +76,11 @@ struct TextTraits {
 
 // What a model that learns from images of classes says of itself.
 struct ImageTraits {
-  int64_t image_size = 0;    // pixels per side of a square image
-  int64_t channels = 0;      // per pixel; a folder of images needs 1 or 3
-  int64_t classes = 0;       // labels are below it; the label "no class" is equal to it
-  double label_dropout = 0;  // how often a training label is replaced by "no class"
+  int64_t image_size = 0;                  // pixels per side of a square image
+  int64_t channels = 0;                    // per pixel; a folder of images needs 1 or 3
+  int64_t classes = 0;                     // labels are below it; the label "no class" is equal to it
+  double label_dropout = 0;                // how often a training label is replaced by "no class"
+  std::vector<std::string> class_names{};  // by number, as config.json names them; empty: it doesn't
 };
 
 // A custom model declares weights in its constructor, unit by unit (parameters_.begin_unit), and says its losses. The

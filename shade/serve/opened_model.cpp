@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 
+#include "shade/base/effect.h"
 #include "shade/base/error.h"
 #include "shade/base/json.h"
 #include "shade/base/program_path.h"
@@ -133,6 +134,8 @@ int64_t seq_length_in(const fs::path& folder) {
 
 // The tokenizer that is given, or the first of the folders that has one.
 void open_tokenizer(OpenedModel& opened, const OpenOptions& options, const std::vector<fs::path>& folders) {
+  const auto traits = opened.model->text_traits();
+  SHADE_REQUIRE(traits, opened.model->describe(), " reads no text; expected a language model or a classifier of texts");
   opened.tokenizer_place = options.tokenizer;
   for (const auto& folder : folders)
     if (opened.tokenizer_place.empty() && io::has_model_file(folder, "tokenizer.json"))
@@ -140,8 +143,6 @@ void open_tokenizer(OpenedModel& opened, const OpenOptions& options, const std::
   SHADE_REQUIRE(!opened.tokenizer_place.empty() || folders.empty(), "no tokenizer.json in ", folders.front().string(),
                 "; name the model's tokenizer (--tokenizer FOLDER, or --tokenizer bytes)");
   opened.tokenizer = data::open_tokenizer(opened.tokenizer_place);
-  const auto traits = opened.model->text_traits();
-  SHADE_REQUIRE(traits, opened.model->describe(), " reads no text; expected a language model or a classifier of texts");
   SHADE_REQUIRE(opened.tokenizer->vocab() <= traits->vocabulary, "the tokenizer (", opened.tokenizer->describe(),
                 ") has ", opened.tokenizer->vocab(), " tokens, the model ", traits->vocabulary,
                 "; name the model's own (--tokenizer FOLDER)");
@@ -152,6 +153,10 @@ OpenedModel open_folder(const fs::path& folder, const OpenOptions& options) {
   out.title = folder.string();
   out.model = models::make_model(folder.string(), {}, {});
   models::load_weights(out.model->parameters(), folder, options.type, /*copy=*/false);
+  if (const auto of_images = out.model->image_traits()) {
+    out.classes = of_images->class_names;
+    return out;
+  }
   open_tokenizer(out, options, {folder});
   out.generation = generation_in(folder);
   out.classes = out.model->text_traits()->class_names;
@@ -187,6 +192,10 @@ OpenedModel open_run(const train::RunPlace& place, const OpenOptions& options) {
   out.data = recipe.data;
   out.seq_length = recipe.work.seq_length;
   out.is_private = recipe.dp.is_private();
+  if (out.model->image_traits()) {
+    out.classes = data::read_classes(recipe.data.classes);
+    return out;
+  }
   auto own = options;
   if (own.tokenizer.empty()) own.tokenizer = recipe.data.tokenizer;
   open_tokenizer(out, own, {});
@@ -211,6 +220,17 @@ std::string no_model(const fs::path& path, const std::string& place) {
 data::HeadClasses OpenedModel::head() const {
   const auto traits = model->text_traits();
   return {.number = traits->classifier ? traits->classes : 0, .names = classes, .may_be_named = false};
+}
+
+std::string kind_of(const std::string& place) {
+  const auto path = (fs::path(place) / "").parent_path();
+  if (io::has_model_file(path, kAdapterConfig)) return kLanguageModel;
+  if (const auto run = train::find_run(path)) {
+    const auto recipe = train::recipe_of(*run);
+    return models::kind_of(recipe.model.model, recipe.sizes, recipe.model.options());
+  }
+  const auto folder = models::model_folder(place);
+  return folder ? models::kind_of(folder->string(), {}, {}) : kLanguageModel;
 }
 
 OpenedModel open_model(const std::string& place, const OpenOptions& options) {

@@ -48,6 +48,36 @@ TEST(Bench, WritesTheKeysThatStay) {
   std::filesystem::remove(file);
 }
 
+// The bare model, and PyTorch's beside it where that is installed.
+TEST(Bench, MeasuresForwardAndBackwardAlone) {
+  const io::Scratch here;
+  const auto file = here.path() / "bench.json";
+  std::vector<std::string> words{"--work",         "forward_backward",
+                                 "--num-iter",     "2",
+                                 "--trace",        here.path() / "t/",
+                                 "--json",         file,
+                                 "--task",         "classify",
+                                 "--num-heads",    "2",
+                                 "--num-kv-heads", "1",
+                                 "--hidden-dim",   "128",
+                                 "--ffn-dim",      "384",
+                                 "--threads",      "1"};
+  const bool peers = std::filesystem::exists(source_root() + "/.deps/peers/bin/python");
+  if (peers) words.emplace_back("--peers");
+  const auto outcome = run(bench(words));
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  const auto json = read_json(file);
+  EXPECT_EQ(json["times_ms"].size(), 2u);
+  EXPECT_GT(json["peak_memory_mb"].get<double>(), 0);
+  EXPECT_EQ(json["communication"]["bytes"], 0);
+  EXPECT_GT(std::distance(std::filesystem::recursive_directory_iterator(here.path() / "t"), {}), 0);
+  if (!peers) return;
+  EXPECT_EQ(json["peer_times_ms"].size(), 2u);
+  const auto& row = json["rows"][0];
+  EXPECT_GT(row["peer_ms"].get<double>(), 0);
+  EXPECT_NEAR(row["ratio_time"].get<double>(), row["ours_ms"].get<double>() / row["peer_ms"].get<double>(), 1e-9);
+}
+
 // Results are shared: of a path on this machine the last name stays.
 TEST(Bench, AResultHasNoWholePath) {
   const io::Scratch here;

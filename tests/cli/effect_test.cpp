@@ -11,6 +11,7 @@
 #include "shade/cli/matrix_verbs.h"
 #include "shade/proof/audit.h"
 #include "shade/proof/verify.h"
+#include "tests/support/process.h"
 
 namespace shade::cli {
 namespace {
@@ -39,7 +40,7 @@ const VerbBases kVerbBases[] = {
     {"comm", declare_comm, {"--ranks 1"}},
     {"data", declare_data, {"", "--data-folder nowhere", "--data-folder nowhere --task classify"}, true},
     {"eval", declare_eval, {"nowhere"}, true},
-    {"generate", declare_generate, {"nowhere --prompt x"}},
+    {"generate", declare_generate, {"nowhere --prompt x", test::source_root() + "/tests/golden/dit --output-dir ."}},
     {"ledger", declare_ledger, {"nowhere"}},
     {"train",
      declare_train,

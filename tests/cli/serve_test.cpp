@@ -1,12 +1,15 @@
 // shade generate and shade eval as a user meets them, on a run and on what it exports.
 #include <gtest/gtest.h>
 
+#include <ATen/ATen.h>
+
 #include <cmath>
 #include <filesystem>
 
 #include "shade/base/files.h"
 #include "shade/base/json.h"
 #include "shade/base/strings.h"
+#include "shade/data/image_file.h"
 #include "tests/io/scratch.h"
 #include "tests/support/process.h"
 
@@ -85,6 +88,83 @@ TEST_F(Serve, ReadsPromptsFromAFileAndDrawsByTheSeed) {
   EXPECT_EQ(first[1]["prompt"], "hill");
   EXPECT_EQ(texts("1"), first);
   EXPECT_NE(texts("2"), first);
+}
+
+// From a run and from its export, the same by seed and class; the folder is one that a run can be trained on.
+TEST_F(Serve, DrawsImagesOfClasses) {
+  std::filesystem::create_directories(place("images/hill"));
+  std::filesystem::create_directories(place("images/sea"));
+  for (int i = 0; i < 8; ++i) {
+    const auto grey = at::full({8, 8, 1}, i % 2 == 0 ? 40 : 200, at::kByte);
+    scratch.write(text("images/", i % 2 == 0 ? "hill/" : "sea/", i, ".png"), data::png_of(grey));
+  }
+  const std::vector<std::string> sizes{"--model",
+                                       "dit-nano",
+                                       "--from-scratch",
+                                       "--image-size",
+                                       "8",
+                                       "--patch-size",
+                                       "4",
+                                       "--in-channels",
+                                       "1",
+                                       "--num-classes",
+                                       "2",
+                                       "--lr",
+                                       "1e-2",
+                                       "--batch-size",
+                                       "8",
+                                       "--micro-batch",
+                                       "8",
+                                       "--threads",
+                                       "1"};
+  auto words = sizes;
+  words.insert(words.begin(), "train");
+  words.insert(words.end(), {"--data-folder", place("images"), "--steps", "20", "--output", place("run"), "--export",
+                             place("model")});
+  const auto trained = shade(words);
+  ASSERT_EQ(trained.status, 0) << trained.output;
+  for (const auto* from : {"run", "model"}) {
+    const auto seen =
+        shade({"generate", place(from), "--output-dir", place(text("drawn_", from)), "--images-per-class", "3",
+               "--num-inference-steps", "20", "--guidance-scale", "2", "--json", place("drawn.json")});
+    ASSERT_EQ(seen.status, 0) << seen.output;
+    EXPECT_EQ(read_json(place("drawn.json"))["images"], 6);
+    EXPECT_EQ(read_json(place("drawn.json"))["classes"], (Json{"hill", "sea"}));
+    EXPECT_EQ(data::read_image(place(text("drawn_", from, "/grid.png"))).sizes(), (at::IntArrayRef{18, 28, 3}));
+  }
+  for (const auto* name : {"00000.png", "00001.png", "00002.png"}) {
+    EXPECT_NE(io::content(place(text("drawn_run/images/hill/", name))),
+              io::content(place(text("drawn_run/images/sea/", name))));
+    EXPECT_EQ(io::content(place(text("drawn_run/images/sea/", name))),
+              io::content(place(text("drawn_model/images/sea/", name))));
+  }
+  const auto one = shade({"generate", place("model"), "--output-dir", place("one"), "--class-labels", "sea",
+                          "--images-per-class", "1", "--num-inference-steps", "20", "--guidance-scale", "2"});
+  ASSERT_EQ(one.status, 0) << one.output;
+  EXPECT_EQ(io::content(place("one/images/sea/00000.png")), io::content(place("drawn_run/images/sea/00000.png")))
+      << "it depends on seed and class alone";
+
+  words = sizes;
+  words.insert(words.begin(), "train");
+  words.insert(words.end(), {"--data-folder", place("drawn_run/images"), "--steps", "1", "--batch-size", "6",
+                             "--output", place("again")});
+  const auto again = shade(words);
+  EXPECT_TRUE(says(again, "images of 2 classes")) << again.output;
+  EXPECT_TRUE(says(shade({"generate", place("model")}), "set --output-dir"));
+  EXPECT_TRUE(says(shade({"generate", place("model"), "--prompt", "x"}), "--prompt has no effect with an image model"));
+  EXPECT_TRUE(says(shade({"generate", place("model"), "--output-dir", place("one")}), "is there already"));
+  EXPECT_TRUE(says(shade({"generate", place("model"), "--output-dir", place("x"), "--class-labels", "car"}),
+                   "'car' is no class of the model; expected one of hill, sea, or a number from 0 to 1"));
+  EXPECT_TRUE(says(shade({"eval", place("model"), "--data-folder", place("images")}), "draws images"));
+
+  // What config.json names a class cannot lead out of the folder.
+  auto config = read_json(place("model/config.json"));
+  config["id2label"] = {{"0", "../hill"}, {"1", "sea"}};
+  write_json(place("model/config.json"), config);
+  const auto named = shade({"generate", place("model"), "--output-dir", place("named"), "--images-per-class", "1",
+                            "--num-inference-steps", "2"});
+  ASSERT_EQ(named.status, 0) << named.output;
+  EXPECT_TRUE(std::filesystem::exists(place("named/images/0/00000.png")));
 }
 
 TEST_F(Serve, SaysWhatAPromptNeeds) {

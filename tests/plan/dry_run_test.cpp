@@ -164,6 +164,31 @@ TEST(Plan, AdviceHolds) {
   EXPECT_GE(advice.at("largest_seq_length").get<int64_t>(), 64);
 }
 
+// On hosts of two devices: which strategy is fastest at which bandwidth between them, and a table for a spreadsheet.
+TEST(Plan, AdviceForADeviceSaysWhereStrategiesCross) {
+  const io::Scratch here;
+  const auto table = here.path() / "advice.csv";
+  const auto advice = result_of("plan",
+                                {"--model", "llama3.2-1b", "--seq", "512", "--ranks", "16", "--dp", "auto", "--dtype",
+                                 "bf16", "--shard", "zero2,zero3,hsdp", "--advise", "--device-profile", "h100-80g",
+                                 "--memory-limit", "70GiB", "--csv", table.string()},
+                                here.path() / "advice.json");
+  const auto& crossing = advice.at("by_bandwidth");
+  EXPECT_EQ(crossing.at("link"), "network");
+  ASSERT_FALSE(crossing.at("ranges").empty());
+  auto from = crossing.at("ranges")[0].at("from_bytes_per_second");
+  for (const auto& range : crossing.at("ranges")) {
+    EXPECT_EQ(range.at("from_bytes_per_second"), from) << crossing;
+    EXPECT_LT(from.get<double>(), range.at("to_bytes_per_second").get<double>());
+    EXPECT_FALSE(range.at("fastest").get<std::string>().empty());
+    from = range.at("to_bytes_per_second");
+  }
+  const auto lines = split(io::content(table), '\n');
+  EXPECT_TRUE(lines.at(0).starts_with("name,batch_size,peak_memory_mb,ms_per_sample,")) << lines[0];
+  EXPECT_EQ(lines.size(), advice.at("rows").size() + 2) << "a header, and an end of the last line";
+  EXPECT_NE(lines.at(1).find(advice.at("rows")[0].at("name").get<std::string>()), std::string::npos) << lines[1];
+}
+
 TEST(Plan, AdviceNeedsALimit) {
   const auto none = run({shade_binary(), "plan", "--model", "llama-nano", "--advise"});
   EXPECT_EQ(none.status, 2);

@@ -21,6 +21,7 @@ CASES = {
                             num_classes=5, frequency_dim=32, positions="sincos", learn_sigma=True),
 }
 SAMPLES = 3
+STEPS = 12  # of the sampler
 KEEP = ("pos_embed", "x_embedder.proj.bias")  # sample gradients stored whole; small, and each a layer kind of its own
 
 
@@ -33,6 +34,23 @@ def run_rounded(config, weights, images, timesteps, labels, noise, dtype):
     grads = torch.autograd.grad(losses.sum(), list(model.parameters()))
     with torch.no_grad():
         return model(images, timesteps, labels), grads
+
+
+def sample(model, noise, labels, steps, guidance):
+    """Images by DDIM (eta 0) from noise: timesteps evenly from 999 to 0, the predicted image clipped to [-1, 1] as in
+    improved-diffusion's ddim_sample, classifier-free guidance of the noise."""
+    kept = torch.cumprod(1 - torch.linspace(1e-4, 0.02, 1000, dtype=torch.float64), 0)
+    times = torch.linspace(999, 0, steps, dtype=torch.float64).round().long()
+    channels, nobody = model.config.in_channels, torch.full_like(labels, model.config.num_classes)
+    x = noise.double()
+    for i, t in enumerate(times):
+        at_B = t.expand(len(x))
+        with_class, without = model(x, at_B, labels)[:, :channels], model(x, at_B, nobody)[:, :channels]
+        predicted = without + guidance * (with_class - without)
+        a, after = kept[t], kept[times[i + 1]] if i + 1 < steps else torch.ones(())
+        image = ((x - (1 - a).sqrt() * predicted) / a.sqrt()).clamp(-1, 1)
+        x = after.sqrt() * image + (1 - after).sqrt() * (x - a.sqrt() * image) / (1 - a).sqrt()
+    return x
 
 
 def make(name, config, folder):
@@ -68,6 +86,10 @@ def make(name, config, folder):
     inputs = (config, original.state_dict(), images, timesteps, labels, noise)
     tensors["pytorch_bf16_error"] = golden.bf16_error(run_rounded(*inputs, torch.float64),
                                                       run_rounded(*inputs, torch.bfloat16))
+    with torch.no_grad():
+        classes = torch.tensor([2, 0, config.num_classes - 1])
+        sampled = {f"guidance_{guidance}": sample(model, noise, classes, STEPS, guidance) for guidance in (0, 1, 4)}
+    golden.save(sampled | {"noise": noise, "labels": classes}, folder / "sampled.safetensors")
     golden.save(tensors | {"images": images, "noise": noise, "timesteps": timesteps, "labels": labels, "output": output,
                            "losses": losses}, folder / "case.safetensors")
     print(f"{name:28} losses {' '.join(f'{x:.4f}' for x in losses.tolist())}")

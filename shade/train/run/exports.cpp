@@ -157,6 +157,7 @@ TextExport text_export(const Recipe& recipe, const models::Model& model, const d
 
 TextExport text_export(const Recipe& recipe, const models::Model& model, const std::optional<TrainedTexts>& texts) {
   TextExport out{.config = parse_json(model.config_json()), .tokenizer = {}, .generation = {}, .taken = {}};
+  if (!texts && model.image_traits()) name_classes(out.config, data::read_classes(recipe.data.classes));
   if (!texts) return out;
   const auto& [tokens, classifier, classes] = *texts;
   SHADE_REQUIRE(out.config.contains("vocab_size"),

@@ -116,7 +116,8 @@ Trainer::Trainer(comm::World& world, Resolved<Recipe> run, std::shared_ptr<const
   // Written down with the recipe, where a run that is opened later finds them.
   DataFacts facts{.num_classes = options_.model ? std::nullopt : classes_for(*model_, *dataset_),
                   .sigma = event_.mechanism.noise_multiplier};
-  if (dynamic_cast<const data::TextDataset*>(dataset_.get()) != nullptr) facts.classes = dataset_->classes();
+  if (const auto names = dataset_->classes(); names.size() > 1 && !run_->data.data_folder.empty())
+    facts.classes = names;
   run_ = run_.with(facts);
   if (facts.num_classes) model_ = counted_model(*run_);
   job_ = make_job();
